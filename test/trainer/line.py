@@ -79,11 +79,14 @@ class LineData(DataBase[LineDataParams]):
     def _target_layer_specs(self) -> dict[str, Any]:
         return {"y": TensorSpec((1,), "float32")}
 
+    def element_length_fn(self, sample: Sample) -> int:
+        return len(sample.inputs["x"])
+
 
 @pai_dataclass
 @dataclass
 class LineModelParams(ModelBaseParams):
-    """Loss "output": w * x, with the gradient x; loss "square": (w * x - y)^2."""
+    """Loss "output": w * x, with the gradient x; "sum": its sum over the batch; "square": (w * x - y)^2."""
 
     loss: str = "output"
     start: float = 0.0
@@ -115,6 +118,8 @@ class LineModel(ModelBase[LineModelParams]):
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         if self.params.loss == "output":
             return {"loss": outputs["y"]}
+        if self.params.loss == "sum":
+            return {"loss": ops.sum(outputs["y"])}
         return {"loss": ops.square(outputs["y"] - targets["y"])}
 
     def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:

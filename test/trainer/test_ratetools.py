@@ -26,8 +26,9 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.planned import MAIN
-from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_stages, replay
+from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_schedules, preview_stages, replay
 
 MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
@@ -81,6 +82,9 @@ def test_updates_are_numbered_through_the_stages() -> None:
         RatedStage("main", (4, 5), 3, one, rate_control=False),
     ]
     rates = preview_stages(stages)
+    one.schedules = [ScheduleParams("optimizer.clip_value", {0: 1.0, 5: 2.0})]
+    scheduled = preview_schedules(stages)["optimizer.clip_value"]
+    assert [epoch.updates for epoch in scheduled] == [(0, 3), (8, 11), (11, 14)]
     # Six batches, six updates; two of two batches each; three and three.
     assert [epoch.updates for epoch in rates] == [(0, 3), (0, 0), (6, 8), (8, 11), (11, 14)]
     found = [None if epoch.points is None else [rate for _, rate in epoch.points] for epoch in rates]

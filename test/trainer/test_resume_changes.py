@@ -14,7 +14,7 @@ import pytest
 
 from test.support.runs import history
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
-from test.trainer.line import line_params, train
+from test.trainer.line import line_params, train, weight
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
@@ -69,6 +69,41 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     assert [state[name] for name in ("epoch", "step", "samples")] == [1, 0, 0]
     # A pass has 30 samples: the epoch ended 14 samples into the second.
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
+
+
+@pytest.mark.guard
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "updates"),
+    [
+        # 26 / 3 in epoch 1, where 0 and 40 wait; they are dropped.
+        (3, 5, 26 / 3 + 66 / 5, [1, 2]),
+        (3, 1, 26 / 3 + 66, [1, 6]),
+        (1, 3, 66 + 26 / 3, [5, 6]),
+    ],
+)
+def test_another_number_of_batches_per_update_begins_with_a_whole_update(
+    tmp_path: Path, before: int, after: int, expected: float, updates: list[int]
+) -> None:
+    run, x = tmp_path / "run", [4.0, 4.0, 18.0, 0.0, 40.0]
+    train(line_params(x, None, run, train_accum_steps=before))
+    trainer = train(line_params(x, None, run, train_accum_steps=after, epochs=2), restore=True)
+    assert weight(trainer) == pytest.approx(-expected)
+    assert [history(run)[epoch]["meta"]["updates"] for epoch in ("1", "2")] == updates
+    log = (run / "train.log").read_text()
+    assert ("gradients of 2 batches are dropped" in log) == (before == 3)
+
+
+@pytest.mark.slow
+def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    warning = "no weight will change: train_accum_steps is 8, but only %d batches remain"
+    train(line_params([1.0] * 5, None, run, train_accum_steps=8))
+    # The three batches of the second epoch complete an update with the five that wait.
+    train(line_params([1.0] * 5, None, run, train_accum_steps=8, epochs=2, samples_per_epoch=3), restore=True)
+    train(line_params([1.0] * 5, None, run, train_accum_steps=8, epochs=3, samples_per_epoch=7), restore=True)
+    log = (run / "train.log").read_text()
+    assert [warning % batches in log for batches in (5, 3, 7)] == [True, False, True]
 
 
 def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:

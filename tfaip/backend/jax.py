@@ -274,6 +274,11 @@ def replica_number() -> Any:
     return 0
 
 
+def samples_of_batch(rows: Tensor) -> Tensor:
+    """Return the number of samples of a batch, which is that of its rows."""
+    return rows
+
+
 @contextlib.contextmanager
 def numerics_checked() -> Iterator[None]:
     """Context in which the result of an operation, not compiled, that is NaN raises a FloatingPointError."""

@@ -256,6 +256,16 @@ def replica_number() -> Any:
     return number if is_whole is None else tf.where(is_whole, 0, number)
 
 
+def samples_of_batch(rows: Tensor) -> Tensor:
+    """Return the number of samples of a batch, over all replicas.
+
+    Args:
+        rows: of this replica; all have equally many.
+    """
+    is_whole, of_all = _is_whole.get(), rows * num_replicas()
+    return of_all if is_whole is None else tf.where(is_whole, rows, of_all)
+
+
 @contextlib.contextmanager
 def numerics_checked() -> Iterator[None]:
     """Context in which the result of an operation, not compiled, that is not finite raises a FloatingPointError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -9,6 +10,9 @@ from keras import ops
 
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.util.typing import Tensor
+
+# Samples of the batch that is trained, over all devices, as float32. Replicas of TensorFlow are threads.
+batch_samples: ContextVar[Any] = ContextVar("batch_samples", default=1.0)
 
 
 def with_weight(loss: Tensor, weight: Any) -> Tensor:

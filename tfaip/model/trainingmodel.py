@@ -19,7 +19,7 @@ from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
-from tfaip.model.lossterms import batch_size_of, is_zero, sum_of_zeros, with_sample_weights, with_weight
+from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, sum_of_zeros, with_sample_weights, with_weight
 from tfaip.model.metriccalls import called_metrics, update_metrics
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
@@ -253,8 +253,16 @@ class TrainingModel(BuiltModel):
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         if self._values.changes is not None:
             args = backend.before_step(self, args, self._values.changes.begin_step)
-        step = backend.keeping_finite(self, super().train_step, self._kept_finite())
+        step = backend.keeping_finite(self, self._counted_step, self._kept_finite())
         return backend.run_step(self, step, args)
+
+    def _counted_step(self, *args: Any) -> Any:
+        """Train one batch as Keras does; the optimizer finds the number of its samples."""
+        token = batch_samples.set(ops.cast(backend.samples_of_batch(batch_size_of(args[-1])), "float32"))
+        try:
+            return super().train_step(*args)
+        finally:
+            batch_samples.reset(token)
 
     def choose_execution(self, data: Any) -> Any:
         """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`.

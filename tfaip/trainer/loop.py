@@ -73,6 +73,14 @@ class TrainingLoop:
         """Let the callbacks of the user forget the model; the next stage gives them its own."""
         self._callbacks.release_model()
 
+    def warn_without_updates(self) -> None:
+        """Warn if the batches that remain are fewer than an update needs."""
+        setup, optimizer = self._setup, self._setup.model.optimizer
+        epochs, steps = setup.stage.last_epoch - self._progress.epoch, optimizer.accum_steps
+        batches = epochs * setup.epoch_steps() - self._progress.step
+        if optimizer.batches % steps + batches < steps:
+            log.warning("no weight will change: train_accum_steps is %d, but only %d batches remain", steps, batches)
+
     def _publish_early_stopping(self) -> None:
         """Store the status in the progress, and in the fields of the run's params that callbacks may read."""
         best, status = self._setup.best, self._setup.early_stopping()

@@ -25,6 +25,8 @@ T = TypeVar("T")
 WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
+# Gradients of an update that is not complete, and their size.
+WAITING = "optimizer/gradient_accumulator"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class TrainState:
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
             "best_epoch": self.best_weights.epoch,
+            "accum_steps": self._model.optimizer.accum_steps,
             "execution": self._model.execution.to_dict(),
         }
         arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
@@ -134,10 +137,14 @@ class TrainState:
                 best[name.removeprefix(BEST_WEIGHTS)] = arrays.pop(name)
         if checkpoint.state["step"] == 0:
             # Between epochs the accumulators are of no use: a resume may add and remove metrics.
-            variables, arrays = _without_metrics(variables), _without_metrics(arrays)
+            variables, arrays = _without(METRICS, variables), _without(METRICS, arrays)
+        accum_steps = checkpoint.state["accum_steps"]
+        if accum_steps != self._model.optimizer.accum_steps:
+            variables, arrays = _without(WAITING, variables), _without(WAITING, arrays)
         assign_arrays(variables, arrays, "the checkpoint")
         self.progress = TrainingProgress.from_dict(checkpoint.state)
         with damage_named():
+            self._model.optimizer.continue_after(accum_steps)
             _set_random_state(checkpoint.state["random"])
         self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
         is_automatic = self._model.execution.is_automatic
@@ -198,12 +205,13 @@ def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
         params: the params of the run.
         place: the first stage, in the form that a checkpoint stores.
     """
-    state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
-    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, "execution": Execution().to_dict()})
+    state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params)}
+    numbers = {"best_epoch": 0, "accum_steps": 1, "execution": Execution().to_dict()}
+    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, **numbers})
 
 
-def _without_metrics(named: Mapping[str, T]) -> dict[str, T]:
-    return {name: value for name, value in named.items() if not name.startswith(METRICS)}
+def _without(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in named.items() if not name.startswith(prefix)}
 
 
 def _random_state() -> dict[str, Any]:

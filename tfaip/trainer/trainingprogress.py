@@ -16,7 +16,7 @@ from tfaip.util.text import shorten, shorten_text
 
 # Types of the parts of a checkpoint, besides its arrays.
 _PARTS: Mapping[str, type] = {
-    **dict.fromkeys(("epoch", "step", "samples", "best_epoch"), int),
+    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps"), int),
     **dict.fromkeys(("position", "history", "random", "params"), dict),
     "backend": str,
 }

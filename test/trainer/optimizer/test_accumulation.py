@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from test.trainer.line import line_params, train, weight
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -82,9 +83,21 @@ def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forg
     assert weights_after(optimizer, weight, [1, 2, 3]) == [-9.5, -9.5, -11.5]
 
 
-def test_a_checkpoint_of_more_batches_per_update_may_have_forgotten_more_than_there_are():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=2)
-    optimizer.named_variables({"w": weight})["forgotten_batches"].assign(3)
-    # One update as of a single batch, which goes down the gradient, then means again.
-    assert weights_after(optimizer, weight, [4, 6, 1, 3]) == [0, -10, -10, -12]
+@pytest.mark.parametrize(
+    ("batch_size", "accum_steps", "samples", "loss", "expected"),
+    [
+        (5, 1, 5, "output", 66 / 5),
+        (2, 3, 5, "output", 66 / 5),
+        (4, 2, 5, "output", 66 / 5),
+        # With buckets each pass ends with a smaller batch.
+        (4, 3, 10, "output", (66 + 26) / 9),
+        # As the losses of the batches are logged.
+        (4, 2, 5, "sum", (4 * 26 + 1 * 40) / 5),
+    ],
+    ids=["5", "2+2+1", "4+1", "4+1+4", "sums of 4 and 1"],
+)
+def test_a_batch_counts_with_its_samples(batch_size, accum_steps, samples, loss, expected):
+    params = line_params([4, 4, 18, 0, 40], lr=0.01, train_accum_steps=accum_steps, samples_per_epoch=samples)
+    params.gen.setup.train.batch_size, params.gen.setup.train.bucket_boundaries = batch_size, [2]
+    params.scenario.model.loss = loss
+    assert weight(train(params)) == pytest.approx(-0.01 * expected)

@@ -46,7 +46,7 @@ OLD = {
     "average/a/kernel": np.array([[1.5, 1.5]]),
     "average/d": np.array([3.5, 3.5]),
     "iteration": np.array(12),
-    "forgotten_batches": np.array(3),
+    "gradient_accumulator_size": np.array(3),
 }
 NEW = {
     "momentum/a/kernel": np.zeros((2, 3)),
@@ -149,7 +149,7 @@ def test_the_variables_of_adam() -> None:
         expected = np.full((2, 3), 0.4 if name.startswith("average") else 0.0, np.float32)
         expected[:1, :2] = before[name]
         np.testing.assert_array_equal(value, expected)
-    assert {"iteration", "updates_before_moments", "forgotten_batches"} <= set(after)
+    assert {"iteration", "updates_before_moments", "gradient_accumulator_size"} <= set(after)
 
 
 @pytest.mark.backend

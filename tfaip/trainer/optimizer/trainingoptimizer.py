@@ -12,6 +12,7 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
+from tfaip.model.lossterms import batch_samples
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.gradients import Clips, GradientNoise, clip
 from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer
@@ -20,16 +21,19 @@ from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.numbers import ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
+from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
+
+log = logger(__name__)
 
 
 class TrainingOptimizer(SlotOptimizer):
     """Optimizer of a training, which contains a Keras optimizer for each group of weights.
 
-    Order of an update: mean over its batches, noise, clips, skip if not finite, weight decay and update
-    rule of the groups, averages. Everything but the groups acts on all weights together. The results are
-    the same on one device, on several devices, and with several small batches per update instead of a
-    large one.
+    Order of an update: mean over its batches, each with the weight of its samples, noise, clips, skip
+    if not finite, weight decay and update rule of the groups, averages. Everything but the groups acts
+    on all weights together. The results are the same on one device, on several devices, and with
+    several small batches per update instead of a large one.
 
     Args:
         params: the optimizer params.
@@ -54,7 +58,7 @@ class TrainingOptimizer(SlotOptimizer):
         super().__init__(learning_rate=schedule)
         self._params = params
         self.numbers = numbers = ScheduledNumbers(scheduled, self.track)
-        self._accum_steps = accum_steps
+        self.accum_steps = accum_steps
         self.schedule = schedule
         schedule.build(self.add_variable)
         # Batches are counted from the start of the training, and the number of updates follows from
@@ -76,7 +80,9 @@ class TrainingOptimizer(SlotOptimizer):
         )
         self._groups: Sequence[GroupOptimizer] = ()
         self._buffers: Mapping[int, keras.Variable] = {}
-        self._forgotten = self._add_counter("forgotten_batches") if accum_steps > 1 else None
+        # Samples of the batches that wait, in units of the first one, and its number of samples.
+        names = ("gradient_accumulator_size", "gradient_accumulator_unit") if accum_steps > 1 else ()
+        self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
 
     def build_groups(self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer]) -> None:
         """Take the groups, which together update all weights.
@@ -87,7 +93,7 @@ class TrainingOptimizer(SlotOptimizer):
         """
         super().build(weights)
         self._groups = tuple(groups)
-        if self._accum_steps > 1:
+        if self.accum_steps > 1:
             buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
             self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
 
@@ -130,7 +136,7 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def update_number(self) -> Tensor:
         """Number of the update that the next batch belongs to, from 0."""
-        return self.batch_counter // self._accum_steps
+        return self.batch_counter // self.accum_steps
 
     def begin_epoch(self, rate: float, completed: int, batches: int, done: int, is_listed: bool = False) -> None:
         """Set rate and time for an epoch; reset the moments if a reset is due.
@@ -174,9 +180,23 @@ class TrainingOptimizer(SlotOptimizer):
         self.reset_moments()
         if self.averages is not None:
             self.averages.reset()
-        if self._forgotten is not None:
-            self._clear(self._buffers.values())
-            self._forgotten.assign(self.batches % self._accum_steps)
+        self._clear([*self._buffers.values(), *self._waiting])
+
+    def continue_after(self, accum_steps: int) -> None:
+        """Continue the count of updates after a training with another number of batches per update.
+
+        Gradients that wait are dropped: they would be a part of an update of another size.
+
+        Args:
+            accum_steps: batches per update so far.
+        """
+        if accum_steps != self.accum_steps:
+            updates, left = divmod(self.batches, accum_steps)
+            if left:
+                log.warning("gradients of %d batches are dropped: train_accum_steps changed within an update", left)
+            self._clear([*self._buffers.values(), *self._waiting])
+            self._nonfinite.forget()
+            self.batch_counter.assign(updates * self.accum_steps)
 
     def with_averages(self) -> AbstractContextManager[None]:
         """Context in which the weights hold their averages, if there are any."""
@@ -191,10 +211,12 @@ class TrainingOptimizer(SlotOptimizer):
         return self._nonfinite.stopped_at()
 
     def scale_loss(self, loss: Tensor) -> Tensor:
-        """Return the loss that gradients are taken of, scaled if mixed_float16 needs it."""
+        """Return the loss that gradients are taken of, weighted in its update, and scaled if mixed_float16 needs it."""
         # Times NaN, a loss that is not finite makes its gradients so. Then one check detects both: that
         # of the sums of squares, which the clips need anyway.
         loss = loss * ops.where(ops.isfinite(loss), 1.0, float("nan"))
+        if self._waiting:
+            loss = loss * (batch_samples.get() / self._unit())
         return loss if self._loss_scale is None else self._loss_scale.scaled(loss)
 
     def named_variables(self, weights: Mapping[str, keras.Variable]) -> dict[str, keras.Variable]:
@@ -220,6 +242,12 @@ class TrainingOptimizer(SlotOptimizer):
     def _add_counter(self, name: str) -> keras.Variable:
         return self.add_variable((), dtype="int", name=name)
 
+    def _unit(self) -> Tensor:
+        """Return the samples of the first batch of the update: each batch counts with its samples in units of them."""
+        # So batches of equal size count 1, which leaves the bits of their gradients as they are, in bfloat16 too.
+        size, unit = self._waiting
+        return ops.where(size.value > 0, unit.value, batch_samples.get())
+
     @staticmethod
     def _clear(buffers: Iterable[keras.Variable]) -> None:
         for buffer in buffers:
@@ -230,7 +258,7 @@ class TrainingOptimizer(SlotOptimizer):
         backend.branch(predicate, then, otherwise, [*self.trained_weights, *self.variables])
 
     def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        """Accumulate the gradients of a batch, and update the weights if it ends an update."""
+        """Accumulate the gradients of a batch, weighted by `scale_loss`; update the weights if it ends an update."""
         # Keras' own accumulation fails under `MirroredStrategy`: no branch of a compiled step may
         # contain its `merge_call`. So the gradients are summed over the replicas first; then each
         # replica updates its own copy of the variables in an ordinary branch, which variables with
@@ -238,25 +266,24 @@ class TrainingOptimizer(SlotOptimizer):
         gradients = backend.sum_over_replicas(gradients)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)
-        if self._forgotten is None:
+        if not self._waiting:
             self._update(gradients, weights)
             return
-        forgotten = self._forgotten
-        # At least one: the checkpoint may come from a training with more batches per update.
-        batches = ops.maximum(self._accum_steps - forgotten, 1)
+        size, unit = self._waiting
+        first = self._unit()
+        count = size.value + batch_samples.get() / first
         buffers = [self._buffers[id(weight)] for weight in weights]
         sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
 
         def update() -> None:
-            self._update([total / ops.cast(batches, total.dtype) for total in sums], weights)
-            self._clear(buffers)
-            forgotten.assign(0)
+            self._update([total / ops.cast(count, total.dtype) for total in sums], weights)
+            self._clear([*buffers, size])
 
         def wait() -> None:
-            for buffer, total in zip(buffers, sums, strict=True):
-                buffer.assign(total)
+            for variable, value in zip([*buffers, size, unit], [*sums, count, first], strict=True):
+                variable.assign(value)
 
-        self._branch(ops.equal((self.batch_counter + 1) % self._accum_steps, 0), update, wait)
+        self._branch(ops.equal((self.batch_counter + 1) % self.accum_steps, 0), update, wait)
 
     def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Update with the mean gradients of the whole update, unless all updates are stopped."""

@@ -58,7 +58,6 @@ class StageEnd:
         weights: weights by path.
         structure: the dimensions that they consist of.
         optimizer: variables of the optimizer by name.
-        updates: number of updates so far.
     """
 
     name: str
@@ -66,7 +65,6 @@ class StageEnd:
     weights: Mapping[str, np.ndarray]
     structure: Structure
     optimizer: Mapping[str, np.ndarray]
-    updates: int
 
     @classmethod
     def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
@@ -83,7 +81,6 @@ class StageEnd:
             weights=variable_arrays(state.weights_by_path()),
             structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
             optimizer=variable_arrays(state.optimizer_variables()),
-            updates=setup.model.optimizer.updates,
         )
 
 
@@ -175,12 +172,8 @@ def _hand_over_optimizer(
     variables = setup.state.optimizer_variables()
     initial = variable_arrays(variables)
     arrays = slot_arrays(planned, end.optimizer, initial, weights, same_rule)
-    if end.params.train_accum_steps != params.train_accum_steps:
-        # A part of an update would have another meaning: it is dropped, and the count of updates continues.
-        arrays.update({name: initial[name] for name in arrays if name.startswith(("gradient_acc", "forgotten"))})
     assign_arrays(variables, arrays, f"stage {end.name}")
-    if end.params.train_accum_steps != params.train_accum_steps:
-        optimizer.batch_counter.assign(end.updates * params.train_accum_steps)
+    optimizer.continue_after(end.params.train_accum_steps)
     if not same_rule:
         optimizer.reset_moments()
 

@@ -239,6 +239,8 @@ class StageRunner:
             self._results.forget(self._run.plan[self._index :])
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
+            if not self._is_trial:
+                loop.warn_without_updates()
         logs = loop.run()
         if not setup.is_finished():
             return logs, True

@@ -73,14 +73,20 @@ def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) 
     """
     history = History() if chosen is None else chosen.rates_only()
     found: list[EpochRates] = []
+    for stage, before in _with_batches_before(stages):
+        found += _rates_of_stage(stage, history, before)
+    return found
+
+
+def _with_batches_before(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedStage, int]]:
+    """Yield the stages, each with the number of batches before it, as its optimizer counts them."""
     before, accum = 0, 1
     for stage in stages:
         if stage.params is not None and stage.params.train_accum_steps != accum:
             # Updates are numbered through; a rest of batches without an update is forgotten.
             before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
-        found += _rates_of_stage(stage, history, before)
+        yield stage, before
         before += len(stage.numbers) * stage.batches
-    return found
 
 
 def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterator[EpochRates]:
@@ -120,12 +126,10 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
     found: dict[str, list[EpochRates]] = {}
-    before = 0
-    for stage in stages:
+    for stage, before in _with_batches_before(stages):
         if stage.params is not None:
             for name, values in _values_of_stage(stage, stage.params, before).items():
                 found.setdefault(name, []).extend(values)
-        before += len(stage.numbers) * stage.batches
     return found
 
 
