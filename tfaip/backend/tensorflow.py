@@ -271,12 +271,20 @@ def numerics_checked() -> Iterator[None]:
         tf.debugging.disable_check_numerics()
 
 
-def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
-    """Return the gradients of the whole batch, equal on all replicas."""
-    if not tf.distribute.has_strategy():
-        return gradients
-    context = tf.distribute.get_replica_context()
-    return list(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+def sum_over_replicas(gradients: Sequence[Any], weights: Sequence[Any]) -> list[Tensor]:
+    """Return the gradients of the whole batch, equal on all replicas, dense and with the shapes of their weights."""
+    if tf.distribute.has_strategy():
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
+    return [_dense(gradient, weight.shape) for gradient, weight in zip(gradients, weights, strict=True)]
+
+
+def _dense(gradient: Any, shape: Any) -> Tensor:
+    """Return a gradient as one tensor of a known shape: that of rows of a table lists each row as often as it was read."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, shape[0])
+    gradient.set_shape(shape)
+    return gradient
 
 
 def mark(rows: int, copies: int, is_whole: bool) -> np.ndarray:

@@ -235,7 +235,7 @@ class TrainingOptimizer(SlotOptimizer):
         # contain its `merge_call`. So the gradients are summed over the replicas first; then each
         # replica updates its own copy of the variables in an ordinary branch, which variables with
         # `aggregation="none"` (the default of Keras) allow.
-        gradients = backend.sum_over_replicas(gradients)
+        gradients = backend.sum_over_replicas(gradients, weights)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)
         if self._forgotten is None:
