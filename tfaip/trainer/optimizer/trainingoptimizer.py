@@ -20,7 +20,10 @@ from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.numbers import ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
+from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
+
+log = logger(__name__)
 
 
 class TrainingOptimizer(SlotOptimizer):
@@ -41,6 +44,9 @@ class TrainingOptimizer(SlotOptimizer):
     """
 
     averages: WeightAverages | None = None
+    leaves_out_losses: Callable[[], bool] = staticmethod(lambda: False)
+    """Returns True if a loss has the weight 0, so that weights may be without a gradient."""
+    _without_gradient = ""
 
     def __init__(
         self,
@@ -228,6 +234,18 @@ class TrainingOptimizer(SlotOptimizer):
     def _branch(self, predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         # Selecting old or new values instead of branching costs 40 % of a step of a tiny MLP.
         backend.branch(predicate, then, otherwise, [*self.trained_weights, *self.variables])
+
+    def apply(self, grads: list[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+        """Update with the gradients of a batch. None, as of a weight that no loss depends on, is 0, as it is on JAX."""
+        weights = list(self.trained_weights if trainable_variables is None else trainable_variables)
+        lost = [weight for gradient, weight in zip(grads, weights, strict=True) if gradient is None]
+        if len(lost) < len(weights) or self.leaves_out_losses():  # else Keras has an error
+            grads = [ops.zeros(w.shape, w.dtype) if g is None else g for g, w in zip(grads, weights, strict=True)]
+        paths = ", ".join(weight.path for weight in lost)
+        if paths != self._without_gradient and not self.leaves_out_losses():
+            log.warning("gradients do not exist for %s: no loss depends on these weights", paths)
+        self._without_gradient = paths
+        super().apply(grads, weights)
 
     def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Accumulate the gradients of a batch, and update the weights if it ends an update."""
