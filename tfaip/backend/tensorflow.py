@@ -236,7 +236,8 @@ def losses_and_gradients(
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(inputs)
         losses = sample_losses(inputs)
-    return losses, tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    gradients = tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return losses, {name: _dense(gradient, inputs[name]) for name, gradient in gradients.items()}
 
 
 # Replicas
@@ -276,14 +277,14 @@ def sum_over_replicas(gradients: Sequence[Any], weights: Sequence[Any]) -> list[
     if tf.distribute.has_strategy():
         context = tf.distribute.get_replica_context()
         gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
-    return [_dense(gradient, weight.shape) for gradient, weight in zip(gradients, weights, strict=True)]
+    return [_dense(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
 
 
-def _dense(gradient: Any, shape: Any) -> Tensor:
-    """Return a gradient as one tensor of a known shape: that of rows of a table lists each row as often as it was read."""
+def _dense(gradient: Any, of: Any) -> Tensor:
+    """Return the gradient of a variable or tensor as one tensor of its shape: slices list a row once for each use."""
     if isinstance(gradient, tf.IndexedSlices):
-        gradient = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, shape[0])
-    gradient.set_shape(shape)
+        gradient = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, ops.shape(of)[0])
+    gradient.set_shape(of.shape)
     return gradient
 
 
