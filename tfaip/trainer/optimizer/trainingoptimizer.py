@@ -46,6 +46,8 @@ class TrainingOptimizer(SlotOptimizer):
     averages: WeightAverages | None = None
     leaves_out_losses: Callable[[], bool] = staticmethod(lambda: False)
     """Returns True if a loss has the weight 0, so that weights may be without a gradient."""
+    paths: Mapping[int, str] = {}
+    """Paths of the trained weights by id."""
     _without_gradient = ""
 
     def __init__(
@@ -241,7 +243,7 @@ class TrainingOptimizer(SlotOptimizer):
         lost = [weight for gradient, weight in zip(grads, weights, strict=True) if gradient is None]
         if len(lost) < len(weights) or self.leaves_out_losses():  # else Keras has an error
             grads = [ops.zeros(w.shape, w.dtype) if g is None else g for g, w in zip(grads, weights, strict=True)]
-        paths = ", ".join(weight.path for weight in lost)
+        paths = ", ".join(self.paths.get(id(weight), weight.path) for weight in lost)
         if paths != self._without_gradient and not self.leaves_out_losses():
             log.warning("gradients do not exist for %s: no loss depends on these weights", paths)
         self._without_gradient = paths
