@@ -244,7 +244,7 @@ class TrainingOptimizer(SlotOptimizer):
         if len(lost) < len(weights) or self.leaves_out_losses():  # else Keras has an error
             grads = [ops.zeros(w.shape, w.dtype) if g is None else g for g, w in zip(grads, weights, strict=True)]
         paths = ", ".join(self.paths.get(id(weight), weight.path) for weight in lost)
-        if paths != self._without_gradient and not self.leaves_out_losses():
+        if paths not in ("", self._without_gradient) and not self.leaves_out_losses():
             log.warning("gradients do not exist for %s: no loss depends on these weights", paths)
         self._without_gradient = paths
         super().apply(grads, weights)
