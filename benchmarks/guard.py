@@ -7,7 +7,7 @@ rows below, written with public names only, with the Python of this process. In 
 turns, each in a process of its own, and new is divided by the mean of the two old ones. The exit code is 1 if the
 median ratio of a row is above the limit by more than the noise, the distance of the median of old / old from 1.
 
-- step_mlp, step_conv, step_table: an epoch of which nothing is written, tiny fully connected layers, convolutions, and a
+- step_mlp, step_conv, step_table: an epoch of which nothing is written, tiny fully connected layers, convolutions, a
   table of 100,000 rows
 - epoch: an epoch of the tutorial with validation, checkpoint, log and TensorBoard events
 - lav, predict: passes of an exported model over images in memory

@@ -163,10 +163,11 @@ def conv() -> keras.Sequential:
 
 def table() -> keras.Sequential:
     """Table of 100,000 rows of width 32: an update changes all, of which a batch reads at most 512."""
+    rows = 100_000
     return keras.Sequential(
         [
-            keras.layers.Lambda(lambda x: keras.ops.cast(keras.ops.abs(x) * 1e5, "int32") % 100_000, output_shape=(32,)),
-            keras.layers.Embedding(100_000, 32),
+            keras.layers.Lambda(lambda x: keras.ops.cast(keras.ops.abs(x) * rows, "int32") % rows, output_shape=(32,)),
+            keras.layers.Embedding(rows, 32),
             keras.layers.GlobalAveragePooling1D(),
             keras.layers.Dense(10, activation="softmax"),
         ]

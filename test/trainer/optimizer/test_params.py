@@ -17,6 +17,8 @@ from tfaip.trainer.optimizer import (
     SGDOptimizer,
 )
 
+# What ours set for all optimizers alike.
+OF_THE_TOOLKIT = {field.name for field in dataclasses.fields(OptimizerParams)}
 # Arguments that all optimizers of Keras have; what they do is done for all optimizers alike. Of Muon: names of layers,
 # which `optimizer.groups` selects by their paths, and constants of its iteration.
 FOR_ALL = {"self", "learning_rate", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "name"}
@@ -34,8 +36,7 @@ def test_arguments_and_defaults_are_those_of_keras(cls: type[KerasOptimizerParam
     # There is one number for both parts of Muon.
     assert arguments.pop("adam_weight_decay", params.weight_decay) == params.weight_decay
     assert arguments == {name: getattr(params, name) for name in arguments}
-    own = {field.name for field in dataclasses.fields(cls)} - {field.name for field in dataclasses.fields(OptimizerParams)}
-    assert own <= set(arguments)
+    assert {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT <= set(arguments)
 
 
 def test_every_optimizer_has_a_help_text_for_each_field() -> None:
