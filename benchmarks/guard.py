@@ -7,7 +7,8 @@ rows below, written with public names only, with the Python of this process. In 
 turns, each in a process of its own, and new is divided by the mean of the two old ones. The exit code is 1 if the
 median ratio of a row is above the limit by more than the noise, the distance of the median of old / old from 1.
 
-- step_mlp, step_conv: an epoch of which nothing is written, tiny fully connected layers and convolutions
+- step_mlp, step_conv, step_table: an epoch of which nothing is written, tiny fully connected layers, convolutions, a
+  table of 100,000 rows
 - epoch: an epoch of the tutorial with validation, checkpoint, log and TensorBoard events
 - lav, predict: passes of an exported model over images in memory
 - wait: time by the clock from the end of a validation to the next epoch, with a checkpoint and a new best model
@@ -130,6 +131,7 @@ def write_checkpoints(turn: Turn, directory: Path) -> None:
 ROWS: dict[str, Callable[[Turn, Path], None]] = {
     "step_mlp": lambda turn, directory: train_steps("mlp", 24_000, turn),
     "step_conv": lambda turn, directory: train_steps("conv", 800, turn),
+    "step_table": lambda turn, directory: train_steps("table", 800, turn),
     "epoch": train_tutorial,
     "lav": lambda turn, directory: evaluate(20_000, turn, directory),
     "predict": lambda turn, directory: predict(20_000, turn, directory),

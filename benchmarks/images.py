@@ -161,6 +161,19 @@ def conv() -> keras.Sequential:
     )
 
 
+def table() -> keras.Sequential:
+    """Table of 100,000 rows of width 32: an update changes all, of which a batch reads at most 512."""
+    rows = 100_000
+    return keras.Sequential(
+        [
+            keras.layers.Lambda(lambda x: keras.ops.cast(keras.ops.abs(x) * rows, "int32") % rows, output_shape=(32,)),
+            keras.layers.Embedding(rows, 32),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(10, activation="softmax"),
+        ]
+    )
+
+
 def resnet50() -> keras.Model:
     """25 million weights, 4 GFLOP forward per image of 224x224."""
     return keras.applications.ResNet50(weights=None, classes=10, input_shape=(224, 224, 3))
@@ -195,6 +208,7 @@ NETWORKS = {
     "wide": Architecture(functools.partial(mlp, 2048, 2048)),
     "large": Architecture(functools.partial(mlp, 4096, 4096)),  # 20 million weights
     "conv": Architecture(conv),
+    "table": Architecture(table, (32,)),
     "resnet50": Architecture(resnet50, (224, 224, 3)),
     "transformer": Architecture(transformer, (256, 512)),
 }

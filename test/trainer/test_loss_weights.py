@@ -6,11 +6,16 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras.initializers import Constant
 
 from test.model.support import X_AND_Y, FunctionModel, ScaleGraph, column, keras_inputs
 from test.trainer.line import CallbackOf, line_params, train, weight
 from tfaip.errors import UsageError
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
+from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.schedules import ScheduleParams
 
 
@@ -74,6 +79,61 @@ def test_the_gradient_of_a_loss_of_weight_0_need_not_be_finite(given):
     assert logs == {"loss": 2.0, "a": 2.0, "b": 6.0}
     assert moved(model) == 1.0
     assert np.isnan(moved(fitted({"b": 0.5}, without_gradient)[0]))
+
+
+class TwoScales(GraphBase):
+    """`z` and `y` are the input times a weight each, 2."""
+
+    def __init__(self):
+        super().__init__(ModelBaseParams())
+        self.side, self.main = (self.add_weight(shape=(), initializer=Constant(2.0), name=n) for n in ("side", "main"))
+
+    def build_graph(self, inputs, training=None):
+        return {"z": self.side * inputs["x"], "y": self.main * inputs["x"]}
+
+
+def weights_after(names, loss_weights=None, **fields):
+    """`main` and `side` after a batch with x = 1, whose losses are outputs."""
+    functions = FunctionModel(lambda inputs, targets, outputs: {name: outputs[name] for name in names})
+    model = TrainingModel(functions, TwoScales(), loss_weights=loss_weights)
+    model.build_symbolically(keras_inputs(X_AND_Y[0]), keras_inputs(X_AND_Y[1]))
+    weights = {weight.name: weight for weight in model.trainable_variables}
+    optimizer = build_optimizer(SGDOptimizer(**fields), weights, list(weights.values()))
+    optimizer.rate.assign(1.0)
+    optimizer.leaves_out_losses = model.leaves_out_losses
+    model.compile(optimizer)
+    step_again(model)
+    return [float(weights[name].value) for name in ("main", "side")]
+
+
+@pytest.mark.parametrize(
+    ("names", "loss_weights", "main", "side", "lines"),
+    [
+        (["y", "z"], {"z": 0.0}, 1.5 - 1, 1.5, 0),
+        (["y", "z"], {"y": 0.0, "z": 0.0}, 1.5, 1.5, 0),
+        # Nobody has asked for that. On JAX a gradient that does not exist is one of 0.
+        (["y"], {}, 1.5 - 1, 1.5, int(keras.backend.backend() == "tensorflow")),
+    ],
+)
+@pytest.mark.backend
+def test_a_weight_without_a_gradient_decays(names, loss_weights, main, side, lines, caplog):
+    assert weights_after(names, loss_weights, weight_decay=0.25) == [main, side]
+    assert caplog.messages == ["gradients do not exist for side: no loss depends on these weights"] * lines
+
+
+@pytest.mark.backend
+def test_a_weight_without_a_gradient_shifts_no_noise():
+    noise = GradientNoiseParams(stddev=1.0)
+    with_side, without = (weights_after(["y", "z"], {"z": w}, gradient_noise=noise) for w in (1.0, 0.0))
+    assert without[0] == with_side[0] != 1.0
+    assert without[1] == pytest.approx(with_side[1] + 1.0)
+
+
+@pytest.mark.backend
+def test_weights_decay_if_no_loss_counts():
+    params = line_params([1, 1], optimizer=SGDOptimizer(weight_decay=0.5), loss_weights={"loss": 0.0})
+    params.scenario.model.start = 4.0
+    assert weight(train(params)) == 1.0
 
 
 def step_again(model):

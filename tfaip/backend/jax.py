@@ -290,9 +290,9 @@ def numerics_checked() -> Iterator[None]:
         raise FloatingPointError(" ".join(text.split())) from error
 
 
-def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
+def sum_over_replicas(gradients: Sequence[Any], weights: Sequence[Any]) -> list[Tensor]:
     """Return the gradients as they are, those of the whole batch."""
-    return gradients
+    return list(gradients)
 
 
 def mark(rows: int, copies: int, is_whole: bool) -> np.ndarray:

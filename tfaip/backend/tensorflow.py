@@ -236,7 +236,8 @@ def losses_and_gradients(
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(inputs)
         losses = sample_losses(inputs)
-    return losses, tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    gradients = tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return losses, {name: _dense(gradient, inputs[name]) for name, gradient in gradients.items()}
 
 
 # Replicas
@@ -281,12 +282,20 @@ def numerics_checked() -> Iterator[None]:
         tf.debugging.disable_check_numerics()
 
 
-def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
-    """Return the gradients of the whole batch, equal on all replicas."""
-    if not tf.distribute.has_strategy():
-        return gradients
-    context = tf.distribute.get_replica_context()
-    return list(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+def sum_over_replicas(gradients: Sequence[Any], weights: Sequence[Any]) -> list[Tensor]:
+    """Return the gradients of the whole batch, equal on all replicas, dense and with the shapes of their weights."""
+    if tf.distribute.has_strategy():
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
+    return [_dense(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
+
+
+def _dense(gradient: Any, of: Any) -> Tensor:
+    """Return the gradient of a variable or tensor as one tensor of its shape: slices list a row once for each use."""
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, ops.shape(of)[0])
+    gradient.set_shape(of.shape)
+    return gradient
 
 
 def mark(rows: int, copies: int, is_whole: bool) -> np.ndarray:

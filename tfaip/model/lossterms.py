@@ -33,14 +33,6 @@ def is_zero(weight: Any) -> bool:
     return isinstance(weight, int | float) and weight == 0
 
 
-def sum_of_zeros(variables: list[keras.Variable]) -> Tensor:
-    """Return 0, which has the gradient 0 of every variable."""
-    total = ops.zeros((), dtype="float32")
-    for variable in variables:
-        total = total + 0.0 * ops.cast(ops.sum(variable), "float32")
-    return total
-
-
 def with_sample_weights(value: Tensor, sample_weight: Tensor | None) -> Tensor:
     value = ops.cast(value, "float32")
     if sample_weight is not None:

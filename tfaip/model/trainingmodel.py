@@ -19,7 +19,7 @@ from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
-from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, sum_of_zeros, with_sample_weights, with_weight
+from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, with_sample_weights, with_weight
 from tfaip.model.metriccalls import called_metrics, update_metrics
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
@@ -46,6 +46,7 @@ class _Values:
         self.model = model
         self.called: list[keras.metrics.Metric] | None = None
         self.without_loss = False
+        self.leaves_out = False
         self.loss_means: dict[str, keras.metrics.Mean] = {}
         self.loss_names: list[str] = []
         self.penalties: Sequence[WeightPenalty] = ()
@@ -153,6 +154,10 @@ class TrainingModel(BuiltModel):
     def loss_weights(self) -> dict[str, float | keras.Variable]:
         """The weights that the losses have instead of those of the model, by name: variables; 0: only logged."""
         return {name: 0.0 if name in self._only_logged else weight for name, weight in self._loss_weights.items()}
+
+    def leaves_out_losses(self) -> bool:
+        """Return True if a loss had the weight 0 in the step that was traced last."""
+        return self._values.leaves_out
 
     def set_loss_weight(self, name: str, weight: float) -> None:
         """Change the weight of a loss from the next call of `fit` on.
@@ -335,9 +340,7 @@ class TrainingModel(BuiltModel):
         batch_size = batch_size_of(x)
         losses = self.weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
-        if all(is_zero(weight) for weight, _ in losses.values()):
-            # Of a constant TensorFlow has no gradient: Keras would refuse to train.
-            total = total + sum_of_zeros(self.trainable_variables)
+        self._values.leaves_out = any(is_zero(weight) for weight, _ in losses.values())
         for name, (weight, value) in losses.items():
             mean = ops.mean(value)
             if name != TOTAL_LOSS or len(losses) > 1:

@@ -202,6 +202,7 @@ def _compile(
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
             scheduled=scheduled,
         )
+    optimizer.leaves_out_losses = model.leaves_out_losses
     if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
         model.forget_batches_that_are_not_finite(in_values=params.optimizer.skip_nonfinite > 0)
     is_eager = params.force_eager or params.debug_nonfinite  # the backends name operations of compiled steps badly

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.trainer.optimizer import (
+    AdagradOptimizer,
     AdamOptimizer,
     GradientNoiseParams,
     NadamOptimizer,
@@ -38,12 +39,14 @@ class Case:
         accum_steps: batches per update.
         bad: batches, from 0, with an input that is not a number.
         rate: the learning rate.
+        reads_rows: the first layer reads rows of its kernel, some of them twice.
     """
 
     optimizer: OptimizerParams
     accum_steps: int = 1
     bad: tuple[int, ...] = ()
     rate: LearningRateParams = field(default_factory=lambda: ConstantParams(lr=0.1))
+    reads_rows: bool = False
 
 
 def everything() -> dict[str, Any]:
@@ -73,6 +76,7 @@ CASES = {
             lr=0.1, step_function=False, epochs=2, modulation=CyclicModulationParams(interval_steps=3, decay=0.5)
         ),
     ),
+    "rows": Case(AdagradOptimizer(clip_norm=0.6), accum_steps=2, reads_rows=True),
     "noise": Case(SGDOptimizer(clip_value=0.5, gradient_noise=GradientNoiseParams(stddev=0.4, gamma=0.55))),
 }
 
@@ -94,7 +98,13 @@ def train(case: Case, batch_size: int = BATCH) -> dict[str, np.ndarray]:
     from tfaip.trainer.optimizer.averaging import AverageRate
     from tfaip.trainer.optimizer.build import build_optimizer
 
-    layers = [keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)]
+    class Rows(keras.layers.Dense):
+        def call(self, x: Any, training: bool | None = None) -> Any:
+            rows = keras.ops.take(self.kernel, keras.ops.cast(x > 0, "int32"), axis=0)
+            return keras.ops.tanh(keras.ops.sum(rows, axis=1) + self.bias)
+
+    hidden = Rows if case.reads_rows else keras.layers.Dense
+    layers = [hidden(4, activation="tanh"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.layers.Input((3,)), *layers])
     rng = np.random.default_rng(7)
     model.set_weights([rng.normal(size=shape) for shape in SHAPES])

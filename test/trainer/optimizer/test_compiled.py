@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import pytest
 
 from test.trainer.line import line_params, train, weight
-from tfaip.trainer.optimizer import SGDOptimizer
+from test.trainer.optimizer.training import Training
+from tfaip.trainer.optimizer import (
+    OPTIMIZERS,
+    AdagradOptimizer,
+    AdamOptimizer,
+    GradientNoiseParams,
+    RMSpropOptimizer,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.build import build_optimizer
 
 pytestmark = pytest.mark.backend
+
+CLIPS = ("value", "norm", "global_norm")
 
 
 @pytest.mark.parametrize("force_eager", [False, True])
@@ -28,22 +40,75 @@ def test_all_options_at_once(force_eager):
     assert weight(trained) == pytest.approx(0.75 * first - 1.0)
 
 
-def test_sparse_gradients_go_the_same_way():
-    """Of an embedding: on TensorFlow its gradient lists rows."""
-    from tfaip.trainer.optimizer.build import build_optimizer
+class Rows(keras.layers.Layer):
+    """Reads rows of a table by `take`; an `Embedding` does it with options of its own."""
 
-    def trained(**fields):
-        layers = [keras.layers.Embedding(5, 1, embeddings_initializer="zeros"), keras.layers.Flatten()]
-        model = keras.Sequential([keras.layers.Input((2,), dtype="int32"), *layers])
-        weights = model.trainable_variables
-        optimizer = build_optimizer(SGDOptimizer(**fields), {"table": weights[0]}, weights)
-        optimizer.rate.assign(1.0)
-        model.compile(optimizer, "mae", jit_compile=keras.backend.backend() == "jax")
-        x, y = [[1, 3]], [[4.0, -4.0]]
-        model.fit(keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(y), shuffle=False, verbose=0)
-        return keras.ops.convert_to_numpy(weights[0].value)[:, 0].tolist()
+    def build(self, shape):
+        self.table = self.add_weight(shape=(4, 1), initializer="zeros", name="embeddings")
 
-    # Each row has a gradient of 1/2.
-    assert trained() == [0, 0.5, 0, -0.5, 0]
-    assert trained(clip_value=0.25) == [0, 0.25, 0, -0.25, 0]
-    assert trained(clip_global_norm=0.5) == pytest.approx([0, 0.5**1.5, 0, -(0.5**1.5), 0])
+    def call(self, ids):
+        return keras.ops.take(self.table, ids, axis=0)
+
+
+def table_after(params, network="embedding", accum_steps=1, **arguments):
+    """The table after an update of rate 1 whose gradient is how often each row was read: 0, 3, 1, 0."""
+    ids = keras.Input((4,), dtype="int32")
+    layer = Rows() if network == "take" else keras.layers.Embedding(4, 1, embeddings_initializer="zeros")
+    parts = [ids[:, :1], ids[:, 1:]] if network == "twice" else [ids]
+    total = sum(keras.ops.sum(layer(part), axis=(1, 2)) for part in parts)
+    model = keras.Model(ids, total)
+    (table,) = model.trainable_variables
+    optimizer = build_optimizer(params, {"table": table}, [table], accum_steps, **arguments)
+    optimizer.rate.assign(1.0)
+    model.compile(optimizer, "mae", jit_compile=keras.backend.backend() == "jax")
+    x = keras.ops.convert_to_tensor([[1, 1, 2, 1]])
+    model.fit(x, keras.ops.convert_to_tensor([-1e6]), epochs=accum_steps, shuffle=False, verbose=0)
+    return keras.ops.convert_to_numpy(table.value)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments", "row_1", "row_2"),
+    [
+        (SGDOptimizer(), {"network": "take"}, 3, 1),
+        (SGDOptimizer(clip_value=2.0), {"network": "twice"}, 2, 1),
+        (SGDOptimizer(clip_norm=1.0), {}, 3 / 10**0.5, 1 / 10**0.5),
+        (SGDOptimizer(clip_global_norm=1.0), {"accum_steps": 2}, 3 / 10**0.5, 1 / 10**0.5),
+        (AdamOptimizer(), {}, 1, 1),  # g / sqrt(g^2)
+        (RMSpropOptimizer(), {}, 10**0.5, 10**0.5),  # g / sqrt(0.1 g^2)
+        (AdagradOptimizer(), {"accum_steps": 2}, 3 / 9.1**0.5, 1 / 1.1**0.5),
+        (SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=1e-9)), {}, 3, 1),
+    ],
+)
+def test_rows_that_are_read_several_times_have_one_gradient(params, arguments, row_1, row_2):
+    assert table_after(params, **arguments) == pytest.approx([0, -row_1, -row_2, 0], rel=2e-5, abs=1e-8)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow lists rows")
+@pytest.mark.parametrize(
+    "params", [*(cls() for cls in OPTIMIZERS), *(SGDOptimizer(**{f"clip_{name}": 0.5}) for name in CLIPS)]
+)
+def test_slices_give_what_the_dense_gradient_gives(params):
+    from tensorflow import IndexedSlices
+
+    slices, dense = (Training(params, {"table": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}) for _ in range(2))
+    values = np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]], np.float32)
+    for rows in ([1, 1, 2], [2, 0, 2]):
+        slices.optimizer.apply([IndexedSlices(keras.ops.convert_to_tensor(values), rows, (3, 2))])
+        dense.step(np.stack([values[[read == row for read in rows]].sum(axis=0) for row in range(3)]))
+    np.testing.assert_allclose(slices.values()[0], dense.values()[0], rtol=1e-6)
+    assert slices.values()[0] != [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX all dimensions are known")
+@pytest.mark.parametrize("accum_steps", [1, 2])
+def test_noise_on_a_gradient_whose_dimensions_are_not_known(accum_steps):
+    """As that of a `Dense` on frames of any number."""
+    import tensorflow as tf
+
+    params = SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=1e-6))
+    training = Training(params, {"w": [[0.0, 0.0]]}, accum_steps=accum_steps)
+    step = tf.function(lambda g: training.optimizer.apply([g]), [tf.TensorSpec((None, None))], autograph=False)
+    for _ in range(accum_steps):
+        step(tf.constant([[1.0, 2.0]]))
+    assert training.values()[0] == [pytest.approx([-1.0, -2.0], abs=1e-5)]
+    assert training.values()[0] != [[-1.0, -2.0]]

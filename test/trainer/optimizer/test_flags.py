@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 import pytest
 
 from tfaip.errors import UsageError
@@ -42,21 +39,6 @@ def test_names_of_the_optimizers() -> None:
         assert type(parse("--optimizer", name).optimizer) is LambOptimizer
     with pytest.raises(UsageError, match="no class 'lamb'.*LAMB"):
         parse("--optimizer", "lamb")
-
-
-# Arguments that all optimizers of Keras have; what they do is done for all optimizers alike. Of Muon: the
-# decay of a part, names of layers, which `optimizer.groups` selects by their paths, and constants of its iteration.
-FOR_ALL = {"self", "learning_rate", "weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "name"}
-FOR_ALL |= {"ema_momentum", "ema_overwrite_frequency", "loss_scale_factor", "gradient_accumulation_steps", "kwargs"}
-FOR_ALL |= {"adam_weight_decay", "exclude_layers", "muon_a", "muon_b", "muon_c"}
-
-
-@pytest.mark.parametrize("cls", OPTIMIZERS)
-def test_arguments_and_defaults_are_those_of_keras(cls: Any) -> None:
-    params = cls()
-    found = inspect.signature(params.cls().__init__).parameters
-    arguments = {name: p.default for name, p in found.items() if name not in FOR_ALL}
-    assert arguments == {name: getattr(params, name) for name in arguments}
 
 
 def test_groups_are_a_list() -> None:

@@ -56,8 +56,8 @@ def test_a_loss_that_is_not_a_number_ends_the_training_when_the_scale_is_lowest(
     assert weight(trainer) == 0.0
 
 
-def scaled(**arguments: Any) -> Training:
-    return Training(SGDOptimizer(), {"w": 0.0}, scales_loss=True, **arguments)
+def scaled(params: SGDOptimizer | None = None, **arguments: Any) -> Training:
+    return Training(params or SGDOptimizer(), {"w": 0.0}, scales_loss=True, **arguments)
 
 
 def test_gradients_are_those_of_the_loss_itself() -> None:
@@ -85,6 +85,13 @@ def test_the_scale_is_the_same_for_all_batches_of_an_update() -> None:
     assert training.state()["loss_scale"] == 2**14
     training.step(2.0**14)
     assert training.step(3.0 * 2**14) == [-2.0]
+
+
+def test_clip_value_does_not_hide_an_overflow() -> None:
+    training = scaled(SGDOptimizer(clip_value=100.0))
+    assert training.step(float("inf")) == [0.0]
+    assert training.state()["loss_scale"] == 2**14
+    assert training.step(3.0 * 2**14) == [-3.0]
 
 
 def test_bfloat16_needs_no_scale() -> None:

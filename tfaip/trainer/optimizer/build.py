@@ -51,6 +51,7 @@ def build_optimizer(
     numbers = optimizer.numbers
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
+    optimizer.paths = {id(weight): path for path, weight in paths.items()}
     groups = []
     for place, group, members in _grouped(params, paths):
         setup = _group_setup(params, place, group, numbers, paths)

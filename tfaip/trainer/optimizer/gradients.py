@@ -108,7 +108,8 @@ def clip(gradients: list[Tensor], clips: Clips) -> Clipped:
 def _clipped(gradient: Tensor, limit: float | keras.Variable) -> Tensor:
     if isinstance(limit, keras.Variable):
         limit = ops.cast(limit.value, gradient.dtype)
-    return ops.clip(gradient, -limit, limit)
+    # What is infinite stays so: the check that comes after the clips must see it.
+    return ops.where(ops.isinf(gradient), gradient, ops.clip(gradient, -limit, limit))
 
 
 def _sum_of_squares(gradient: Tensor) -> Tensor:

@@ -160,6 +160,8 @@ class AdafactorOptimizer(KerasOptimizerParams):
 class MuonOptimizer(KerasOptimizerParams):
     """Muon, orthogonalised momentum for matrices, Adam for the rest (Jordan et al., 2024)."""
 
+    weight_decay = 0.004
+
     adam_beta_1: float = _decay(0.9, "Adam part: decay rate of the mean of the gradients")
     adam_beta_2: float = _decay(0.999, "Adam part: decay rate of the mean of the squared gradients")
     epsilon: float = _epsilon()

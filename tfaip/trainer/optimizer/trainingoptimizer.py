@@ -45,6 +45,11 @@ class TrainingOptimizer(SlotOptimizer):
     """
 
     averages: WeightAverages | None = None
+    leaves_out_losses: Callable[[], bool] = staticmethod(lambda: False)
+    """Returns True if a loss has the weight 0, so that weights may be without a gradient."""
+    paths: Mapping[int, str] = {}
+    """Paths of the trained weights by id."""
+    _without_gradient = ""
 
     def __init__(
         self,
@@ -257,13 +262,25 @@ class TrainingOptimizer(SlotOptimizer):
         # Selecting old or new values instead of branching costs 40 % of a step of a tiny MLP.
         backend.branch(predicate, then, otherwise, [*self.trained_weights, *self.variables])
 
+    def apply(self, grads: list[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+        """Update with the gradients of a batch. None, as of a weight that no loss depends on, is 0, as it is on JAX."""
+        weights = list(self.trained_weights if trainable_variables is None else trainable_variables)
+        lost = [weight for gradient, weight in zip(grads, weights, strict=True) if gradient is None]
+        if len(lost) < len(weights) or self.leaves_out_losses():  # else Keras has an error
+            grads = [ops.zeros(w.shape, w.dtype) if g is None else g for g, w in zip(grads, weights, strict=True)]
+        paths = ", ".join(self.paths.get(id(weight), weight.path) for weight in lost)
+        if paths not in ("", self._without_gradient) and not self.leaves_out_losses():
+            log.warning("gradients do not exist for %s: no loss depends on these weights", paths)
+        self._without_gradient = paths
+        super().apply(grads, weights)
+
     def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Accumulate the gradients of a batch, weighted by `scale_loss`; update the weights if it ends an update."""
         # Keras' own accumulation fails under `MirroredStrategy`: no branch of a compiled step may
         # contain its `merge_call`. So the gradients are summed over the replicas first; then each
         # replica updates its own copy of the variables in an ordinary branch, which variables with
         # `aggregation="none"` (the default of Keras) allow.
-        gradients = backend.sum_over_replicas(gradients)
+        gradients = backend.sum_over_replicas(gradients, weights)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)
         if not self._waiting:
