@@ -302,8 +302,11 @@ def test_same_as_keras(of: Description) -> None:
     # The fused Adam of TensorFlow differs by 1e-5. In half precision XLA rounds where it likes, and Keras computes
     # metrics in the precision of the outputs, the toolkit in float32.
     tolerance = 2e-5 if of.precision == "float32" else 1e-2
+    # Keras on JAX loses the mask of the outputs between the gradient and the metrics of the training.
+    is_lost = keras.backend.backend() == "jax" and of.masked and of.per_step
     for own, of_keras in zip(values, expected_values, strict=True):
-        assert {name: own.get(name) for name in of_keras} == pytest.approx(of_keras, rel=tolerance, abs=tolerance / 10)
+        defined = {n: value for n, value in of_keras.items() if not is_lost or "loss" in n or n.startswith("val_")}
+        assert {n: own.get(n) for n in defined} == pytest.approx(defined, rel=tolerance, abs=tolerance / 10)
     assert values[0].keys() - expected_values[0].keys() <= {
         *("loss/mean_epoch", "val_loss/mean_epoch", "regularization", "val_regularization")
     }
