@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,10 +119,16 @@ class Devices:
                 field,
             )
 
+    def building(self) -> AbstractContextManager[Any]:
+        """Return the context in which the model is built."""
+        return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """Context in which the model is built and trained; precision and strategy are as before when it is left."""
-        shared = contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+        """Context of the whole training; precision and distribution are as before when it is left."""
+        # `fit` on JAX asks for the distribution. A model on TensorFlow remembers its strategy, and the scope would stay
+        # in the way: a SavedModel cannot be called in it, and other models would be mirrored too.
+        shared = contextlib.nullcontext() if select_backend() == "tensorflow" else self.building()
         with precision_scope(self.precision), shared:
             yield
 
