@@ -62,6 +62,13 @@ def create_strategy(names: tuple[str, ...]) -> Any:
     return keras.distribution.DataParallel(devices=list(names), auto_shard_dataset=False)
 
 
+def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
+    """Return the paths of variables that were made outside of the distribution that is active."""
+    distribution = keras.distribution.distribution()
+    number = 1 if distribution is None else distribution.device_mesh.devices.size
+    return [variable.path for variable in variables if len(variable.value.sharding.device_set) < number]
+
+
 def seed(number: int) -> None:
     """Seed the global generators of Python, NumPy and Keras; JAX has none."""
     # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.

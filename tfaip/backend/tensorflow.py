@@ -74,6 +74,12 @@ def create_strategy(names: tuple[str, ...]) -> Any:
     return tf.distribute.MirroredStrategy(list(names))
 
 
+def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
+    """Return the paths of variables that were not made in the scope of the strategy that is active."""
+    extended = tf.distribute.get_strategy().extended
+    return [variable.path for variable in variables if not extended.variable_created_in_scope(variable.value)]
+
+
 def seed(number: int) -> None:
     """Seed the global generators of Python, NumPy and the backend."""
     keras.utils.set_random_seed(number)
