@@ -105,8 +105,8 @@ def _new_model(
     outside = backend.outside_strategy([*model.variables, *model.metrics_variables])
     if outside:
         raise FieldAdvice(
-            f"made before the training, so that devices cannot share it: {shorten_text(', '.join(outside), 80)}; use the "
-            "scenario's model and graph only in the training, or one device without {device.dist_strategy}",
+            f"made before the training, so that devices cannot share it: {shorten_text(', '.join(outside), 80)}; use "
+            "the scenario's model and graph only in the training, or one device without {device.dist_strategy}",
             "device.dist_strategy",
         )
     return model
