@@ -26,6 +26,9 @@ from tfaip.util.typing import Element, Tensor, TensorDict
 STRATEGY = "mirror"
 """Value of `dist_strategy` that shares the work among several devices."""
 
+MODEL_KEEPS_STRATEGY = True
+"""A model remembers the strategy in whose scope it was built."""
+
 ALWAYS_COMPILES = False
 """XLA fails on graphs with string, sparse or CTC operations, so that it is used on request only."""
 

@@ -126,9 +126,10 @@ class Devices:
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """Context of the whole training; precision and distribution are as before when it is left."""
-        # `fit` on JAX asks for the distribution. A model on TensorFlow remembers its strategy, and the scope would stay
-        # in the way: a SavedModel cannot be called in it, and other models would be mirrored too.
-        shared = contextlib.nullcontext() if select_backend() == "tensorflow" else self.building()
+        from tfaip.backend.active import backend  # not before: it imports Keras
+
+        # In the scope of a strategy, a SavedModel cannot be called, and other models would be mirrored too.
+        shared = contextlib.nullcontext() if backend.MODEL_KEEPS_STRATEGY else self.building()
         with precision_scope(self.precision), shared:
             yield
 

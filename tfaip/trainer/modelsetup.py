@@ -35,7 +35,6 @@ from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import shorten_text
 
 log = logger(__name__)
 
@@ -105,8 +104,8 @@ def _new_model(
     outside = backend.outside_strategy([*model.variables, *model.metrics_variables])
     if outside:
         raise FieldAdvice(
-            f"made before the training, so that devices cannot share it: {shorten_text(', '.join(outside), 80)}; use "
-            "the scenario's model and graph only in the training, or one device without {device.dist_strategy}",
+            f"made before the training, so that devices cannot share it: {', '.join(outside[:3])}; use the scenario's "
+            "model and graph only in the training, or one device without {device.dist_strategy}",
             "device.dist_strategy",
         )
     return model
