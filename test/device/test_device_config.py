@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import pytest
 
+from test.support.tiny.scenario import TinyScenario
 from tfaip.device import DeviceConfigParams, DistStrategy
 from tfaip.device.devices import open_devices
 from tfaip.errors import UsageError
@@ -39,3 +41,16 @@ def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> 
     else:
         with pytest.raises(UsageError, match=f"set dist_strategy {own.value}"):
             open_devices(params)
+
+
+@pytest.mark.parametrize(("early", "named"), [("model", "mae/total"), ("graph", "graph/dense")])
+def test_what_was_made_outside_of_the_strategy_is_refused(early: str, named: str) -> None:
+    params = TinyScenario.default_trainer_params()
+    params.device.dist_strategy, params.steps_per_execution = DistStrategy.MIRROR, None
+    trainer = TinyScenario.create_trainer(params)
+    if early == "graph":
+        trainer.scenario.graph.predict({"x": np.zeros((1, 4), np.float32)})
+    else:
+        assert trainer.scenario.model.error.name == "mae"
+    with pytest.raises(UsageError, match=f"devices cannot share it: .*{named}.* --device.dist_strategy"):
+        trainer.train()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
 from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
+from tfaip.export.savedmodelloading import ServedModel
 
 pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
@@ -67,13 +69,18 @@ HALF: dict[str, Case] = {
 def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Case:
     """A training that writes to, or goes on from, a directory."""
     fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs}
+    fields |= {"scenario.export_serve": True, "export_best": True, "export_final": True}
     return {"set": {**CASES["all"]["set"], **fields}, "restore": restore}
 
 
 @pytest.fixture(scope="module")
-def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("devices")
+
+
+@pytest.fixture(scope="module")
+def curves(directory: Path) -> dict[int, dict[str, Result]]:
     """Results by number of devices and name of the case; of one device in this process."""
-    directory = tmp_path_factory.mktemp("devices")
     cases = {
         **CASES,
         **HALF,
@@ -114,6 +121,12 @@ def test_what_two_devices_stopped_they_go_on_with_bit_for_bit(
     curves: dict[int, dict[str, Result]], batches: int
 ) -> None:
     assert curves[2][f"stopped after {batches}"] == curves[2]["all"]
+
+
+def test_what_two_devices_export_is_what_one_has(curves: dict[int, dict[str, Result]], directory: Path) -> None:
+    x = np.ones((3, 4), np.float32)
+    two, one = (ServedModel(directory / name / "run" / "export" / "serve")({"x": x})["y"] for name in ("4", "."))
+    assert two == pytest.approx(one, rel=1e-4)
 
 
 def test_each_case_is_another_training(curves: dict[int, dict[str, Result]]) -> None:

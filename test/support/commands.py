@@ -69,15 +69,17 @@ def start_module(
     return process or start_python("-m", module, *args, cwd=cwd, env=env)
 
 
-def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandResult:
+def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path, devices: int = 1) -> CommandResult:
     """Run commands one after the other, up to the first one that fails, in one process that they share.
 
     Args:
         commands: the name of a module in `tfaip.scripts` and its arguments, for each.
         cwd: working directory.
+        devices: into how many the CPU is split.
     """
     words = json.dumps([[str(word) for word in command] for command in commands])
-    return finish_command(start_module("test.support.several", words, cwd=cwd, env=FILLS_CACHE))
+    env = {**FILLS_CACHE, "TEST_LOGICAL_DEVICES": str(devices)}
+    return finish_command(start_module("test.support.several", words, cwd=cwd, env=env))
 
 
 def start_python(

@@ -11,6 +11,8 @@ import importlib
 import json
 import sys
 
+from test.device.train_cases import split_cpu
+
 
 def run(name: str, *arguments: str) -> int:
     """Run one command; returns its exit code."""
@@ -32,4 +34,5 @@ def run_all(commands: list[list[str]]) -> int:
 
 
 if __name__ == "__main__":
+    split_cpu()
     sys.exit(run_all(json.loads(sys.argv[1])))

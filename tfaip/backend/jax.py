@@ -27,6 +27,9 @@ from tfaip.util.typing import Element, Tensor, TensorDict
 STRATEGY = "data_parallel"
 
 # A step that is not compiled runs operation by operation.
+MODEL_KEEPS_STRATEGY = False
+"""`fit` asks for the distribution whose scope is active."""
+
 ALWAYS_COMPILES = True
 
 ADVICE_WITHOUT_COMPILATION = (
@@ -60,6 +63,13 @@ def device_names() -> list[str]:
 def create_strategy(names: tuple[str, ...]) -> Any:
     """Return the distribution that shares batches among devices."""
     return keras.distribution.DataParallel(devices=list(names), auto_shard_dataset=False)
+
+
+def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
+    """Return the paths of variables that were made outside of the distribution that is active."""
+    distribution = keras.distribution.distribution()
+    number = 1 if distribution is None else distribution.device_mesh.devices.size
+    return [variable.path for variable in variables if len(variable.value.sharding.device_set) < number]
 
 
 def seed(number: int) -> None:

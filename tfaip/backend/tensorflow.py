@@ -26,6 +26,9 @@ from tfaip.util.typing import Element, Tensor, TensorDict
 STRATEGY = "mirror"
 """Value of `dist_strategy` that shares the work among several devices."""
 
+MODEL_KEEPS_STRATEGY = True
+"""A model remembers the strategy in whose scope it was built."""
+
 ALWAYS_COMPILES = False
 """XLA fails on graphs with string, sparse or CTC operations, so that it is used on request only."""
 
@@ -72,6 +75,12 @@ def create_strategy(names: tuple[str, ...]) -> Any:
     # One for the process: TensorFlow mixes up the collective operations of two, which are numbered alike ("Shape
     # mismatch in the collective instance").
     return tf.distribute.MirroredStrategy(list(names))
+
+
+def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
+    """Return the paths of variables that were not made in the scope of the strategy that is active."""
+    extended = tf.distribute.get_strategy().extended
+    return [variable.path for variable in variables if not extended.variable_created_in_scope(variable.value)]
 
 
 def seed(number: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,10 +119,17 @@ class Devices:
                 field,
             )
 
+    def building(self) -> AbstractContextManager[Any]:
+        """Return the context in which the model is built."""
+        return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """Context in which the model is built and trained; precision and strategy are as before when it is left."""
-        shared = contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+        """Context of the whole training; precision and distribution are as before when it is left."""
+        from tfaip.backend.active import backend  # not before: it imports Keras
+
+        # In the scope of a strategy, a SavedModel cannot be called, and other models would be mirrored too.
+        shared = contextlib.nullcontext() if backend.MODEL_KEEPS_STRATEGY else self.building()
         with precision_scope(self.precision), shared:
             yield
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
@@ -15,9 +14,7 @@ from tfaip.util.logging import logger, timed
 log = logger(__name__)
 
 
-def prepare_export(
-    setup: TrainingSetup, exports_best: bool, sample_data: DataPipeline, before: ModelDirectoryWriter | None
-) -> None:
+def prepare_export(setup: TrainingSetup, before: ModelDirectoryWriter | None) -> None:
     """Let the output of a run write the models of a stage, and check that they can be exported.
 
     What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
@@ -25,24 +22,22 @@ def prepare_export(
 
     Args:
         setup: the stage.
-        exports_best: True if its best model is exported.
-        sample_data: for the comparison of the exported model.
         before: writer of the same model in the stage before; None: there is none.
     """
     params, output = setup.params, setup.output
     if output.directory is None:
         return
-    output.best, output.final = exports_best, params.export_final
+    output.best, output.final = params.export_best, params.export_final
     output.models = models = _create_writer(params, setup.scenario)
     if models is None or models.formats is None or params.skip_model_load_test:
         return
     if before is not None and before.has_checked(models):
         return
-    inputs = first_batch(sample_data).inputs
+    inputs = first_batch(setup.sample_data).inputs
     if setup.is_finished():
         models.formats.check_with_write(inputs)
         return
-    check = models.formats.begin_check if exports_best and _is_best_next(setup) else models.formats.check
+    check = models.formats.begin_check if params.export_best and _is_best_next(setup) else models.formats.check
     with timed(log, "exporting and loading the model for a check"):
         check(inputs)
 

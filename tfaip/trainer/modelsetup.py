@@ -112,6 +112,13 @@ def _new_model(
             f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
         )
     model.set_loss_weights(params.loss_weights)
+    outside = backend.outside_strategy([*model.variables, *model.metrics_variables])
+    if outside:
+        raise FieldAdvice(
+            f"made before the training, so that devices cannot share it: {', '.join(outside[:3])}; use the scenario's "
+            "model and graph only in the training, or one device without {device.dist_strategy}",
+            "device.dist_strategy",
+        )
     return model
 
 

@@ -40,6 +40,7 @@ class TrainingSetup:
         devices: its devices and processes.
         stop: the stop request of a signal.
         train_data: pipeline of the training data of the running epoch.
+        sample_data: pipeline of samples for pictures and checks, processed as in a validation.
         curriculum: exchanges it for that of the next epoch.
         feeder: gives batches to `fit` and `evaluate`.
         model: the `keras.Model` that `fit` runs, compiled and built.
@@ -59,6 +60,7 @@ class TrainingSetup:
     devices: Devices
     stop: StopRequest
     train_data: DataPipeline
+    sample_data: DataPipeline
     curriculum: Curriculum
     feeder: Feeder
     model: TrainingModel

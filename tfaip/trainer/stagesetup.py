@@ -13,7 +13,6 @@ from tfaip.trainer.best import BestModel
 from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.feed import Feeder
-from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
@@ -42,7 +41,7 @@ def set_up_training(
     before: TrainingSetup | None = None,
     progress: TrainingProgress | None = None,
 ) -> TrainingSetup:
-    """Build pipelines, model, optimizer and outputs; export and load a new model once if models will be exported.
+    """Build pipelines, model, optimizer and outputs.
 
     Args:
         run: the parts that all stages share.
@@ -61,7 +60,6 @@ def set_up_training(
     curriculum = Curriculum(params, scenario, devices)
     train_data = create_training_pipeline(params, scenario)
     val_data = create_validation_pipeline(params, scenario)
-    # For pictures and checks: samples that are processed as in a validation.
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
@@ -80,13 +78,14 @@ def set_up_training(
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
     feeder = Feeder(scenario.data, devices_here)
-    setup = TrainingSetup(
+    return TrainingSetup(
         stage=stage,
         params=params,
         scenario=scenario,
         devices=devices,
         stop=run.stop,
         train_data=train_data,
+        sample_data=sample_data,
         curriculum=curriculum,
         feeder=feeder,
         model=model,
@@ -101,8 +100,6 @@ def set_up_training(
         profiler=run.profiler,
         built_from=facts,
     )
-    prepare_export(setup, params.export_best, sample_data, None if before is None else run.output.models)
-    return setup
 
 
 def _epoch_steps(params: Params, train_data: DataPipeline) -> int:

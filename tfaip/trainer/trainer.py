@@ -359,7 +359,7 @@ class Trainer(Generic[P]):
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
         check_params(self._params, self._scenario)
-        with only_warnings(), opened_devices(self._params, self._stop) as devices:
+        with only_warnings(), opened_devices(self._params, self._stop) as devices, devices.building():
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)

@@ -17,6 +17,7 @@ from tfaip.device.devices import precision_scope
 from tfaip.params.tree.changes import diff
 from tfaip.params.values.storable import flags_of
 from tfaip.trainer.loop import TrainingLoop
+from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
@@ -316,9 +317,12 @@ class StageRunner:
         run = self._run.with_precision(params.device.precision)
         self._opened.enter_context(precision_scope(params.device.precision))
         with flags_of(params, "trainer"):
-            scenario = self._scenario_of(stage, before)
-            kept = before if before is not None and before.scenario.graph is scenario.graph else None
-            self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self.progress)
+            with run.devices.building():
+                scenario = self._scenario_of(stage, before)
+                kept = before if before is not None and before.scenario.graph is scenario.graph else None
+                self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self.progress)
+            is_same = kept is not None and self._setup.model is kept.model
+            prepare_export(self._setup, run.output.models if is_same else None)
         self._opened.enter_context(self._setup.opened())
 
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
