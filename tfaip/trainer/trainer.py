@@ -35,6 +35,7 @@ from tfaip.trainer.resume import (
     StartState,
     changes_named,
     checkpoint_to_resume,
+    end_comparisons,
     load_history,
     log_changes,
     state_before_stage,
@@ -253,9 +254,12 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
-                run.output.save_history(self._progress.history)
             if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)
+                if stages.best is not None:
+                    end_comparisons(self._params, restored, stages.best, self._progress.history)
+            if run.directory is not None:
+                run.output.save_history(self._progress.history)
             logs = self._run(stages, restored)
             barrier(devices, "end of the training")
             return logs
@@ -404,5 +408,7 @@ class Trainer(Generic[P]):
         with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
-            log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
+            history = self._progress.history
+            rows = setup.output.summary(has_best=setup.best.epoch(history) is not None)
+            log_summary({"Best epoch": setup.best.describe(history), **rows})
         return self._logs

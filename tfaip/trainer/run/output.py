@@ -170,12 +170,13 @@ class RunOutput:
             return ", without a checkpoint"
         return f", checkpoint written; continue with 'tfaip-resume-training {self.directory.root}'"
 
-    def summary(self) -> dict[str, str]:
-        """Return the paths of what was written, by title."""
+    def summary(self, has_best: bool) -> dict[str, str]:
+        """Return the paths of what was written, by title; without `has_best` the best model is one of before."""
         if self.directory is None:
             return {}
         rows: dict[str, str] = {}
-        for title, path in (("Best model", self.directory.best), ("Final model", self.directory.export)):
+        best = "Best model" if has_best and self.best else "Earlier best"
+        for title, path in ((best, self.directory.best), ("Final model", self.directory.export)):
             if path.exists():
                 rows[title] = str(path)
         rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"
