@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tfaip.scripts import export
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 
@@ -110,6 +113,52 @@ def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> Non
     # Back to the epoch whose loss is not a number: the model belongs to an abandoned epoch.
     resumed(run, "epoch_0001", [1.0])
     assert not (run / "best").exists()
+
+
+def edit_history(params: LineTrainerParams, run: Path) -> None:
+    file = run / "history.json"
+    records = json.loads(file.read_text())
+    records["1"]["values"]["val_loss"] = 0.5
+    file.write_text(json.dumps(records))
+
+
+def change_monitor(params: LineTrainerParams, run: Path) -> None:
+    params.scenario.model.monitor = ["max", "distance"]
+
+
+def change_data(params: LineTrainerParams, run: Path) -> None:
+    params.gen.val.x = [3.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (edit_history, "val_loss of epoch 1 was edited"),
+        (change_monitor, "max val_distance decides, not min val_loss"),
+        (change_data, "--val.x: [1.0] -> [3.0]"),
+    ],
+)
+def test_the_best_begins_again_where_scores_do_not_compare(
+    run: Path, change: Callable[[LineTrainerParams, Path], None], reason: str
+) -> None:
+    for rates in ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0], [1.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]):
+        params = falling(run, rates)
+        change(params, run)
+        LineScenario.create_trainer(params, restore=True).train()
+        # Epoch 5 is the first that compares; 6 and 7 are as good.
+        assert best_weight(run) == 5.5
+        assert read_run(run)["best_epoch"] == 5
+    text = (run / "train.log").read_text()
+    assert text.count("the best model begins again") == text.count(f"after epoch 4: {reason}") == 1
+    assert text.count(" in epoch 5\n") == 2
+
+
+def test_what_the_summary_calls_the_best_model(run: Path) -> None:
+    resumed(run, "epoch_0004", [1.0] * 5, export_best=False)
+    text = (run / "train.log").read_text()
+    assert "Best epoch    val_loss 5.0000 in epoch 5" in text
+    assert f"Earlier best  {run / 'best'}" in text  # that of epoch 4
 
 
 def test_a_training_without_checkpoints_of_its_own_takes_it_back_too(run: Path) -> None:

@@ -133,10 +133,9 @@ def _check_state(checkpoint: Checkpoint) -> None:
 def log_changes(params: Params, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
     for path, change in _changes(params, restored).items():
-        if path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1):
-            log.warning("%s has no effect: the rate continues from that of the last epoch, or is listed", change)
-        elif path.startswith("warmstart.") and restored.arrays:
-            log.warning("%s has no effect: the weights are those of the checkpoint", change)
+        is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
+        if is_rate or (path.startswith("warmstart.") and restored.arrays):
+            log.warning("no effect on a run that continues: %s", change)
         else:
             log.info("changed %s", change)
 
@@ -154,7 +153,7 @@ def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, histo
     if last < best.first_epoch or not (last in history and last in before):
         return
     changes, meta = _changes(params, restored), before[last].meta
-    ended = {mark for mark in (BEST, EARLY_STOPPING) if mark in str(meta.get(ENDED))}
+    ended = set(meta.get(ENDED, []))
     old, new = restored.state["params"]["early_stopping"]["n_to_go"], params.early_stopping.n_to_go
     if any(path in changes for path in _COUNTING) or not (new == -1 or 0 < old <= new):
         ended.add(EARLY_STOPPING)

@@ -24,18 +24,14 @@ class ConstantParams(FlatParams):
         return self.lr if last is None else last[1]
 
     def continue_from(self, chosen: History) -> History:
-        end = max(chosen.epochs, default=0) + 1
-        last = chosen.most_recent_rate(end)
-        if last is None:
+        rates = {epoch: rate for epoch in chosen.epochs if (rate := chosen[epoch].lr) is not None}
+        if not rates:
             return chosen
-        records = {epoch: chosen[epoch] for epoch in chosen.epochs}
-        for epoch in range(1, min(end, (self.epochs or end) + 1)):
-            rate = chosen.most_recent_rate(epoch)
-            if rate is None or epoch in self.listed():
-                rate = self.rate(epoch, chosen)
-            records.setdefault(epoch, EpochRecord(rate))
-        self.lr, self.rates = last, {epoch: rate for epoch, rate in self.listed().items() if epoch >= end}
-        return History(records)
+        last, given, rate = max(rates), {**self.listed(), **rates}, self._bounded(self.lr)
+        for epoch in range(1, min(last, (self.epochs or last) + 1)):
+            rate = rates[epoch] = given.get(epoch, rate)
+        self.lr, self.rates = rates[last], {epoch: given[epoch] for epoch in self.listed() if epoch > last}
+        return History({epoch: EpochRecord(rate) for epoch, rate in rates.items()})
 
     def uses_lr(self, epoch: int) -> bool:
         return self.last_listed(before=epoch + 1) is None
