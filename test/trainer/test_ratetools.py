@@ -163,7 +163,10 @@ def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, f
     assert history[7] == EpochRecord(rate, values)
 
 
-@pytest.mark.parametrize("number", ["nan", "float('NaN')", "float(nan)", "np.NaN", "np.float64(float('-nan'))"])
+@pytest.mark.parametrize(
+    "number",
+    ["nan", "float('nan')", "np.nan", "np.float64(nan)", "float('NaN')", "float(nan)", "np.float64(float('-nan'))"],
+)
 def test_scores_of_returnn_that_are_no_number(number: str) -> None:
     text = f"{{1: EpochData(learningRate=0.5, error={{'dev_score': {number}}})}}"
     assert math.isnan(History.from_dict(parse_learning_rate_file(text)).values(1)["dev_score"])
