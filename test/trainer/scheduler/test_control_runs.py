@@ -114,7 +114,7 @@ def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     rule = ConstantParams(lr=1.0)
     trainer = train(falling(run, rule, epochs=3, history_file=str(file)))
     assert weight(trainer) == 10 - 1 - 0.25 - 0.25
-    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 1.0]
+    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 0.25]
     assert not (run / "history.json").exists()
     assert json.loads((run / "trainer_params.json").read_text())["history_file"] == str(file)
     again = train(falling(run, rule, epochs=4, history_file=str(file)), restore=True)
