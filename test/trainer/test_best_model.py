@@ -95,8 +95,7 @@ def test_a_model_that_was_better_than_the_checkpoint_knows_is_written_again(run:
 def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     resumed(run, "epoch_0000_step_000001", [1.0])
     assert (
-        "best is gone: at checkpoint epoch_0000_step_000001 there was no best epoch yet"
-        in (run / "train.log").read_text()
+        "best is gone: at checkpoint epoch_0000_step_000001 there was no best model" in (run / "train.log").read_text()
     )
     # Its first epoch is its best one.
     assert best_weight(run) == 9.0
@@ -152,6 +151,16 @@ def test_the_best_begins_again_where_scores_do_not_compare(
     text = (run / "train.log").read_text()
     assert text.count("the best model begins again") == text.count(f"after epoch 4: {reason}") == 1
     assert text.count(" in epoch 5\n") == 2
+
+
+@pytest.mark.slow
+def test_a_model_of_an_abandoned_epoch_goes_though_earlier_ones_were_not_exported(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(falling(run, [1.0] * 2, export_best=False))
+    resumed(run, "epoch_0002", [1.0] * 3)
+    assert best_weight(run) == 7.0
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.0])  # epoch 3 is as good as epoch 2, which is the best one
+    assert not (run / "best").exists()
 
 
 def test_what_the_summary_calls_the_best_model(run: Path) -> None:
@@ -326,7 +335,7 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run:
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
     """The best model is restored already: the next resume, from the newest checkpoint, takes its model."""
     kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
-    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002", has_best=True)
+    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002")
     assert best_weight(run) == 8.0
     train(falling(run, [1.0] * 4), restore=True)
     assert best_weight(run) == 6.0

@@ -70,9 +70,9 @@ def freeze_as_trained(scenario: ScenarioComponents[Any, Any], path: Path) -> Non
     from tfaip.model.variables import variables_by_path
 
     with contextlib.suppress(TfaipError):  # models of tfaip 1.2 have no manifest
-        frozen = read_manifest(directory_of(path)).get(FROZEN) or ()
+        frozen = read_manifest(directory_of(path)).get(FROZEN)
         for name, variable in variables_by_path(scenario.graph).items():
-            if name in frozen:
+            if isinstance(frozen, list) and name in frozen:
                 variable.trainable = False
 
 

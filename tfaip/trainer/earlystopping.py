@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from ctypes import c_float
 from dataclasses import dataclass
 
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
-from tfaip.trainer.scores import in_float32
 
 # Mark of an epoch after which early stopping counts again, see `History.epoch_after`.
 EARLY_STOPPING = "early_stopping"
@@ -107,4 +107,5 @@ class EarlyStoppingParams(ParamsBase):
         goal, start = (upper, lower) if mode == "max" else (lower, upper)
         sign = 1.0 if mode == "max" else -1.0
         goal, start = math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start
-        return min(goal, in_float32(goal)), min(start, in_float32(start))
+        # Metrics are rounded to float32.
+        return min(goal, c_float(goal).value), min(start, c_float(start).value)

@@ -6,13 +6,14 @@ import json
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes import c_float
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError
 from tfaip.trainer.historypanels import panels_of
 from tfaip.trainer.historyrecord import EpochRecord, parse_epoch
-from tfaip.trainer.scores import absolute_difference, in_float32, relative_difference
+from tfaip.trainer.scores import absolute_difference, relative_difference
 from tfaip.util.chart import draw
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
@@ -252,7 +253,7 @@ class History:
         begin = first if only_last_epochs is None else max(first, last - only_last_epochs + 1)
         sign = -1.0 if mode == "max" else 1.0
         limit = math.inf if worst_value is None else sign * worst_value
-        limit = max(limit, in_float32(limit))
+        limit = max(limit, c_float(limit).value)  # metrics are rounded to float32
         found: list[tuple[int, float]] = []
         latest = math.inf
         for epoch, value in self.scores(name).items():

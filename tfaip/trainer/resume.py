@@ -160,14 +160,14 @@ def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, histo
     decided = meta.get("best", {"monitor": best.monitor, "mode": best.mode})
     monitor, mode = decided["monitor"], decided["mode"]
     reasons = [change for path, change in changes.items() if path.startswith(_SCORED)]
-    edited = [e for e in before.scores(monitor) if str(history.value(e, monitor)) != str(before.value(e, monitor))]
-    if edited:
-        reasons = [f"{monitor} of epoch {edited[0]} was edited", *reasons]
+    for epoch in range(best.compared_from(before), last + 1):
+        if str(history.value(epoch, monitor)) != str(before.value(epoch, monitor)):  # NaN is equal
+            reasons.append(f"{monitor} of epoch {epoch} was edited")
     if (mode, monitor) != (best.mode, best.monitor):
         reasons = [f"{best.mode} {best.monitor} decides, not {mode} {monitor}", *reasons]
     if reasons and BEST not in ended:
         ended.add(BEST)
-        log.warning("the best model begins again after epoch %d: %s", last, "; ".join(reasons))
+        log.warning("the best model begins again after epoch %d: %s", last, shorten_text("; ".join(reasons), 200))
     history[last].meta = {**meta, ENDED: sorted(ended)} if ended else meta
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from ctypes import c_float
 
 
 def absolute_difference(old: float, new: float, mode: str = "min") -> float:
@@ -51,8 +50,3 @@ def mean_difference(differences: list[float]) -> float:
     if math.inf in differences:
         return math.inf
     return sum(differences) / len(differences)
-
-
-def in_float32(number: float) -> float:
-    """Return a number as metrics, which compute in float32, log it: a limit counts if they reach its rounded value."""
-    return c_float(number).value

@@ -245,7 +245,8 @@ class Trainer(Generic[P]):
             stages.begin(restored, self._from_stage)
             self._expected = stages.expected
             self._progress = stages.progress
-            load_history(self._params, run.output, self._progress, devices, self._restore)
+            # A run that begins again continues with the rates that a file gave to it.
+            load_history(self._params, run.output, self._progress, devices, self._restore or self.begins_again)
             if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
@@ -389,7 +390,7 @@ class Trainer(Generic[P]):
         store_params(directory, self._params, type(self._scenario), self.permission, is_resumed, self._from_stage)
         if start is not None:
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            output.restore_best(start.best, start.name, stages.has_best)
+            output.restore_best(start.best, start.name)
             start.store(store)
             stages.forget_repeated()
             directory.stage_directories().forget_repetition()

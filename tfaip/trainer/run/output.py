@@ -125,22 +125,21 @@ class RunOutput:
             weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
             self._exported = self._submit(self.models.begin(self.directory.best, weights))
 
-    def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
+    def restore_best(self, kept: Path | None, checkpoint: str) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
 
         Args:
             kept: copy of the best model in the checkpoint; None: there is none.
             checkpoint: its name.
-            has_best: True if the training had a best epoch at that time.
         """
         if self.directory is None:
             return
         best = self.directory.best
         if kept is not None:
             _replace_best(best, kept, checkpoint)
-        elif not has_best and best.exists():
+        elif best.exists():
             remove_directory(best, self.directory.root, MODEL_MARKS)
-            log.info("%s is gone: at checkpoint %s there was no best epoch yet", best, checkpoint)
+            log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""

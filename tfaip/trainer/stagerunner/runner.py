@@ -104,12 +104,6 @@ class StageRunner:
         return self._setup
 
     @property
-    def has_best(self) -> bool:
-        """True if a best model was exported so far, in any stage."""
-        best = self.best
-        return best is not None and self.progress.history.best_epoch(best.monitor, best.mode) is not None
-
-    @property
     def best(self) -> BestModel | None:
         """What decides which epoch of the stage is the best; None: it has no epochs."""
         return None if self._setup is None else self._setup.best
