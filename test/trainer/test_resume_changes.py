@@ -209,21 +209,26 @@ def test_the_model_is_that_of_the_params_of_the_scenario(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_lower_patience_counts_from_the_resume(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def epochs_until(n_to_go: int, frequency: int = 1, restore: bool = True) -> int:
-        params = line_params([1.0], [1.0], tmp_path / "run", lr=1.0, epochs=12 if restore else 4)
+@pytest.mark.parametrize(
+    "before", [{"n_to_go": 9}, {"n_to_go": 3, "frequency": 4}, {"n_to_go": 3, "upper_threshold": -5}]
+)
+def test_a_shorter_patience_counts_from_the_resume(
+    before: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def epochs_until(restore: bool = True, **fields: Any) -> int:
+        params = line_params([1.0], [1.0], tmp_path / "run", epochs=12 if restore else 4)
         params.learning_rate.rates, params.learning_rate.lr = [0.0], 0.5 if restore else 1.0
-        params.early_stopping = EarlyStoppingParams(n_to_go=n_to_go, frequency=frequency)
+        params.early_stopping = EarlyStoppingParams(**fields)
         return train(params, restore=restore).epoch
 
     # The weight stays 0, so that no epoch but the first one is a best one.
-    assert epochs_until(9, restore=False) == 4
+    assert epochs_until(restore=False, **before) == 4
     caplog.clear()
-    assert epochs_until(3) == 7
+    assert epochs_until(n_to_go=3) == 7
     assert "no effect on a run that continues: --learning_rate.lr: 1.0 -> 0.5" in caplog.messages
-    assert epochs_until(3) == 7  # it stays finished
-    assert epochs_until(4) == 8  # a longer patience counts on
-    assert epochs_until(-1) == 12
+    assert epochs_until(n_to_go=3) == 7  # it stays finished
+    assert epochs_until(n_to_go=4) == 8  # a longer patience counts on
+    assert epochs_until(n_to_go=-1) == 12
 
 
 def test_a_patience_of_one_says_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
