@@ -215,7 +215,7 @@ def test_the_best_model_is_never_removed_outside_of_the_run(place: Path) -> None
     output = RunOutput(RunDirectory(run))
     shutil.rmtree(run / "checkpoint" / "epoch_0001" / "best")
     with pytest.raises(TfaipError, match="best is not removed: it is outside of"):
-        output.restore_best(None, "epoch_0001", has_best=False)
+        output.restore_best(None, "epoch_0001")
     assert (run / "best").is_symlink()
 
 

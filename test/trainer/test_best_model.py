@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tfaip.scripts import export
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 
@@ -92,8 +95,7 @@ def test_a_model_that_was_better_than_the_checkpoint_knows_is_written_again(run:
 def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     resumed(run, "epoch_0000_step_000001", [1.0])
     assert (
-        "best is gone: at checkpoint epoch_0000_step_000001 there was no best epoch yet"
-        in (run / "train.log").read_text()
+        "best is gone: at checkpoint epoch_0000_step_000001 there was no best model" in (run / "train.log").read_text()
     )
     # Its first epoch is its best one.
     assert best_weight(run) == 9.0
@@ -110,6 +112,62 @@ def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> Non
     # Back to the epoch whose loss is not a number: the model belongs to an abandoned epoch.
     resumed(run, "epoch_0001", [1.0])
     assert not (run / "best").exists()
+
+
+def edit_history(params: LineTrainerParams, run: Path) -> None:
+    file = run / "history.json"
+    records = json.loads(file.read_text())
+    records["1"]["values"]["val_loss"] = 0.5
+    file.write_text(json.dumps(records))
+
+
+def change_monitor(params: LineTrainerParams, run: Path) -> None:
+    params.scenario.model.monitor = ["max", "distance"]
+
+
+def change_data(params: LineTrainerParams, run: Path) -> None:
+    params.gen.val.x = [3.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (edit_history, "val_loss of epoch 1 was edited"),
+        (change_monitor, "max val_distance decides, not min val_loss"),
+        (change_data, "--val.x: [1.0] -> [3.0]"),
+    ],
+)
+def test_the_best_begins_again_where_scores_do_not_compare(
+    run: Path, change: Callable[[LineTrainerParams, Path], None], reason: str
+) -> None:
+    for rates in ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0], [1.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]):
+        params = falling(run, rates)
+        change(params, run)
+        LineScenario.create_trainer(params, restore=True).train()
+        # Epoch 5 is the first that compares; 6 and 7 are as good.
+        assert best_weight(run) == 5.5
+        assert read_run(run)["best_epoch"] == 5
+    text = (run / "train.log").read_text()
+    assert text.count("the best model begins again") == text.count(f"after epoch 4: {reason}") == 1
+    assert text.count(" in epoch 5\n") == 2
+
+
+@pytest.mark.slow
+def test_a_model_of_an_abandoned_epoch_goes_though_earlier_ones_were_not_exported(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(falling(run, [1.0] * 2, export_best=False))
+    resumed(run, "epoch_0002", [1.0] * 3)
+    assert best_weight(run) == 7.0
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.0])  # epoch 3 is as good as epoch 2, which is the best one
+    assert not (run / "best").exists()
+
+
+def test_what_the_summary_calls_the_best_model(run: Path) -> None:
+    resumed(run, "epoch_0004", [1.0] * 5, export_best=False)
+    text = (run / "train.log").read_text()
+    assert "Best epoch    val_loss 5.0000 in epoch 5" in text
+    assert f"Earlier best  {run / 'best'}" in text  # that of epoch 4
 
 
 def test_a_training_without_checkpoints_of_its_own_takes_it_back_too(run: Path) -> None:
@@ -277,7 +335,7 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run:
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
     """The best model is restored already: the next resume, from the newest checkpoint, takes its model."""
     kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
-    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002", has_best=True)
+    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002")
     assert best_weight(run) == 8.0
     train(falling(run, [1.0] * 4), restore=True)
     assert best_weight(run) == 6.0

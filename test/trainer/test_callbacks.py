@@ -10,6 +10,7 @@ import keras
 import pytest
 
 from test.trainer.line import CallbackOf, LineScenario, Weights, line_params, train
+from tfaip.errors import UsageError
 
 TRAINING = {"loss", "loss/mean_epoch", "distance"}
 ALL = TRAINING | {f"val_{name}" for name in TRAINING}
@@ -213,3 +214,19 @@ def test_callbacks_know_model_and_size_of_the_training() -> None:
     trainer = train(line_params([1, 2, 3], epochs=2), recorder)
     assert recorder.model.graph is trainer.scenario.graph
     assert recorder.params == {"verbose": 0, "epochs": 2, "steps": 3}
+
+
+class Halving(keras.callbacks.LearningRateScheduler):
+    """A schedule of the user."""
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [
+        (Halving(lambda epoch: 0.5**epoch), "LearningRateScheduler .* choose --learning_rate Function"),
+        (keras.callbacks.ReduceLROnPlateau(), "ReduceLROnPlateau .* choose --learning_rate ReduceOnPlateau"),
+    ],
+)
+def test_a_callback_that_sets_the_rate_is_refused(callback: keras.callbacks.Callback, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        train(line_params([1.0]), callback)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -93,6 +94,25 @@ def test_a_value_that_is_not_finite_reaches_no_threshold():
     assert stops([0.5, math.inf, math.nan], upper_threshold=0.9) is None
     assert stops([0.5, -math.inf], mode="min", lower_threshold=0.1) is None
     assert stops([0.1, math.inf, 0.1, 0.1, 0.1], n_to_go=2, lower_threshold=0.5) is None
+
+
+@pytest.mark.parametrize("limit", [0.95, 0.9, 0.7, 0.1])
+def test_a_threshold_is_reached_exactly_in_float32_and_in_float64(limit):
+    for value in (float(np.float32(limit)), limit):
+        assert stops([0.05, value], upper_threshold=limit) == 2
+        assert stops([0.99, value], mode="min", lower_threshold=limit) == 2
+        # Counting begins when the other one is reached: the second value is the first that counts.
+        assert stops([0.05, value, 0.05], n_to_go=2, lower_threshold=limit) == 3
+        assert stops([0.99, value, 0.99], mode="min", n_to_go=2, upper_threshold=limit) == 3
+    below = float(np.nextafter(np.float32(limit), np.float32(0)))
+    assert stops([below], upper_threshold=limit) is None
+
+
+def test_earlier_epochs_are_compared_but_not_counted():
+    params = EarlyStoppingParams(n_to_go=3)
+    values = dict(enumerate([0.9, 0.5, 0.5, 0.5, 0.6, 0.6, 0.6], start=1))
+    assert params.status(values, "max", counted_from=5) == EarlyStoppingStatus(0.9, 3, 7)
+    assert params.status({**values, 6: 0.95}, "max", counted_from=5) == EarlyStoppingStatus(0.95, 2, None)
 
 
 def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):

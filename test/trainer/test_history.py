@@ -182,6 +182,11 @@ def test_errors_between_epochs() -> None:
         ({"min_distance": 2.0}, 3),
         ({"min_distance": 2.5}, None),
         ({"min_distance": 0.5, "first": 4, "last": 6}, None),
+        # The distance is to the last score, 3.0, which is too bad to be the best.
+        ({"min_distance": 1.5, "worst_value": 2.0}, 3),
+        ({"min_distance": 2.5, "worst_value": 2.0}, None),
+        ({"min_distance": 1.5, "only_last_n": 4}, 3),
+        ({"min_distance": 9.0, "last": 4}, 3),  # from a score that is not finite
     ],
 )
 def test_best_epoch_among_some(filters: dict[str, Any], expected: int | None) -> None:
@@ -191,6 +196,12 @@ def test_best_epoch_among_some(filters: dict[str, Any], expected: int | None) ->
     mirrored = History({e: EpochRecord(0.1, {n: -v for n, v in history.values(e).items()}) for e in history.epochs})
     flipped = {name: -value if name == "worst_value" else value for name, value in filters.items()}
     assert mirrored.best_epoch("s", "max", **flipped) == expected
+
+
+def test_a_worst_value_is_reached_exactly_in_float32() -> None:
+    logged = float(np.float32(0.1))  # 0.10000000149
+    assert scores(logged).best_epoch("s", "min", worst_value=0.1) == 1
+    assert scores(logged, 0.05).best_epoch("s", "max", worst_value=0.1) == 1
 
 
 def test_an_edited_history_goes_on() -> None:

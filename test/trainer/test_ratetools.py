@@ -153,6 +153,13 @@ def test_files_of_returnn() -> None:
         ("learningRate=1e-3, error={'dev_score': float('-inf')}", 0.001, {"dev_score": -math.inf}),
         ("learningRate=-0.0, error={'dev_score': np.float64(-2.5)}", 0.0, {"dev_score": -2.5}),
         ("learning_rate=0.5, error=2.0", 0.5, {"old_format_score": 2.0}),
+        ("learningRate=0.5, error=0.0", 0.5, {"old_format_score": 0.0}),
+        ("learningRate=float(1), error=numpy.float64(0.5)", 1.0, {"old_format_score": 0.5}),
+        (
+            "learningRate=0.5, error={'a': np.float64(-inf), 'b': float('Infinity')}",
+            0.5,
+            {"a": -math.inf, "b": math.inf},
+        ),
     ],
 )
 def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, float]) -> None:
@@ -160,7 +167,10 @@ def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, f
     assert history[7] == EpochRecord(rate, values)
 
 
-@pytest.mark.parametrize("number", ["nan", "float('nan')", "np.nan", "np.float64(nan)"])
+@pytest.mark.parametrize(
+    "number",
+    ["nan", "float('nan')", "np.nan", "np.float64(nan)", "float('NaN')", "float(nan)", "np.float64(float('-nan'))"],
+)
 def test_scores_of_returnn_that_are_no_number(number: str) -> None:
     text = f"{{1: EpochData(learningRate=0.5, error={{'dev_score': {number}}})}}"
     assert math.isnan(History.from_dict(parse_learning_rate_file(text)).values(1)["dev_score"])
@@ -175,6 +185,7 @@ def test_scores_of_returnn_that_are_no_number(number: str) -> None:
         ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
         ("{**x}", "expected the number of an epoch"),
         ("{1: EpochData(learningRate=np.float64('1'))}", "expected a number in line 1, got '1'"),
+        ("{1: EpochData(learningRate=np.load('nan'))}", "expected a number, text, list or dict in line 1"),
         ("{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}", "expected fewer brackets within brackets"),
         ("{1: ", "neither JSON nor a learning_rate_file of RETURNN"),
         ("-" * 100_000 + "1", "RETURNN"),

@@ -20,6 +20,8 @@ from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, Generatin
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
+from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams, NewbobRelParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 
@@ -239,3 +241,49 @@ def test_the_model_is_that_of_the_params_of_the_scenario(tmp_path: Path) -> None
 
     params.model = Other()
     assert type(TinyScenario(params).model).__name__ == "OtherModel"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before", [{"n_to_go": 9}, {"n_to_go": 3, "frequency": 4}, {"n_to_go": 3, "upper_threshold": -5}]
+)
+def test_a_shorter_patience_counts_from_the_resume(
+    before: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def epochs_until(restore: bool = True, **fields: Any) -> int:
+        params = line_params([1.0], [1.0], tmp_path / "run", epochs=12 if restore else 4)
+        params.learning_rate.rates, params.learning_rate.lr = [0.0], 0.5 if restore else 1.0
+        params.early_stopping = EarlyStoppingParams(**fields)
+        return train(params, restore=restore).epoch
+
+    # The weight stays 0, so that no epoch but the first one is a best one.
+    assert epochs_until(restore=False, **before) == 4
+    caplog.clear()
+    assert epochs_until(n_to_go=3) == 7
+    assert "no effect on a run that continues: --learning_rate.lr: 1.0 -> 0.5" in caplog.messages
+    assert epochs_until(n_to_go=3) == 7  # it stays finished
+    assert epochs_until(n_to_go=4) == 8  # a longer patience counts on
+    assert epochs_until(n_to_go=-1) == 12
+
+
+def test_a_patience_of_one_says_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    params = line_params([1.0], [1.0], epochs=3, early_stopping=EarlyStoppingParams(n_to_go=1))
+    assert train(params).epoch == 1
+    assert "n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best" in (
+        caplog.messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "later"),
+    [
+        (ConstantParams(), True, True),
+        (ConstantParams(rates=[0.1]), False, False),
+        (ConstantParams(rates={5: 0.1}), True, False),
+        (ExponentialDecayParams(rates={5: 0.1, 6: 0.1}, epochs=6), True, False),
+        (NewbobRelParams(), True, False),
+        (NewbobRelParams(rates=[0.1], relative_to_lr=True), False, True),
+    ],
+)
+def test_which_rules_read_the_rate_from_an_epoch_on(rule: LearningRateParams, first: bool, later: bool) -> None:
+    assert (rule.uses_lr(1), rule.uses_lr(5)) == (first, later)

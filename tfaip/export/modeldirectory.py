@@ -14,6 +14,8 @@ from tfaip.util.text import shorten_text
 
 # Entry of a manifest: formats that were not written by the training but later, on demand.
 ADDED_FORMATS = "added_formats"
+# Entry of a manifest: weights with a regularizer that were not trained, so that it is no part of the loss.
+FROZEN = "frozen"
 _USUAL_ENTRIES = (*MODEL_MARKS, *FORMAT_DIRS, "training_data.json", "resources")
 
 

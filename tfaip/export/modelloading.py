@@ -5,6 +5,7 @@ Nothing in a model directory is executed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
+from tfaip.export.modeldirectory import FROZEN
 from tfaip.util.construction import construct
 from tfaip.util.manifest import read_manifest
 from tfaip.util.reading import read_json
@@ -56,6 +58,22 @@ def precision_of(path: Path) -> Precision:
     """
     name = read_manifest(path).get("precision")
     return Precision(name) if name in list(Precision) else Precision.FLOAT32
+
+
+def freeze_as_trained(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
+    """Exclude the weights that were not trained, with their regularizers; call it after `load_weights`.
+
+    Args:
+        scenario: has the weights.
+        path: the model directory.
+    """
+    from tfaip.model.variables import variables_by_path
+
+    with contextlib.suppress(TfaipError):  # models of tfaip 1.2 have no manifest
+        frozen = read_manifest(directory_of(path)).get(FROZEN)
+        for name, variable in variables_by_path(scenario.graph).items():
+            if isinstance(frozen, list) and name in frozen:
+                variable.trainable = False
 
 
 def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComponents[Any, Any]:

@@ -19,7 +19,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
-from tfaip.export.modeldirectory import ADDED_FORMATS, ModelDirectory, shown_names
+from tfaip.export.modeldirectory import ADDED_FORMATS, FROZEN, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
@@ -161,6 +161,10 @@ class ModelDirectoryWriter:
             "precision": self._scenario.graph.dtype_policy.name,
             "versions": {"tfaip": __version__, "keras": keras.__version__},
         }
+        weights = variables_by_path(self._scenario.graph)
+        frozen = [path for path, w in weights.items() if not w.trainable and getattr(w, "regularizer", None)]
+        if frozen:
+            origin[FROZEN] = frozen
         if added_formats:
             origin[ADDED_FORMATS] = list(added_formats)
         return origin

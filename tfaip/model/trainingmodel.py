@@ -347,7 +347,7 @@ class TrainingModel(BuiltModel):
                 logged = OWN_LOSS if name == TOTAL_LOSS else name
                 self._values.mean_of(logged).update_state(mean, sample_weight=batch_size)
             total = total + with_weight(mean, weight)
-        added = [*self.losses, *(penalty.value() for penalty in self._values.penalties)]
+        added = [*self.losses, *(penalty.value() for penalty in self._values.penalties if training)]
         if added:
             layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in added]))
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)

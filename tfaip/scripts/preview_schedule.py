@@ -55,7 +55,7 @@ def main(name: str, flags: list[str]) -> None:
         scheduled = preview_schedules(stages)
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
-        history = read_history(Path(params.history_file))
+        history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
     epochs = preview_stages(stages, history)
     if len(plan) > 1:
         print("\n".join([*plan_table(plan), ""]))

@@ -10,6 +10,9 @@ from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
 from tfaip.util.text import number_text
 
+# Mark of an epoch after which the best begins again, see `History.epoch_after`.
+BEST = "best"
+
 
 @dataclass(frozen=True)
 class BestModel:
@@ -68,20 +71,22 @@ class BestModel:
         """True if a value of LAV is monitored."""
         return LAV_NAME.match(self.monitor) is not None
 
+    def compared_from(self, history: History) -> int:
+        """Return the first epoch that is compared: of the stage, or since a resume with which the best began again."""
+        return max(self.first_epoch, history.epoch_after(BEST))
+
     def is_best(self, history: History, epoch: int) -> bool:
         """Return True if `epoch` is the first one with the best value."""
         return self.epoch(history) == epoch
 
     def epoch(self, history: History) -> int | None:
         """Return the first epoch with the best value, or None if no value is finite."""
-        return history.best_epoch(self.monitor, self.mode, first=self.first_epoch)
+        return history.best_epoch(self.monitor, self.mode, first=self.compared_from(history))
 
     def values(self, history: History) -> dict[int, float]:
         """Return the monitored value by epoch, where there is one."""
-        values = history.scores(self.monitor)
-        if self.first_epoch == 1:
-            return values
-        return {epoch: value for epoch, value in values.items() if epoch >= self.first_epoch}
+        first = self.compared_from(history)
+        return {epoch: value for epoch, value in history.scores(self.monitor).items() if epoch >= first}
 
     def describe(self, history: History) -> str:
         """Return `val_acc 0.9812 in epoch 7`, or `none`."""

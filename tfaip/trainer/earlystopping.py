@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from ctypes import c_float
 from dataclasses import dataclass
 
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
+
+# Mark of an epoch after which early stopping counts again, see `History.epoch_after`.
+EARLY_STOPPING = "early_stopping"
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class EarlyStoppingParams(ParamsBase):
 
     n_to_go: int = option(
         -1,
-        "Stop after n tests without a new best value, counting the best epoch as one (-1: off)",
+        "Stop after n tests without a new best value, counting the best epoch as one (1: the first; -1: off)",
         low=1,
         also={-1: "off"},
         common=True,
@@ -66,7 +70,7 @@ class EarlyStoppingParams(ParamsBase):
             expected = f"a number below upper_threshold ({upper})"
             raise FieldError("lower_threshold", lower, expected, others=["upper_threshold"])
 
-    def status(self, values: Mapping[int, float], mode: str) -> EarlyStoppingStatus:
+    def status(self, values: Mapping[int, float], mode: str, counted_from: int = 1) -> EarlyStoppingStatus:
         """Return the status of early stopping, a pure function of what was logged.
 
         A counter is 1 at every new best, wherever it occurs, and grows by 1 in every tested epoch (a multiple of
@@ -79,6 +83,7 @@ class EarlyStoppingParams(ParamsBase):
         Args:
             values: epoch -> value that tells the best model; epochs without one are left out.
             mode: "min" or "max".
+            counted_from: the first epoch that counts; those before it are compared only.
         """
         goal, start = self._thresholds(mode)
         sign = 1.0 if mode == "max" else -1.0
@@ -89,7 +94,7 @@ class EarlyStoppingParams(ParamsBase):
                 best, count = score, 1
             elif epoch % self.frequency == 0:
                 count += 1
-            if best < start:  # not even the best epoch has reached the threshold
+            if best < start or epoch < counted_from:  # not even the best epoch has reached the threshold
                 count = 0
             gives_up = self.n_to_go != -1 and count >= self.n_to_go
             if score >= goal or gives_up:
@@ -101,4 +106,6 @@ class EarlyStoppingParams(ParamsBase):
         lower, upper = self.lower_threshold, self.upper_threshold
         goal, start = (upper, lower) if mode == "max" else (lower, upper)
         sign = 1.0 if mode == "max" else -1.0
-        return math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start
+        goal, start = math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start
+        # Metrics are rounded to float32.
+        return min(goal, c_float(goal).value), min(start, c_float(start).value)

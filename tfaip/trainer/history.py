@@ -6,6 +6,7 @@ import json
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes import c_float
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from tfaip.util.typing import Logs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
+ENDED = "ended"
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
 
@@ -173,6 +176,11 @@ class History:
         rates = (self._records[known].lr for known in self._backwards(end))
         return next((rate for rate in rates if rate is not None), None)
 
+    def epoch_after(self, mark: str) -> int:
+        """Return the epoch after the last one whose meta has a mark in `ENDED`; 1 if there is none."""
+        marked = (epoch for epoch in self._backwards(math.inf) if mark in str(self._records[epoch].meta.get(ENDED)))
+        return next(marked, 0) + 1
+
     def last_evaluated(self, name: str, count: int, before: int) -> list[int]:
         """Return the last `count` epochs below `before` where a value was logged, ascending.
 
@@ -197,7 +205,7 @@ class History:
         key = self.error_key(epoch, names)
         return None if key is None else (key, self._records[epoch].values[key])
 
-    def _backwards(self, before: int) -> Iterator[int]:
+    def _backwards(self, before: float) -> Iterator[int]:
         """Yield the recorded epochs below `before`, the last one first."""
         for index in range(bisect_left(self._epochs, before) - 1, -1, -1):
             yield self._epochs[index]
@@ -239,21 +247,23 @@ class History:
             only_last_epochs: of these, only the last n up to `last`, with or without a value.
             only_last_n: of those that have a value that counts, only the last n.
             worst_value: worse values do not count.
-            min_distance: only epochs that are better by this than the last remaining one.
+            min_distance: only epochs that are better by this than the last one with a value, which need not count.
         """
         last = max(self._records, default=0) if last is None else last
         begin = first if only_last_epochs is None else max(first, last - only_last_epochs + 1)
         sign = -1.0 if mode == "max" else 1.0
         limit = math.inf if worst_value is None else sign * worst_value
+        limit = max(limit, c_float(limit).value)  # metrics are rounded to float32
         found: list[tuple[int, float]] = []
+        latest = math.inf
         for epoch, value in self.scores(name).items():
-            score = sign * value
-            if begin <= epoch <= last and math.isfinite(score) and score <= limit:
-                found.append((epoch, score))
+            if begin <= epoch <= last:
+                latest = score = sign * value if math.isfinite(value) else math.inf
+                if score < math.inf and score <= limit:
+                    found.append((epoch, score))
         if only_last_n is not None:
             found = found[max(len(found) - only_last_n, 0) :]
-        if found and min_distance > 0:
-            latest = found[-1][1]
+        if min_distance > 0:
             found = [(epoch, score) for epoch, score in found if latest - score >= min_distance]
         return min(found, key=lambda pair: pair[1])[0] if found else None
 

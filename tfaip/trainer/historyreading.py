@@ -17,7 +17,8 @@ _JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 # Of a file of RETURNN. The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
 _MOST_BYTES = 4 * MIB
 _MOST_WORDS = 300_000
-_NUMPY_TYPES = ("float16", "float32", "float64", "int32", "int64")
+_NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
+_NOT_FINITE = re.compile(r"((np|numpy|math)\.|[+-])?(nan|inf|infinity)$", re.IGNORECASE)
 # RETURNN writes further numbers of an epoch among its scores.
 _META = ":meta:"
 # The name that RETURNN gives to the score of a file which has a single number for each epoch.
@@ -105,7 +106,7 @@ def _record(node: ast.expr) -> dict[str, Any]:
             fields = {keyword.arg: _value(keyword.value) for keyword in keywords}
         case _:
             raise _unexpected(node, _EPOCH_DATA)
-    errors, meta = fields.get("error") or {}, fields.get("meta") or {}
+    errors, meta = {} if fields.get("error") is None else fields["error"], fields.get("meta") or {}
     if _is_number(errors):
         errors = {_OLD_SCORE: errors}
     if not isinstance(errors, dict) or not isinstance(meta, dict):
@@ -122,11 +123,11 @@ def _value(node: ast.expr, depth: int = 0) -> Any:
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
             return value
-        case ast.Name(id="nan" | "inf" as name) | ast.Attribute(value=ast.Name(id="np"), attr="nan" | "inf" as name):
-            return float(name)
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value="nan" | "inf" | "-inf" as name)]):
-            return float(name)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=kind), args=[number]) if kind in _NUMPY_TYPES:
+        case ast.Name() | ast.Attribute() if _NOT_FINITE.fullmatch(name := ast.unparse(node)):
+            return float(name.rpartition(".")[2])
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as name)]) if _NOT_FINITE.match(name):
+            return float(name.rpartition(".")[2])
+        case ast.Call(func=function, args=[number], keywords=[]) if _NUMBER.fullmatch(ast.unparse(function)):
             return _number(number, depth)
         case ast.UnaryOp(op=ast.USub(), operand=number):
             return -_number(number, depth)

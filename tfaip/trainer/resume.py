@@ -18,7 +18,9 @@ from tfaip.params.tree.changes import ABSENT
 from tfaip.params.tree.paths import is_hidden
 from tfaip.params.tree.places import flag_of
 from tfaip.params.values.flat import flat_params
-from tfaip.trainer.history import History
+from tfaip.trainer.best import BEST, BestModel
+from tfaip.trainer.earlystopping import EARLY_STOPPING
+from tfaip.trainer.history import ENDED, History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
@@ -31,6 +33,10 @@ from tfaip.trainer.state import beginning
 from tfaip.trainer.trainingprogress import TrainingProgress, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
+
+# Params that say of which data a monitored value is, and which epochs early stopping counts.
+_SCORED = ("gen.val.", "gen.lav.", "gen.setup.val.limit", "gen.setup.val.max_element", "scenario.data.", "loss_weights")
+_COUNTING = [f"early_stopping.{name}" for name in ("frequency", "lower_threshold", "upper_threshold")]
 
 log = logger(__name__)
 
@@ -126,8 +132,43 @@ def _check_state(checkpoint: Checkpoint) -> None:
 
 def log_changes(params: Params, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
-    for change in _changes(params, restored):
-        log.info("changed %s", change)
+    for path, change in _changes(params, restored).items():
+        is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
+        if is_rate or (path.startswith("warmstart.") and restored.arrays):
+            log.warning("no effect on a run that continues: %s", change)
+        else:
+            log.info("changed %s", change)
+
+
+def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, history: History) -> None:
+    """Mark the last epoch if later ones do not compare with it: the best model begins again, or early stopping counts.
+
+    Args:
+        params: the params of the run.
+        restored: the checkpoint that it continues from.
+        best: what decides now which epoch is the best.
+        history: its records, which the user may have edited.
+    """
+    last, before = restored.state["epoch"], History.from_dict(restored.state["history"])
+    if last < best.first_epoch or not (last in history and last in before):
+        return
+    changes, meta = _changes(params, restored), before[last].meta
+    ended = set(meta.get(ENDED, []))
+    old, new = restored.state["params"]["early_stopping"]["n_to_go"], params.early_stopping.n_to_go
+    if any(path in changes for path in _COUNTING) or not (new == -1 or 0 < old <= new):
+        ended.add(EARLY_STOPPING)
+    decided = meta.get("best", {"monitor": best.monitor, "mode": best.mode})
+    monitor, mode = decided["monitor"], decided["mode"]
+    reasons = [change for path, change in changes.items() if path.startswith(_SCORED)]
+    for epoch in range(best.compared_from(before), last + 1):
+        if str(history.value(epoch, monitor)) != str(before.value(epoch, monitor)):  # NaN is equal
+            reasons.append(f"{monitor} of epoch {epoch} was edited")
+    if (mode, monitor) != (best.mode, best.monitor):
+        reasons = [f"{best.mode} {best.monitor} decides, not {mode} {monitor}", *reasons]
+    if reasons and BEST not in ended:
+        ended.add(BEST)
+        log.warning("the best model begins again after epoch %d: %s", last, shorten_text("; ".join(reasons), 200))
+    history[last].meta = {**meta, ENDED: sorted(ended)} if ended else meta
 
 
 @contextmanager
@@ -136,20 +177,20 @@ def changes_named(params: Params, restored: Checkpoint | None) -> Iterator[None]
     try:
         yield
     except WeightsDoNotFit as error:
-        changes = [] if restored is None else [shorten_text(change, 100) for change in _changes(params, restored)]
+        changes = [] if restored is None else [shorten_text(c, 100) for c in _changes(params, restored).values()]
         if not changes:
             raise
         raise UsageError(f"{error}; changed: {', '.join(changes[:5])}") from error
 
 
-def _changes(params: Params, restored: Checkpoint) -> list[str]:
-    """Return the differences from the params of the checkpoint as texts, such as `--trainer.epochs: 1 -> 2`."""
+def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
+    """Return the differences from the params of the checkpoint by path, such as `--trainer.epochs: 1 -> 2`."""
     old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
-    changes = []
+    changes = {}
     for path in dict.fromkeys([*old, *new]):
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
         if before != after and not is_hidden(params, path):
-            changes.append(f"{flag_of(params, params.flag_root, path)}: {before} -> {after}")
+            changes[path] = f"{flag_of(params, params.flag_root, path)}: {before} -> {after}"
     return changes
 
 
@@ -174,6 +215,8 @@ def load_history(
         log.info("rates of %d epochs are those in %s", len(progress.history), path)
     if devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
+    if not is_resumed:
+        progress.history = params.learning_rate.continue_from(progress.history)
 
 
 def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> HistoryFile | None:

@@ -14,7 +14,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.curriculum import Curriculum
 from tfaip.trainer.datasetup import Params, Scenario
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
+from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingStatus
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
 from tfaip.trainer.reporting.epochtable import EpochTable
@@ -114,8 +114,9 @@ class TrainingSetup:
         Args:
             running: value of an epoch that is not recorded yet, by its number.
         """
-        values = {**self.best.values(self.state.progress.history), **(running or {})}
-        return self.params.early_stopping.status(values, self.best.mode)
+        history = self.state.progress.history
+        values = {**self.best.values(history), **(running or {})}
+        return self.params.early_stopping.status(values, self.best.mode, history.epoch_after(EARLY_STOPPING))
 
     @contextmanager
     def opened(self) -> Iterator[None]:

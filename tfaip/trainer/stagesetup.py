@@ -136,6 +136,8 @@ def _choose_best_model(
         logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
     with below("learning_rate"):
         params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
+    if params.early_stopping.n_to_go == 1:
+        log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
     if not validates:
         data = "" if best.follows_lav else " of the training"
         log.info("no validation: the best model follows %s%s", best.monitor, data)

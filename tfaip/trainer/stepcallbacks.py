@@ -9,9 +9,13 @@ import keras
 
 from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
 from tfaip.backend.keras_private.models import stop_evaluation
+from tfaip.errors import UsageError
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.util.typing import Logs
+
+# Callbacks that set the rate, and the rules that do it here.
+_RULES = {keras.callbacks.LearningRateScheduler: "Function", keras.callbacks.ReduceLROnPlateau: "ReduceOnPlateau"}
 
 
 def python_logs(logs: Mapping[str, Any] | None) -> Logs:
@@ -143,6 +147,9 @@ class UserCallbacks(SynchronousCallbacks):
     """
 
     def __init__(self, callbacks: list[keras.callbacks.Callback], model: keras.Model, epochs: int, steps: int) -> None:
+        for kind, rule in _RULES.items():
+            if any(isinstance(callback, kind) for callback in callbacks):
+                raise UsageError(f"{kind.__name__} cannot set the rate of this training: choose --learning_rate {rule}")
         super().__init__(
             callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
         )

@@ -35,6 +35,7 @@ from tfaip.trainer.resume import (
     StartState,
     changes_named,
     checkpoint_to_resume,
+    end_comparisons,
     load_history,
     log_changes,
     state_before_stage,
@@ -244,7 +245,8 @@ class Trainer(Generic[P]):
             stages.begin(restored, self._from_stage)
             self._expected = stages.expected
             self._progress = stages.progress
-            load_history(self._params, run.output, self._progress, devices, self._restore)
+            # A run that begins again continues with the rates that a file gave to it.
+            load_history(self._params, run.output, self._progress, devices, self._restore or self.begins_again)
             if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
@@ -253,9 +255,12 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
-                run.output.save_history(self._progress.history)
             if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)
+                if stages.best is not None:
+                    end_comparisons(self._params, restored, stages.best, self._progress.history)
+            if run.directory is not None:
+                run.output.save_history(self._progress.history)
             logs = self._run(stages, restored)
             barrier(devices, "end of the training")
             return logs
@@ -385,7 +390,7 @@ class Trainer(Generic[P]):
         store_params(directory, self._params, type(self._scenario), self.permission, is_resumed, self._from_stage)
         if start is not None:
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            output.restore_best(start.best, start.name, stages.has_best)
+            output.restore_best(start.best, start.name)
             start.store(store)
             stages.forget_repeated()
             directory.stage_directories().forget_repetition()
@@ -404,5 +409,7 @@ class Trainer(Generic[P]):
         with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
-            log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
+            history = self._progress.history
+            rows = setup.output.summary(has_best=setup.best.epoch(history) is not None)
+            log_summary({"Best epoch": setup.best.describe(history), **rows})
         return self._logs

@@ -18,7 +18,7 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
-from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
+from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
@@ -148,6 +148,8 @@ class EpochEvaluation:
         if self._is_asked_to_stop():
             raise EvaluationStopped
         values.pop(INPUT_GRADIENT, None)  # computed in the training only
+        if self.params.weight_penalties and not values.get(REGULARIZATION):  # that of layers is added to these
+            values.pop(REGULARIZATION, None)
         return with_epoch_mean(python_logs(values))
 
     def _prediction_evaluation(self) -> PredictionEvaluation:

@@ -12,6 +12,7 @@ import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import TfaipError, UsageError
+from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import (
     ConstantParams,
@@ -112,12 +113,12 @@ def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     run = tmp_path / "run"
     rule = ConstantParams(lr=1.0)
     trainer = train(falling(run, rule, epochs=3, history_file=str(file)))
-    assert weight(trainer) == 10 - 1 - 0.25 - 1
-    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 1.0]
+    assert weight(trainer) == 10 - 1 - 0.25 - 0.25
+    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 0.25]
     assert not (run / "history.json").exists()
     assert json.loads((run / "trainer_params.json").read_text())["history_file"] == str(file)
     again = train(falling(run, rule, epochs=4, history_file=str(file)), restore=True)
-    assert weight(again) == 10 - 1 - 0.25 - 1 - 1
+    assert weight(again) == 10 - 1 - 0.25 - 0.25 - 1  # lr of a resume
     with pytest.raises(UsageError, match="gone is no directory: change --trainer.history_file"):
         train(falling(None, rule, history_file=str(tmp_path / "gone" / "rates.json")))
 
@@ -227,18 +228,29 @@ def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
     file, run = tmp_path / "learning_rates", tmp_path / "run"
     file.write_text(RATES_OF_RETURNN)
     trainer = train(falling(run, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))
-    assert weight(trainer) == 10 - 1 - 0.25 - 1
+    assert weight(trainer) == 10 - 1 - 0.25 - 0.25
     assert f"rates of 1 epochs are those in {file}" in caplog.messages
     assert file.read_text() == RATES_OF_RETURNN
-    assert rates_of(run) == [1.0, 0.25, 1.0]
+    assert rates_of(run) == [1.0, 0.25, 0.25]
     assert json.loads((run / "trainer_params.json").read_text())["history_file"] is None
     again = train(falling(run, ConstantParams(lr=1.0), epochs=4), restore=True)
-    assert weight(again) == 10 - 1 - 0.25 - 1 - 1
+    assert weight(again) == 10 - 1 - 0.25 - 0.25 - 1  # lr of a resume
     with pytest.raises(UsageError, match="a learning_rate_file of RETURNN, which gives rates to a new training only"):
         train(falling(run, ConstantParams(lr=1.0), epochs=5, history_file=str(file)), restore=True)
     assert file.read_text() == RATES_OF_RETURNN
     # Without an output directory there is no history at all.
-    assert weight(train(falling(None, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))) == 7.75
+    assert weight(train(falling(None, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))) == 8.5
+
+
+def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
+    rule, chosen = ConstantParams(lr=1.0, rates={1: 0.75, 6: 0.125}, epochs=9), History()
+    for epoch, rate in ((2, 0.25), (4, 0.0)):
+        chosen.set_default_rate(epoch, rate)
+    chosen = rule.continue_from(chosen)
+    assert {epoch: chosen[epoch].lr for epoch in chosen.epochs} == {1: 0.75, 2: 0.25, 3: 0.25, 4: 0.0}
+    assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
+    # An epoch far beyond the training costs nothing.
+    assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]
 
 
 @pytest.mark.parametrize("rate", ["-0.25", "nan", "'fast'"])

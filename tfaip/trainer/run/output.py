@@ -125,22 +125,21 @@ class RunOutput:
             weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
             self._exported = self._submit(self.models.begin(self.directory.best, weights))
 
-    def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
+    def restore_best(self, kept: Path | None, checkpoint: str) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
 
         Args:
             kept: copy of the best model in the checkpoint; None: there is none.
             checkpoint: its name.
-            has_best: True if the training had a best epoch at that time.
         """
         if self.directory is None:
             return
         best = self.directory.best
         if kept is not None:
             _replace_best(best, kept, checkpoint)
-        elif not has_best and best.exists():
+        elif best.exists():
             remove_directory(best, self.directory.root, MODEL_MARKS)
-            log.info("%s is gone: at checkpoint %s there was no best epoch yet", best, checkpoint)
+            log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
@@ -170,12 +169,13 @@ class RunOutput:
             return ", without a checkpoint"
         return f", checkpoint written; continue with 'tfaip-resume-training {self.directory.root}'"
 
-    def summary(self) -> dict[str, str]:
-        """Return the paths of what was written, by title."""
+    def summary(self, has_best: bool) -> dict[str, str]:
+        """Return the paths of what was written, by title; without `has_best` the best model is one of before."""
         if self.directory is None:
             return {}
         rows: dict[str, str] = {}
-        for title, path in (("Best model", self.directory.best), ("Final model", self.directory.export)):
+        best = "Best model" if has_best and self.best else "Earlier best"
+        for title, path in ((best, self.directory.best), ("Final model", self.directory.export)):
             if path.exists():
                 rows[title] = str(path)
         rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"

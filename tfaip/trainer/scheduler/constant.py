@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfaip.trainer.history import History
+from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
@@ -17,14 +17,24 @@ class FlatParams(LearningRateParams):
 
 
 class ConstantParams(FlatParams):
-    """Constant lr; after `rates` is exhausted, its last value."""
+    """Constant lr; after `rates`, or the rates of a `history_file`, its last value."""
 
     def rule_rate(self, epoch: int, history: History) -> float:
         last = self.last_listed(before=epoch)
         return self.lr if last is None else last[1]
 
-    def _uses_lr(self) -> bool:
-        return 1 not in self.listed()
+    def continue_from(self, chosen: History) -> History:
+        rates = {epoch: rate for epoch in chosen.epochs if (rate := chosen[epoch].lr) is not None}
+        if not rates:
+            return chosen
+        last, given, rate = max(rates), {**self.listed(), **rates}, self._bounded(self.lr)
+        for epoch in range(1, min(last, (self.epochs or last) + 1)):
+            rate = rates[epoch] = given.get(epoch, rate)
+        self.lr, self.rates = rates[last], {epoch: given[epoch] for epoch in self.listed() if epoch > last}
+        return History({epoch: EpochRecord(rate) for epoch, rate in rates.items()})
+
+    def uses_lr(self, epoch: int) -> bool:
+        return self.last_listed(before=epoch + 1) is None
 
     def is_continuous(self) -> bool:
         return False

@@ -144,8 +144,8 @@ class FeedbackParams(LearningRateParams):
             return [] if self.best_monitor is None else [self.best_monitor]
         return [self.monitor] if isinstance(self.monitor, str) else self.monitor
 
-    def _uses_lr(self) -> bool:
-        return 1 not in self.listed()
+    def uses_lr(self, epoch: int) -> bool:
+        return epoch == 1 and 1 not in self.listed()
 
     def decision(self, epoch: int, history: History) -> Decision:
         """Return the change at the beginning of an epoch, a pure function of the records of earlier ones."""

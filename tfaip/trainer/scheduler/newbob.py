@@ -27,6 +27,9 @@ class RelativeFeedbackParams(FeedbackParams):
     divide_by: Divisor = option(Divisor.NEW, "Score that divides the change of the score: new or old")
     relative_to_lr: bool = option(False, "Multiply changes by lr / (rate in the epoch of the new score)")
 
+    def uses_lr(self, epoch: int) -> bool:
+        return super().uses_lr(epoch) or (epoch > 1 and self.relative_to_lr)
+
     def difference(self, scores: Scores, old: int, new: int) -> float:
         by_old = self.divide_by is Divisor.OLD
         found = scores.history.relative_error(old, new, scores.name, scores.mode, by_old)

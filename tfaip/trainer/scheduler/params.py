@@ -41,7 +41,7 @@ class LearningRateParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.min_lr > self.lr and self._uses_lr():
+        if self.min_lr > self.lr and self.uses_lr(1):
             raise FieldError("min_lr", self.min_lr, f"at most lr ({self.lr})", others=["lr"])
         if self.max_lr is not None and self.max_lr < self.min_lr:
             raise FieldError("max_lr", self.max_lr, f"at least min_lr ({self.min_lr})", others=["min_lr"])
@@ -86,6 +86,10 @@ class LearningRateParams(ParamsBase):
     def held_rate(self, epoch: int) -> float:
         """Return the rate of an epoch whose stage holds the rate: `lr`, unless the epoch is listed."""
         return self.listed().get(epoch, self.lr)
+
+    def continue_from(self, chosen: History) -> History:
+        """Continue after the rates that a file gives to a new training; return the rates of its first epochs."""
+        return chosen
 
     def base(self, epoch: int, history: History) -> float:
         """Return the rate that the optimizer gets before `epoch`, or the scale of a rule that it computes itself."""
@@ -189,9 +193,9 @@ class LearningRateParams(ParamsBase):
         """Compute the share of `rule_epochs()` that has passed at time x, from 0 to 1."""
         return xp.clip(x / max(self.rule_epochs(), 1), 0.0, 1.0)
 
-    def _uses_lr(self) -> bool:
-        """Return True if `lr` is the rate of some epoch; False if listed rates take its place from the start."""
-        return True
+    def uses_lr(self, epoch: int) -> bool:
+        """Return True if `lr` has an effect on the rates from an epoch on; False if others take its place."""
+        return self.epochs is None or not self.listed().keys() >= set(range(epoch, self.epochs + 1))
 
     def _bounded(self, rate: float) -> float:
         return min(max(rate, self.min_lr), self._upper_bound())

@@ -16,6 +16,7 @@ from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
 from tfaip.params.tree.changes import diff
 from tfaip.params.values.storable import flags_of
+from tfaip.trainer.best import BestModel
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.run.checkpoint import Checkpoint
@@ -104,15 +105,9 @@ class StageRunner:
         return self._setup
 
     @property
-    def has_best(self) -> bool:
-        """True if a best model was exported so far, in any stage."""
-        if self._setup is None:
-            return False
-        return dataclasses.replace(self._setup.best, first_epoch=1).epoch(self.progress.history) is not None
-
-    def describe_best(self) -> str:
-        """Return the best epoch of the stage that runs, in words."""
-        return self.setup.best.describe(self.progress.history)
+    def best(self) -> BestModel | None:
+        """What decides which epoch of the stage is the best; None: it has no epochs."""
+        return None if self._setup is None else self._setup.best
 
     def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.

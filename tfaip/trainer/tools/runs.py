@@ -15,7 +15,8 @@ from tfaip.errors import TfaipError
 from tfaip.params import option
 from tfaip.params.values.flat import flat_flags
 from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingParams
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.params import TrainerParams
@@ -85,15 +86,17 @@ def read_run(path: Path) -> dict[str, Any]:
     metas = {epoch: history[epoch].meta for epoch in trained}
     epoch, epochs = max(trained, default=0), stored.get("epochs")
     best = metas[epoch].get("best") if trained else None
-    monitor, mode, best_epoch = "", "min", None
+    monitor, mode, best_epoch, first = "", "min", None, 1
     if isinstance(best, dict) and best.get("mode") in ("min", "max"):
         monitor, mode = str(best.get("monitor")), best["mode"]
         first = next(e for e in trained if str(metas[e].get("stage")) == str(metas[epoch].get("stage")))
+        first = BestModel(mode, monitor, first).compared_from(history)
         best_epoch = history.best_epoch(monitor, mode, first=first)
     values = history.values(best_epoch or epoch)
     is_exported = stored.get("export_final") is False or is_model(directory.export)
     has_ended = not isinstance(epochs, int) or epoch >= epochs
-    has_ended = has_ended or _has_stopped_early(stored.get("early_stopping"), history.scores(monitor), mode)
+    scores, counted = history.of_epochs(first, epoch).scores(monitor), history.epoch_after(EARLY_STOPPING)
+    has_ended = has_ended or _has_stopped_early(stored.get("early_stopping"), scores, mode, counted)
     if problem:
         state = "damaged"
     elif is_locked(path):
@@ -111,12 +114,12 @@ def read_run(path: Path) -> dict[str, Any]:
     return {**facts, "params": params, "values": values, "problem": problem}
 
 
-def _has_stopped_early(stored: Any, scores: dict[int, float], mode: str) -> bool:
+def _has_stopped_early(stored: Any, scores: dict[int, float], mode: str, counted_from: int) -> bool:
     try:
         params: EarlyStoppingParams = from_dict(EarlyStoppingParams, stored)
     except TfaipError:  # those of another version
         return False
-    return params.status(scores, mode).stops_after is not None
+    return params.status(scores, mode, counted_from).stops_after is not None
 
 
 def _logged_failure(file: Path) -> str:

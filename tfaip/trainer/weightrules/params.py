@@ -23,7 +23,7 @@ class WeightNoiseParams(ParamsBase):
 
 
 class WeightPenaltyParams(ParamsBase):
-    """Penalty l1 * sum |w| + l2 * sum w^2 on weights, added to the loss and logged with those of layers."""
+    """Penalty l1 * sum |w| + l2 * sum w^2 on weights, added to the training loss and logged with those of layers."""
 
     match: str = option(
         "",
