@@ -15,12 +15,15 @@ REGULARIZATION = "regularization"
 INPUT_GRADIENT = "input_gradient_regularization"
 
 
-def check_losses(model: ModelBase[Any], losses: Mapping[str, Tensor], layers_add_some: bool) -> None:
+def check_losses(
+    model: ModelBase[Any], losses: Mapping[str, Tensor], sample_weights: Mapping[str, Tensor], layers_add_some: bool
+) -> None:
     """Raise unless the losses of a model can be logged by their names, and there is one.
 
     Args:
         model: the losses are those of its `_loss`.
         losses: by name.
+        sample_weights: those of its `_sample_weights`.
         layers_add_some: a layer adds a loss, too.
 
     Raises:
@@ -39,11 +42,12 @@ def check_losses(model: ModelBase[Any], losses: Mapping[str, Tensor], layers_add
     for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
         if taken in losses:
             raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
-    unknown = set(model._loss_weights() or {}) - set(losses)
-    if unknown:
-        raise ValueError(
-            f"{owner}._loss_weights names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
-        )
+    for hook, weights in (("_loss_weights", model._loss_weights() or {}), ("_sample_weights", sample_weights)):
+        unknown = set(weights) - set(losses)
+        if unknown:
+            raise ValueError(
+                f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
+            )
 
 
 def check_names_differ(model: ModelBase[Any], names: Collection[str]) -> None:
