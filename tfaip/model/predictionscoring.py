@@ -134,9 +134,16 @@ class EvaluationStep:
         model: built.
         run_eagerly: do not compile.
         devices: whose processes score different batches; None: this process is alone.
+        jit_compile: compile with XLA on TensorFlow, as the validation, whose rounding is another then.
     """
 
-    def __init__(self, model: EvaluationModel, run_eagerly: bool = False, devices: Devices | None = None) -> None:
+    def __init__(
+        self,
+        model: EvaluationModel,
+        run_eagerly: bool = False,
+        devices: Devices | None = None,
+        jit_compile: bool = False,
+    ) -> None:
         self._devices = devices or Devices()
         model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
         self._model = model
@@ -144,7 +151,9 @@ class EvaluationStep:
         # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
         # 9 ms).
         variables = [*model.trainable_variables, *model.non_trainable_variables]
-        self._step = backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)
+        self._step = backend.CompiledStep(
+            model.score_batch, variables, model.metrics_variables, run_eagerly, jit_compile
+        )
         self._initial: list[np.ndarray] = []
         self._states: list[tuple[keras.Variable, np.ndarray]] = []
         self.masks: TensorDict = {}
