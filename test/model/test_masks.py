@@ -14,6 +14,7 @@ from tfaip.backend.keras_private.losses import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
+from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import MASKS
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -46,7 +47,7 @@ class PaddedModel(ModelBase[ModelBaseParams]):
             )
         y = x if self.kind == "plain" else layers.Masking(0.0)(x)
         if self.kind == "wrapped":
-            y = layers.TimeDistributed(layers.Dense(1, use_bias=False, kernel_initializer="ones"))(y)
+            y = WeightNoise(layers.Dense(1, use_bias=False, kernel_initializer="ones"), 0.0)(y)
         if self.kind == "cast":
             y = layers.Activation("linear", dtype="float32")(y)
         return keras.Model(x, dense(y))

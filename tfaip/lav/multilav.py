@@ -185,8 +185,11 @@ class VotingEvaluation:
         if self._voter.post_processed:
             return versions
         voted = list(voted_samples(batch, by_model, self._voter))
-        outputs = {name: stacked_votes(name, [one.outputs[name] for one in voted]) for name in voted[0].outputs}
-        if masks := self._steps[0].masks:
+        outputs: TensorDict = {}
+        for name in voted[0].outputs:
+            outputs[name] = stacked_votes(name, [one.outputs[name] for one in voted])
+        masks = self._steps[0].masks
+        if masks:
             outputs[MASKS] = {name: mask for name, mask in masks.items() if name in outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]
