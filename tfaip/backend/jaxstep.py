@@ -22,7 +22,6 @@ class CompiledStep:
         variables: all that the function reads; what it changes of them is kept for the next call.
         accumulators: further variables, which every call updates in place.
         run_eagerly: do not compile.
-        jit_compile: of TensorFlow.
     """
 
     def __init__(
@@ -31,7 +30,6 @@ class CompiledStep:
         variables: Iterable[keras.Variable] = (),
         accumulators: Iterable[keras.Variable] = (),
         run_eagerly: bool = False,
-        jit_compile: bool = False,
     ) -> None:
         self._function = function
         self._variables = list(variables)

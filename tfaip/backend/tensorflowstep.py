@@ -9,10 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
-
-log = logger(__name__)
 
 
 class CompiledStep:
@@ -27,7 +24,6 @@ class CompiledStep:
         variables: all that the function reads. On TensorFlow it reads and assigns them in place.
         accumulators: further variables, which every call updates.
         run_eagerly: do not compile.
-        jit_compile: compile with XLA, as JAX always does.
     """
 
     def __init__(
@@ -36,12 +32,10 @@ class CompiledStep:
         variables: Iterable[keras.Variable] = (),
         accumulators: Iterable[keras.Variable] = (),
         run_eagerly: bool = False,
-        jit_compile: bool = False,
     ) -> None:
         self._function = function
         self._accumulators = list(accumulators)
         self._run_eagerly = run_eagerly
-        self._jit_compile = jit_compile
         self._names: list[Set[str]] = []
         self._shapes: list[tuple[int | None, ...]] = []
         self._concrete: Any = None
@@ -64,16 +58,7 @@ class CompiledStep:
             self._trace(arrays, shapes)
             self._names = [frozenset(keys) for keys in names]
         # A graph of flat tensors takes 20 us less to call than one of dicts.
-        tensors = [tf.convert_to_tensor(array) for array in flat]
-        try:
-            return self._concrete(*tensors)
-        except tf.errors.InvalidArgumentError:
-            if not self._jit_compile:
-                raise
-        log.warning("XLA cannot compile all operations of the prediction graph: LAV rounds unlike the validation")
-        self._jit_compile = False
-        self._trace(arrays, shapes)
-        return self._concrete(*tensors)
+        return self._concrete(*[tf.convert_to_tensor(array) for array in flat])
 
     def write_variables(self) -> None:
         """Assign what the calls have changed of the variables."""
@@ -96,8 +81,7 @@ class CompiledStep:
 
         # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
         # the rest of the trace.
-        function = tf.function(on_flat_tensors, autograph=False, jit_compile=self._jit_compile or None)
-        self._concrete = function.get_concrete_function(*specs)
+        self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
 
 
 def _names(argument: Any) -> Set[str]:

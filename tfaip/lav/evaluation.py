@@ -113,7 +113,6 @@ class PredictionEvaluation:
         devices: with several processes each runs its share of the batches through the model, and
             the chief does the rest; None: one process.
         loss_weights: weights of losses by name, instead of those of the model; variables may change from run to run.
-        jit_compile: compile with XLA on TensorFlow.
     """
 
     def __init__(
@@ -126,13 +125,12 @@ class PredictionEvaluation:
         should_stop: Callable[[], bool] = lambda: False,
         devices: Devices | None = None,
         loss_weights: Mapping[str, float | keras.Variable] | None = None,
-        jit_compile: bool = False,
     ) -> None:
         weights = loss_weights or {}
         variables = [weight for weight in weights.values() if isinstance(weight, keras.Variable)]
         scored = EvaluationModel(scenario.model, scenario.graph, loss_weights=weights, variables=variables)
         model = build_evaluation_model(scored, scenario)
-        self._step = EvaluationStep(model, run_eagerly, devices, jit_compile)
+        self._step = EvaluationStep(model, run_eagerly, devices)
         self._scenario = scenario
         self._pipeline = pipeline
         self._seed = seed

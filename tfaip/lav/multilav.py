@@ -188,8 +188,6 @@ class VotingEvaluation:
         outputs: TensorDict = {}
         for name in voted[0].outputs:
             outputs[name] = stacked_votes(name, [one.outputs[name] for one in voted])
-        masks = self._steps[0].masks
-        if masks:
-            outputs[MASKS] = {name: mask for name, mask in masks.items() if name in outputs}
+        outputs[MASKS] = {name: mask for name, mask in self._steps[0].masks.items() if name in outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

@@ -26,7 +26,6 @@ LOSS = "loss"
 _CROSSENTROPY = ("crossentropy", "ce")
 _ACCURACY = ("accuracy", "acc")
 _MEANS = ("sum_over_batch_size", "mean")
-_NO_WEIGHTS: TensorDict = {}
 
 
 def declared(model: Any, name: str) -> Any:
@@ -86,16 +85,13 @@ class DeclaredLosses:
         """The loss objects and functions by the name of the loss."""
         return {name: loss for name, (_, _, loss) in self._losses.items()}
 
-    def compute(
-        self, targets: TensorDict, outputs: TensorDict, sample_weights: TensorDict = _NO_WEIGHTS
-    ) -> dict[str, Tensor]:
+    def compute(self, targets: TensorDict, outputs: TensorDict, sample_weights: TensorDict) -> dict[str, Tensor]:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}
         for name, (target, output, loss) in self._losses.items():
             place = _place(self._owner, "loss", output, outputs)
             with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
-                weights = sample_weights.get(name)
-                values[name] = _loss_values(loss, targets[target], outputs[output], weights, name)
+                values[name] = _loss_values(loss, targets[target], outputs[output], sample_weights.get(name), name)
         return values
 
     def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:
@@ -317,7 +313,6 @@ def _loss_values(loss: Any, target: Tensor, output: Tensor, weights: Tensor | No
     if loss.reduction in _MEANS and not is_masked:
         return values if weights is None else values * weights
     reduced = loss(target, output, sample_weight=weights)
-    replicas = backend.num_replicas()
-    if replicas > 1 and values.shape and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
-        reduced = reduced * replicas  # Keras has divided by it, as the total is
+    if len(values.shape) > 0 and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
+        return reduced * backend.num_replicas()  # Keras has divided it by them, as we divide the total
     return reduced

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 import keras
@@ -124,17 +125,14 @@ def full_precision(outputs: TensorDict) -> TensorDict:
 
 def with_masks(outputs: TensorDict) -> TensorDict:
     """Return the outputs with their Keras masks under `MASKS`: a step of JAX loses what is attached to a tensor."""
-    masks = {name: mask_of(value) for name, value in outputs.items()}
-    masks = {name: mask for name, mask in masks.items() if mask is not None}
+    masks = {name: mask_of(value) for name, value in outputs.items() if mask_of(value) is not None}
     return {**outputs, MASKS: masks} if masks else outputs
 
 
 def with_masks_attached(outputs: TensorDict) -> TensorDict:
     """Return the outputs without `MASKS`, to which these are attached."""
-    if MASKS not in outputs:
-        return outputs
-    plain = {name: value for name, value in outputs.items() if name != MASKS}
-    for name, mask in outputs[MASKS].items():
+    plain = copy(outputs)
+    for name, mask in plain.pop(MASKS, {}).items():
         attach_mask(plain[name], mask)
     return plain
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from tfaip.model.modelbase import ModelBase
-from tfaip.util.typing import Tensor
+from tfaip.util.typing import TensorDict
 
 TOTAL_LOSS = "loss"
 OWN_LOSS = "loss_loss"
@@ -15,16 +15,14 @@ REGULARIZATION = "regularization"
 INPUT_GRADIENT = "input_gradient_regularization"
 
 
-def check_losses(
-    model: ModelBase[Any], losses: Mapping[str, Tensor], sample_weights: Mapping[str, Tensor], layers_add_some: bool
-) -> None:
+def check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: TensorDict, adds_some: bool) -> None:
     """Raise unless the losses of a model can be logged by their names, and there is one.
 
     Args:
         model: the losses are those of its `_loss`.
         losses: by name.
         sample_weights: those of its `_sample_weights`.
-        layers_add_some: a layer adds a loss, too.
+        adds_some: a layer adds a loss, too.
 
     Raises:
         TypeError: if `_loss` returned no dict.
@@ -33,7 +31,7 @@ def check_losses(
     owner = type(model).__name__
     if not isinstance(losses, dict):
         raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
-    if not losses and not layers_add_some:
+    if not losses and not adds_some:
         raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
     if TOTAL_LOSS in losses and OWN_LOSS in losses:
         raise ValueError(

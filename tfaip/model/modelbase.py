@@ -184,7 +184,7 @@ class ModelBase(Generic[P]):
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
-        return self.declared_losses(targets, outputs).compute(targets, outputs)
+        return self.declared_losses(targets, outputs).compute(targets, outputs, {})
 
     def _loss_weights(self) -> dict[str, float] | None:
         """Return the weights of the losses by name; a loss that is not named has weight 1."""

@@ -14,7 +14,7 @@ from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device.collectives import all_reduce_sum
 from tfaip.device.devices import Devices
-from tfaip.model.graphbase import MASKS, full_precision, with_masks, with_masks_attached
+from tfaip.model.graphbase import MASKS, full_precision, with_masks
 from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -99,7 +99,6 @@ def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict)
     Raises:
         KeyError: if it is raised for another reason.
     """
-    outputs = with_masks_attached(outputs)
     try:
         return compute(y_pred=outputs)
     except KeyError:
@@ -134,16 +133,9 @@ class EvaluationStep:
         model: built.
         run_eagerly: do not compile.
         devices: whose processes score different batches; None: this process is alone.
-        jit_compile: compile with XLA on TensorFlow, as the validation, whose rounding is another then.
     """
 
-    def __init__(
-        self,
-        model: EvaluationModel,
-        run_eagerly: bool = False,
-        devices: Devices | None = None,
-        jit_compile: bool = False,
-    ) -> None:
+    def __init__(self, model: EvaluationModel, run_eagerly: bool = False, devices: Devices | None = None) -> None:
         self._devices = devices or Devices()
         model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
         self._model = model
@@ -151,9 +143,7 @@ class EvaluationStep:
         # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
         # 9 ms).
         variables = [*model.trainable_variables, *model.non_trainable_variables]
-        self._step = backend.CompiledStep(
-            model.score_batch, variables, model.metrics_variables, run_eagerly, jit_compile
-        )
+        self._step = backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)
         self._initial: list[np.ndarray] = []
         self._states: list[tuple[keras.Variable, np.ndarray]] = []
         self.masks: TensorDict = {}

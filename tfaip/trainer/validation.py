@@ -162,7 +162,6 @@ class EpochEvaluation:
                 self._is_asked_to_stop,
                 devices=self.devices,
                 loss_weights=self.model.loss_weights,
-                jit_compile=bool(self.model.jit_compile),
             )
         return self._prediction
 
