@@ -131,7 +131,7 @@ def with_masks(outputs: TensorDict) -> TensorDict:
 
 def with_masks_attached(outputs: TensorDict) -> TensorDict:
     """Return the outputs without `MASKS`, to which these are attached."""
-    plain = copy(outputs)
+    plain = copy(outputs)  # of the same class
     for name, mask in plain.pop(MASKS, {}).items():
         attach_mask(plain[name], mask)
     return plain

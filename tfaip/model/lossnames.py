@@ -41,8 +41,7 @@ def check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: Tens
         if taken in losses:
             raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
     for hook, weights in (("_loss_weights", model._loss_weights() or {}), ("_sample_weights", sample_weights)):
-        unknown = set(weights) - set(losses)
-        if unknown:
+        if unknown := set(weights) - set(losses):
             raise ValueError(
                 f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
             )
