@@ -24,6 +24,7 @@ from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
 from tfaip.lav.lav import LAV
 from tfaip.lav.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+from tfaip.scripts.lav import main
 
 
 def lav_of(model, scenario=TutorialScenario, **kwargs):
@@ -83,6 +84,18 @@ def test_a_model_may_be_scored_in_half_precision(tutorial, results):
     # bfloat16 has 8 bits: 0.4 % per operation.
     assert half["crossentropy"] == pytest.approx(results["crossentropy"], rel=0.05)
     assert keras.config.dtype_policy().name == "float32"
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_the_command_computes_in_the_precision_of_the_training(tmp_path):
+    params = lav_params(epochs=1, output_dir=str(tmp_path / "run"), export_final=True, lav_silent=True)
+    params.device.precision = Precision.MIXED_BFLOAT16
+    logs = LavScenario.create_trainer(params).train()
+    main(["--export_dir", str(tmp_path / "run" / "export"), "--out", str(tmp_path / "lav.json")])
+    results = json.loads((tmp_path / "lav.json").read_text())["results"]["lav_l0"]
+    for name in ("loss", "mae", "mean_output"):
+        assert results[name] == logs[f"lav_l0_{name}"]
 
 
 def test_a_moved_model_gives_the_same(tutorial, results, tmp_path):

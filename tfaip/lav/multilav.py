@@ -20,6 +20,7 @@ from tfaip.errors import UsageError
 from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluation_pipeline, merge_results
 from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
+from tfaip.model.graphbase import MASKS
 from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.modelpass import BenchmarkResults, run_pass
 from tfaip.predict.multimodelpredictor import load_models, merged, voted_samples
@@ -184,6 +185,9 @@ class VotingEvaluation:
         if self._voter.post_processed:
             return versions
         voted = list(voted_samples(batch, by_model, self._voter))
-        outputs = {name: stacked_votes(name, [one.outputs[name] for one in voted]) for name in voted[0].outputs}
+        outputs: TensorDict = {}
+        for name in voted[0].outputs:
+            outputs[name] = stacked_votes(name, [one.outputs[name] for one in voted])
+        outputs[MASKS] = {name: mask for name, mask in self._steps[0].masks.items() if name in outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

@@ -10,9 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from tfaip.backend.active import backend
 from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
+from tfaip.model.lossterms import weights_like
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
@@ -83,13 +85,13 @@ class DeclaredLosses:
         """The loss objects and functions by the name of the loss."""
         return {name: loss for name, (_, _, loss) in self._losses.items()}
 
-    def compute(self, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+    def compute(self, targets: TensorDict, outputs: TensorDict, sample_weights: TensorDict) -> dict[str, Tensor]:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}
         for name, (target, output, loss) in self._losses.items():
             place = _place(self._owner, "loss", output, outputs)
             with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
-                values[name] = _loss_values(loss, targets[target], outputs[output])
+                values[name] = _loss_values(loss, targets[target], outputs[output], sample_weights.get(name), name)
         return values
 
     def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:
@@ -302,11 +304,18 @@ def _kind_of_classes(target: Tensor, output: Tensor) -> str:
     return "SparseCategorical" if is_sparse else "Categorical"
 
 
-def _loss_values(loss: Any, target: Tensor, output: Tensor) -> Tensor:
-    """Return the values of the samples, or their mean if the loss weighs them (masks) or sums them."""
+def _loss_values(loss: Any, target: Tensor, output: Tensor, weights: Tensor | None, name: str) -> Tensor:
+    """Return the weighted values of the samples, or what the loss makes of them if it has a mask, or sums them."""
     if not isinstance(loss, keras.losses.Loss):
         loss = FunctionLoss(loss)
     y_true = keras.tree.map_structure(lambda x: ops.convert_to_tensor(x, dtype=loss.dtype), target)
     values = loss.call(y_true, ops.convert_to_tensor(output, dtype=loss.dtype))
     is_masked = mask_of(output) is not None or mask_of(values) is not None
-    return values if loss.reduction in _MEANS and not is_masked else loss(target, output)
+    if weights is not None:
+        weights = weights_like(weights, values, name)
+    if loss.reduction in _MEANS and not is_masked:
+        return values if weights is None else values * weights
+    reduced = loss(target, output, sample_weight=weights)
+    if len(values.shape) > 0 and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
+        return reduced * backend.num_replicas()  # Keras has divided it by them, as we divide the total
+    return reduced

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 import keras
 from keras import ops
 
 from tfaip.backend.keras_private.layers import own_training_flag
+from tfaip.backend.keras_private.losses import attach_mask, mask_of
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.typing import Tensor, TensorDict
@@ -16,6 +18,8 @@ from tfaip.util.typing import Tensor, TensorDict
 P = TypeVar("P")
 _HOOKS = ("build_graph", "build_train_graph", "build_prediction_graph", "pre_proc_targets", "params_cls")
 _HALF = ("float16", "bfloat16")
+MASKS = "_keras_masks"
+"""Name of the Keras masks of outputs, by name, where they are passed on as arrays."""
 
 
 class GenericGraphBase(ParamsLayer[P], Generic[P]):
@@ -111,11 +115,26 @@ def require_outputs(graph: GenericGraphBase[Any], outputs: Any) -> TensorDict:
 
 def full_precision(outputs: TensorDict) -> TensorDict:
     """Return the outputs, cast to float32 where they are of 16 bits, for losses, metrics and users."""
-    cast = {}
+    cast = dict(outputs)
     for name, value in outputs.items():
-        is_half = keras.backend.standardize_dtype(value.dtype) in _HALF
-        cast[name] = ops.cast(value, "float32") if is_half else value
+        if keras.backend.standardize_dtype(value.dtype) in _HALF:
+            cast[name] = ops.cast(value, "float32")
+            attach_mask(cast[name], mask_of(value))
     return cast
+
+
+def with_masks(outputs: TensorDict) -> TensorDict:
+    """Return the outputs with their Keras masks under `MASKS`: a step of JAX loses what is attached to a tensor."""
+    masks = {name: mask_of(value) for name, value in outputs.items() if mask_of(value) is not None}
+    return {**outputs, MASKS: masks} if masks else outputs
+
+
+def with_masks_attached(outputs: TensorDict) -> TensorDict:
+    """Return the outputs without `MASKS`, to which these are attached."""
+    plain = copy(outputs)  # of the same class
+    for name, mask in plain.pop(MASKS, {}).items():
+        attach_mask(plain[name], mask)
+    return plain
 
 
 class GraphBase(GenericGraphBase[P], Generic[P]):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from tfaip.model.modelbase import ModelBase
-from tfaip.util.typing import Tensor
+from tfaip.util.typing import TensorDict
 
 TOTAL_LOSS = "loss"
 OWN_LOSS = "loss_loss"
@@ -15,13 +15,14 @@ REGULARIZATION = "regularization"
 INPUT_GRADIENT = "input_gradient_regularization"
 
 
-def check_losses(model: ModelBase[Any], losses: Mapping[str, Tensor], layers_add_some: bool) -> None:
+def check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: TensorDict, adds_some: bool) -> None:
     """Raise unless the losses of a model can be logged by their names, and there is one.
 
     Args:
         model: the losses are those of its `_loss`.
         losses: by name.
-        layers_add_some: a layer adds a loss, too.
+        sample_weights: those of its `_sample_weights`.
+        adds_some: a layer adds a loss, too.
 
     Raises:
         TypeError: if `_loss` returned no dict.
@@ -30,7 +31,7 @@ def check_losses(model: ModelBase[Any], losses: Mapping[str, Tensor], layers_add
     owner = type(model).__name__
     if not isinstance(losses, dict):
         raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
-    if not losses and not layers_add_some:
+    if not losses and not adds_some:
         raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
     if TOTAL_LOSS in losses and OWN_LOSS in losses:
         raise ValueError(
@@ -39,11 +40,11 @@ def check_losses(model: ModelBase[Any], losses: Mapping[str, Tensor], layers_add
     for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
         if taken in losses:
             raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
-    unknown = set(model._loss_weights() or {}) - set(losses)
-    if unknown:
-        raise ValueError(
-            f"{owner}._loss_weights names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
-        )
+    for hook, weights in (("_loss_weights", model._loss_weights() or {}), ("_sample_weights", sample_weights)):
+        if unknown := set(weights) - set(losses):
+            raise ValueError(
+                f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
+            )
 
 
 def check_names_differ(model: ModelBase[Any], names: Collection[str]) -> None:

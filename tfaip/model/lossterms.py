@@ -33,12 +33,24 @@ def is_zero(weight: Any) -> bool:
     return isinstance(weight, int | float) and weight == 0
 
 
-def with_sample_weights(value: Tensor, sample_weight: Tensor | None) -> Tensor:
-    value = ops.cast(value, "float32")
-    if sample_weight is not None:
-        weight = ops.cast(sample_weight, "float32")
-        value = value * ops.reshape(weight, (-1, *([1] * (len(value.shape) - 1))))
-    return value
+def weights_like(weights: Tensor, values: Tensor, name: str) -> Tensor:
+    """Return the weights of samples, or of their steps, in the shape of the values of a loss.
+
+    Raises:
+        ValueError: if the loss is a scalar, or the shapes do not fit.
+    """
+    weights = ops.cast(weights, "float32")
+    given = tuple(weights.shape)
+    while len(weights.shape) > len(values.shape) and weights.shape[-1] == 1:
+        weights = ops.squeeze(weights, axis=-1)
+    while len(weights.shape) < len(values.shape):
+        weights = ops.expand_dims(weights, axis=-1)
+    if not 0 < len(values.shape) == len(weights.shape):
+        raise ValueError(
+            f"_sample_weights returned weights of the shape {given} for the loss {name!r}, whose values have the shape "
+            f"{tuple(values.shape)}: return a value per sample from the loss, and a weight for each"
+        )
+    return ops.broadcast_to(weights, ops.shape(values))
 
 
 def batch_size_of(x: Any) -> Tensor:

@@ -170,8 +170,16 @@ class ModelBase(Generic[P]):
         hooks = ("pre_proc_targets", "post_proc_targets")
         if self.brings_network() and not any(overrides(type(self), ModelBase, hook) for hook in hooks):
             if not overrides(type(self), ModelBase, "_loss"):
-                self._losses_declared = DeclaredLosses(self, targets, outputs)
+                self.declared_losses(targets, outputs)
             self.make_metrics(targets, outputs)
+
+    def declared_losses(self, targets: TensorDict, outputs: TensorDict) -> DeclaredLosses:
+        """Return the declared losses, made at the first call."""
+        if not self.brings_network():
+            raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
+        if self._losses_declared is None:
+            self._losses_declared = DeclaredLosses(self, targets, outputs)
+        return self._losses_declared
 
     def make_metrics(self, targets: TensorDict, outputs: TensorDict) -> None:
         """Create the declared metrics; done once, before the first call of `_metric`."""
@@ -181,11 +189,7 @@ class ModelBase(Generic[P]):
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
-        if not self.brings_network():
-            raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
-        if self._losses_declared is None:
-            self._losses_declared = DeclaredLosses(self, targets, outputs)
-        return self._losses_declared.compute(targets, outputs)
+        return self.declared_losses(targets, outputs).compute(targets, outputs, {})
 
     def _loss_weights(self) -> dict[str, float] | None:
         """Return the weights of the losses by name; a loss that is not named has weight 1."""
@@ -196,7 +200,11 @@ class ModelBase(Generic[P]):
         return [] if self._metrics_declared is None else self._metrics_declared.call(targets, outputs)
 
     def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> dict[str, Tensor]:
-        """Return weights per sample (shape `[batch]`) by the name of the loss that they multiply."""
+        """Return weights by the name of the loss: per sample (`[batch]`, `[batch, 1]`) or step (`[batch, time]`).
+
+        Declared losses get them as their `sample_weight`. What `_loss` returns is multiplied by them and must not be
+        a scalar.
+        """
         return {}
 
     def _best_logging_settings(self) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device.collectives import all_reduce_sum
 from tfaip.device.devices import Devices
-from tfaip.model.graphbase import full_precision
+from tfaip.model.graphbase import MASKS, full_precision, with_masks
 from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -30,10 +30,10 @@ class EvaluationModel(TrainingModel):
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         self.graph.predict(inputs)
-        self._trace(inputs, targets, with_training=False)
+        self._values.assigned = self._trace(inputs, targets, with_training=False)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
-        return full_precision(self.graph.predict(inputs[0]))
+        return with_masks(full_precision(self.graph.predict(inputs[0])))
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
@@ -145,10 +145,14 @@ class EvaluationStep:
         variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._step = backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)
         self._initial: list[np.ndarray] = []
+        self._states: list[tuple[keras.Variable, np.ndarray]] = []
+        self.masks: TensorDict = {}
+        """Keras masks of the outputs of the last batch, by name."""
 
     def reset(self) -> None:
         """Begin a new evaluation with the current weights."""
         self._model.reset_metrics()
+        self._states = [(state, backend.to_numpy(state)) for state in self._model.states()]
         shared = self._devices.num_processes > 1
         self._step.read(of_this_process=shared)
         self._initial = self._step.accumulated() if shared else []
@@ -161,10 +165,16 @@ class EvaluationStep:
         """Score a batch of what the model takes; return its outputs, on the device."""
         with self._model.failures_named():
             outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
+        self.masks = outputs.pop(MASKS, {})
         return outputs
 
     def result(self) -> Logs:
-        """Return the values over all batches since `reset`; of all processes, whose accumulators are added up."""
+        """Return the values over all batches since `reset`; of all processes, whose accumulators are added up.
+
+        What the layers have changed, such as the state of a recurrent one, is as it was before `reset`.
+        """
+        for state, value in self._states:
+            state.assign(value)
         if self._devices.num_processes == 1:
             self._step.write_accumulators()
         else:

@@ -18,7 +18,7 @@ class SymbolicStep(keras.layers.Layer):
     """
 
     assigned: list[keras.Variable]
-    """The variables that the step in training mode has assigned."""
+    """The variables that the step has assigned, in training mode if it was traced in that."""
 
     def __init__(self, training_model: BuiltModel, with_training: bool) -> None:
         super().__init__(name="symbolic_step", autocast=False)
@@ -34,8 +34,10 @@ class SymbolicStep(keras.layers.Layer):
             with RecordingScope(collect_losses=True) as scope:
                 model.compute_loss(inputs, None, model(inputs, training=True), training=True)
             object.__setattr__(self, "assigned", scope.assigned)
-        with keras.StatelessScope(collect_losses=True):
+        with RecordingScope(collect_losses=True) as scope:
             outputs = model(inputs, training=False)
             loss = model.compute_loss(inputs, None, outputs, training=False)
             model.compute_metrics(inputs, None, outputs)
+        if not self._with_training:
+            object.__setattr__(self, "assigned", scope.assigned)
         return loss

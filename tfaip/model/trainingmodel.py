@@ -16,16 +16,17 @@ from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.models import BuiltModel, loss_tracker
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.kerastools import value_of
-from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
+from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
-from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, with_sample_weights, with_weight
+from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, weights_like, with_weight
 from tfaip.model.metriccalls import called_metrics, update_metrics
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
 from tfaip.model.symbolicstep import SymbolicStep
 from tfaip.model.updatenoise import UpdateNoise
 from tfaip.model.weightpenalty import WeightPenalty
+from tfaip.util.overriding import overrides
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 
@@ -205,10 +206,13 @@ class TrainingModel(BuiltModel):
         Args:
             in_values: a batch whose loss is not finite does not count in any logged value either.
         """
-        own = {id(variable) for variable in self.non_trainable_variables if "float" in variable.dtype}
-        states = {id(v): v for v in self._values.assigned if id(v) in own}.values()
-        self._values.kept_finite = [(state, [state]) for state in states]
+        self._values.kept_finite = [(state, [state]) for state in self.states() if "float" in state.dtype]
         self._values.forgets = in_values
+
+    def states(self) -> list[keras.Variable]:
+        """Return the variables of layers that a step assigns."""
+        own = {id(variable) for variable in self.non_trainable_variables}
+        return list({id(v): v for v in self._values.assigned if id(v) in own}.values())
 
     def _kept_finite(self) -> list[tuple[keras.Variable, list[keras.Variable]]]:
         """Return the variables that must stay finite, each with all those that keep their values with it."""
@@ -252,7 +256,7 @@ class TrainingModel(BuiltModel):
         noise = self._values.noise
         with nullcontext() if noise is None or not training else noise.applied(self):
             outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
-        return full_precision(require_outputs(self.graph, outputs))
+        return with_masks(full_precision(require_outputs(self.graph, outputs)))
 
     def train_step(self, *args: Any) -> Any:
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
@@ -366,24 +370,34 @@ class TrainingModel(BuiltModel):
             x: inputs and targets of a batch.
             y_pred: outputs of the graph.
         """
+        y_pred = with_masks_attached(y_pred)
+        model = self.model_base
         inputs, targets = self._loss_arguments(x, y_pred)
-        with shapes_named(f"{type(self.model_base).__name__}._loss", targets, y_pred):
-            losses = self.model_base._loss(inputs, targets, y_pred)
-        check_losses(self.model_base, losses, bool(self.losses))
+        sample_weights = model._sample_weights(inputs, targets)
+        weighs = bool(sample_weights) and not overrides(type(model), ModelBase, "_loss")
+        with shapes_named(f"{type(model).__name__}._loss", targets, y_pred):
+            if weighs:
+                losses = model.declared_losses(targets, y_pred).compute(targets, y_pred, sample_weights)
+            else:
+                losses = model._loss(inputs, targets, y_pred)
+        check_losses(model, losses, sample_weights, bool(self.losses))
         self._values.loss_names = list(losses)
         weights = {
-            **(self.model_base._loss_weights() or {}),
+            **(model._loss_weights() or {}),
             **self._loss_weights,
             **dict.fromkeys(self._only_logged, 0),
         }
-        sample_weights = self.model_base._sample_weights(inputs, targets)
-        return {
-            name: (weights.get(name, 1.0), with_sample_weights(value, sample_weights.get(name)))
-            for name, value in losses.items()
-        }
+        weighted = {}
+        for name, value in losses.items():
+            value = ops.cast(value, "float32")
+            if name in sample_weights and not weighs:
+                value = value * weights_like(sample_weights[name], value, name)
+            weighted[name] = weights.get(name, 1.0), value
+        return weighted
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
         """Update the metrics of the model with a batch; return all values so far."""
+        y_pred = with_masks_attached(y_pred)
         inputs, targets = self._loss_arguments(x, y_pred)
         if self._values.called is None:
             self._find_called_metrics(inputs, targets, y_pred)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import keras
 from keras.src.backend.common.global_state import get_global_attribute
-from keras.src.backend.common.masking import get_keras_mask
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.utils.naming import to_snake_case
 
@@ -18,6 +18,11 @@ from tfaip.util.typing import Tensor
 def mask_of(tensor: Tensor) -> Tensor | None:
     """Return the mask that layers have attached to a tensor; None: none."""
     return get_keras_mask(tensor)
+
+
+def attach_mask(tensor: Tensor, mask: Tensor | None) -> None:
+    """Attach a mask to a tensor, as layers do; None: nothing is attached."""
+    set_keras_mask(tensor, mask)
 
 
 class FunctionLoss(LossFunctionWrapper):

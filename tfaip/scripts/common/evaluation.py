@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tfaip.components.userlogs import user_logs
+from tfaip.errors import TfaipError
+from tfaip.export.modelloading import precision_of
 from tfaip.lav.params import LAVParams
 from tfaip.params.commandline.flagtexts import described
 from tfaip.scripts.common.dataflags import parse_flags
@@ -31,6 +33,8 @@ def parse(prog: str, models: Models, print_samples: bool = True) -> tuple[Simple
         defaults = list(models.training_data.gen.lav_gen())
     lav = LAVParams(model_path=str(models.paths[0]), print_samples=print_samples)
     models.use_training_pipeline(lav)
+    with suppress(TfaipError):  # models of tfaip 1.2 have no manifest; damage is reported when the weights are read
+        lav.device.precision = precision_of(models.paths[0])
     description = f"Load and validate {described(models.scenario)}"
     files = ["out", "dump", "tensorboard"]
     parser = CommandParser(prog, description, models.all_trusted(), files, models.scenario)

@@ -1,0 +1,232 @@
+"""Masks of Keras and weights of samples: what counts in losses, metrics, LAV and votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from test.model.support import FunctionModel, keras_inputs, logged, training_model
+from tfaip.backend.keras_private.losses import mask_of
+from tfaip.data.pipeline.batching import Batch
+from tfaip.device import Precision
+from tfaip.device.devices import precision_scope
+from tfaip.layers.weightnoise import WeightNoise
+from tfaip.model.graphbase import MASKS
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.util.typing import TensorDict
+
+SHAPES = ({"x": (None, 1)}, {"y": (None, 1)})
+# The network returns its input, so a target of 0 makes |error| = x: 1 2 3 6 and 4; three steps are padding.
+PADDED = np.array([[1, 2, 3, 6], [4, 0, 0, 0]], np.float32)[..., None]
+INPUTS, TARGETS = {"x": PADDED}, {"y": np.zeros_like(PADDED)}
+# (1 + 2 + 3 + 6 + 4) / 5 and (1 + 4 + 9 + 36 + 16) / 5.
+RIGHT = pytest.approx({"loss": 3.2, "mse": 13.2})
+
+
+class PaddedModel(ModelBase[ModelBaseParams]):
+    """One output with a mask, which a layer may cast, wrap or drop."""
+
+    def __init__(self, kind: str = "masking", loss: Any = "mae", metrics: Any = ("mse",)) -> None:
+        super().__init__(ModelBaseParams())
+        self.kind, self.loss, self.metrics = kind, loss, list(metrics)
+
+    def build_model(self) -> keras.Model:
+        x = keras.Input((None, 1), name="x")
+        dense = layers.Dense(1, use_bias=False, kernel_initializer="ones", name="y")
+        if self.kind == "embedding":
+            table = keras.initializers.Constant(np.arange(7.0)[:, None])
+            return keras.Model(
+                x, layers.Embedding(7, 1, mask_zero=True, embeddings_initializer=table, name="y")(x[..., 0])
+            )
+        y = x if self.kind == "plain" else layers.Masking(0.0)(x)
+        if self.kind == "wrapped":
+            y = WeightNoise(layers.Dense(1, use_bias=False, kernel_initializer="ones"), 0.0)(y)
+        if self.kind == "cast":
+            y = layers.Activation("linear", dtype="float32")(y)
+        return keras.Model(x, dense(y))
+
+    def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        return {"loss": targets["weight"]} if "weight" in targets else {}
+
+
+def built(model: ModelBase[Any], **further: tuple[int, ...]) -> TrainingModel:
+    """The model that `fit` runs, with the shapes of further targets."""
+    return training_model(model, model.create_graph(), (SHAPES[0], {**SHAPES[1], **further}))
+
+
+def scored(model: ModelBase[Any], cls: type[EvaluationModel], inputs: TensorDict) -> tuple[EvaluationStep, Any, Any]:
+    """The step that has scored a batch, its outputs and its values."""
+    scores = cls(model, model.create_graph())
+    scores.build_symbolically(keras_inputs(SHAPES[0]), keras_inputs(SHAPES[1]))
+    step = EvaluationStep(scores)
+    step.reset()
+    outputs = step.score(inputs, TARGETS)
+    return step, outputs, step.result()
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+@pytest.mark.parametrize("kind", ["masking", "embedding", "wrapped", "cast"])
+@pytest.mark.parametrize("precision", list(Precision))
+def test_a_mask_reaches_losses_and_metrics_in_all_precisions(precision: Precision, kind: str) -> None:
+    with precision_scope(precision):
+        model = built(PaddedModel(kind))
+        assert model.evaluate((INPUTS, TARGETS), batch_size=2, verbose=0, return_dict=True) == RIGHT
+        model.fit((INPUTS, TARGETS), batch_size=2, shuffle=False, verbose=0)
+        assert logged(model) == RIGHT
+        step, outputs, values = scored(PaddedModel(kind), EvaluationModel, INPUTS)
+        assert values == RIGHT
+    assert list(outputs) == ["y"]
+    # What models have voted for is an array without a mask, which comes from the first one.
+    voted = {"inputs": INPUTS, OUTPUTS: {"y": PADDED, MASKS: step.masks}}
+    assert scored(PaddedModel(kind), ScoringModel, voted)[2] == RIGHT
+
+
+@pytest.mark.backend
+def test_metrics_by_function_by_class_and_by_name_see_the_mask() -> None:
+    def error(y_true: Any, y_pred: Any) -> Any:
+        return ops.mean(ops.abs(y_true - y_pred), axis=-1)
+
+    model = built(PaddedModel(loss=error, metrics=[error, keras.metrics.MeanSquaredError(name="mse"), "mae"]))
+    model.fit((INPUTS, TARGETS), batch_size=2, shuffle=False, verbose=0)
+    assert logged(model) == pytest.approx({"loss": 3.2, "error": 3.2, "mse": 13.2, "mae": 3.2})
+
+
+@pytest.mark.backend
+def test_a_loss_of_the_model_sees_the_mask_of_16_bits() -> None:
+    def loss(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"error": keras.losses.MeanAbsoluteError()(targets["y"], outputs["y"]), "seen": ops.mean(outputs["y"])}
+
+    with precision_scope(Precision.MIXED_BFLOAT16):
+        graph = PaddedModel().create_graph()
+        model = training_model(FunctionModel(loss), graph, SHAPES)
+        assert mask_of(graph.predict(INPUTS)["y"]) is not None
+        # The padding counts in a mean of its own: 16 / 8.
+        expected = pytest.approx({"loss": 5.2, "error": 3.2, "seen": 2.0})
+        assert model.evaluate((INPUTS, TARGETS), batch_size=2, verbose=0, return_dict=True) == expected
+
+
+# Errors 1 2 3 6 with the weight 1, and 4 0 0 0 with the weight 2.
+SAMPLES = [[1.0], [2.0]]
+# The first step of each sample: 1 * 1 + 2 * 4.
+STEPS = [[1.0, 0, 0, 0], [2.0, 0, 0, 0]]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("kind", "reduction", "weights", "expected"),
+    [
+        ("masking", "sum_over_batch_size", SAMPLES, 20 / 5),
+        ("masking", "sum", SAMPLES, 20.0),
+        ("masking", "mean_with_sample_weight", SAMPLES, 20 / (1 + 1 + 1 + 1 + 2)),
+        ("masking", "mean", [1.0, 2.0], 20 / 5),
+        ("masking", "sum_over_batch_size", STEPS, 9 / 5),
+        ("plain", "sum_over_batch_size", [1.0, 2.0], 20 / 8),
+        ("plain", "sum", [1.0, 2.0], 20.0),
+        ("plain", "mean_with_sample_weight", [1.0, 2.0], 20 / 12),
+        ("plain", "mean", STEPS, 9 / 8),
+        ("plain", "none", STEPS, 9 / 8),
+    ],
+)
+def test_weights_of_samples_and_steps_go_to_the_loss(kind: str, reduction: str, weights: Any, expected: float) -> None:
+    loss = keras.losses.MeanAbsoluteError(reduction=reduction)
+    model = built(PaddedModel(kind, loss, []), weight=(None,) if weights is STEPS else np.shape(weights)[1:])
+    targets = {**TARGETS, "weight": np.array(weights, np.float32)}
+    logs = model.evaluate((INPUTS, targets), batch_size=2, verbose=0, return_dict=True)
+    assert logs == {"loss": pytest.approx(expected)}
+
+
+@pytest.mark.parametrize(
+    ("loss", "weight", "message"),
+    [
+        (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
+        ("mae", (4, 3), r"shape \(None, 4, 3\) for the loss 'loss'.* shape \(None, 4\)"),
+    ],
+)
+def test_weights_that_fit_no_value_are_refused(loss: Any, weight: tuple[int, ...], message: str) -> None:
+    model = PaddedModel("plain", loss, [])
+    with pytest.raises(ValueError, match=message):
+        training_model(model, model.create_graph(), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight}))
+
+
+@pytest.mark.parametrize("name", ["y", "los"])
+def test_weights_under_a_name_that_is_no_loss_are_refused(name: str) -> None:
+    model = FunctionModel(
+        lambda inputs, targets, outputs: {"loss": outputs["y"]}, sample_weights=lambda inputs, targets: {name: 1.0}
+    )
+    with pytest.raises(ValueError, match=rf"_sample_weights names \['{name}'\], but the losses are \['loss'\]"):
+        training_model(model)
+
+
+def test_a_scalar_of_the_model_cannot_be_weighed() -> None:
+    model = FunctionModel(
+        lambda inputs, targets, outputs: {"loss": ops.mean(outputs["y"])},
+        sample_weights=lambda inputs, targets: {"loss": targets["y"]},
+    )
+    with pytest.raises(ValueError, match=r"values have the shape \(\): return a value per sample"):
+        training_model(model)
+
+
+class TwoOutputs(ModelBase[ModelBaseParams]):
+    """One output with a mask and one without; each loss has its own weights."""
+
+    loss = {"steps": "mae", "sums": "mae"}
+    metrics = {"steps": ["mse"]}
+
+    def build_model(self) -> keras.Model:
+        x = keras.Input((None, 1), name="x")
+        steps = layers.Dense(1, use_bias=False, kernel_initializer="ones", name="steps")(layers.Masking(0.0)(x))
+        return keras.Model(x, [steps, layers.Lambda(lambda value: ops.sum(value, axis=1), name="sums")(x)])
+
+    def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        return {"sums_loss": ops.where(inputs["x"][:, 0] > 3, 2.0, 1.0)}
+
+
+@pytest.mark.backend
+def test_each_of_several_losses_has_its_own_mask_and_weights() -> None:
+    model = TwoOutputs(ModelBaseParams())
+    targets = {"steps": np.zeros_like(PADDED), "sums": np.zeros((2, 1), np.float32)}
+    built = training_model(model, model.create_graph(), (SHAPES[0], {"steps": (None, 1), "sums": (1,)}))
+    built.fit((INPUTS, targets), batch_size=2, shuffle=False, verbose=0)
+    # The sums are 12 and 4: (1 * 12 + 2 * 4) / 2 = 10.
+    assert logged(built) == pytest.approx({"loss": 13.2, "steps_loss": 3.2, "sums_loss": 10.0, "steps_mse": 13.2})
+
+
+class Counting(layers.Layer):
+    """Adds the number of calls so far, which a call changes also where nothing is trained."""
+
+    def build(self, input_shape: Any) -> None:
+        self.calls = self.add_weight(name="calls", shape=(), initializer="zeros", trainable=False)
+
+    def call(self, inputs: Any) -> Any:
+        self.calls.assign_add(1.0)
+        return inputs + self.calls
+
+
+class CountingModel(PaddedModel):
+    def build_model(self) -> keras.Model:
+        return keras.Sequential([Counting(name="y")])
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_lav_leaves_the_state_of_layers_as_it_was(run_eagerly: bool) -> None:
+    model = CountingModel("plain", metrics=())
+    scores = EvaluationModel(model, model.create_graph())
+    scores.build_symbolically(keras_inputs(SHAPES[0]), keras_inputs(SHAPES[1]))
+    (calls,) = scores.states()
+    calls.assign(5.0)
+    step = EvaluationStep(scores, run_eagerly)
+    for _ in range(2):
+        step.reset()
+        step(Batch({"x": PADDED * 0}, TARGETS, [None] * 2))
+        step(Batch({"x": PADDED * 0}, TARGETS, [None] * 2))
+        assert step.result() == {"loss": 6.5}  # 6 and 7
+        assert float(calls) == 5.0
