@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
@@ -13,11 +15,16 @@ from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadabl
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.util.reading import MIB, open_file
+from tfaip.util.reading import MIB, expansion_limit, open_file
 from tfaip.util.text import shorten_text
 
-# Of one row group in memory.
-_GROUP_BYTES = 4096 * MIB
+# Rows that are decoded at a time; fewer if a page may repeat a large value.
+_BATCH_ROWS = 4096
+_BATCH_BYTES = 64 * MIB
+# Bytes of a value of Parquet in memory, 8 for other types.
+_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
+# Values of a list that becomes Python objects.
+_MAX_ITEMS = 2**24
 _PARQUET, _FILE, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
@@ -49,7 +56,7 @@ class Parquet(Generator):
         for path in self.files:
             try:
                 tables.append(_Table(path, columns, self.cache_mb * MIB))
-            except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            except (OSError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
                 raise unreadable_file("Parquet", path, error, "files") from error
         return tables
 
@@ -129,18 +136,92 @@ _Opened = tuple[Any, list[int], Callable[[int], Any]]
 
 
 def _open_parquet(path: str, columns: list[str]) -> _Opened:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path, pre_buffer=False)
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    limit = expansion_limit(os.path.getsize(path))
 
     def read(number: int) -> Any:
-        size = groups[number].total_byte_size
-        if not 0 <= size <= _GROUP_BYTES:
-            raise OSError(f"row group {number} declares {size} bytes, more than {_GROUP_BYTES // MIB} MiB")
-        return file.read_row_group(number, columns=columns, use_threads=False)
+        arrays, taken = {}, 0
+        for name in columns:
+            rows, pieces = _rows_at_a_time(path, file, number, name, limit), []
+            for batch in file.iter_batches(rows, [number], [name], use_threads=False):
+                pieces.append(batch.column(name))
+                taken += pieces[-1].nbytes
+                _require_room(taken, limit)
+            arrays[name] = pa.chunked_array(pieces)
+        return pa.table(arrays)
 
     return file.schema_arrow, [group.num_rows for group in groups], read
+
+
+def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) -> int:
+    """Return the number of rows of a column that can be decoded at a time, whatever their values are.
+
+    Raises:
+        OSError: if its row group takes more than `limit` bytes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    group = file.metadata.row_group(number)
+    rows = _BATCH_ROWS
+    if pa.types.is_dictionary(file.schema_arrow.field(name).type):
+        rows = group.num_rows  # each batch would have the dictionary
+    for index in range(group.num_columns):
+        chunk, column = group.column(index), file.schema.column(index)
+        if chunk.path_in_schema != name and not chunk.path_in_schema.startswith(f"{name}."):
+            continue
+        width = column.length if column.physical_type.startswith("FIXED") else _VALUE_BYTES.get(column.physical_type, 8)
+        _require_room(max(chunk.total_uncompressed_size, chunk.num_values * width), limit)
+        value_bytes = _dictionary_bytes(path, chunk)
+        if "DELTA_BYTE_ARRAY" in chunk.encodings:
+            value_bytes = chunk.total_uncompressed_size
+        if column.max_repetition_level and chunk.num_values * value_bytes > limit:
+            # One row may repeat a value. So its dictionary and the places in it are looked at.
+            compact = pq.ParquetFile(path, pre_buffer=False, read_dictionary=[chunk.path_in_schema])
+            table = compact.read_row_group(number, [chunk.path_in_schema], use_threads=False)
+            _require_room(sum(_full_bytes(array) for array in table.column(0).chunks), limit)
+        elif value_bytes:
+            rows = min(rows, max(_BATCH_BYTES // value_bytes, 1))
+    return rows
+
+
+def _require_room(size: int, limit: int) -> None:
+    if size > limit:
+        raise OSError(f"its rows take more than {limit // MIB} MiB: write smaller row groups or batches")
+
+
+def _dictionary_bytes(path: str, chunk: Any) -> int:
+    """Return the size of the dictionary that is the first page of a column, before its compression; 0: there is none.
+
+    The header of a page begins with its type (2: a dictionary) and this size, which the library allocates.
+    """
+    with open_file(path) as file:
+        file.seek(min(filter(None, [chunk.dictionary_page_offset, chunk.data_page_offset]), default=0))
+        header = file.read(8)
+    if header[:3] != b"\x15\x04\x15":
+        return 0
+    size = 0
+    for place, byte in enumerate(header[3:]):
+        size |= (byte & 127) << 7 * place
+        if byte < 128:
+            break
+    return size >> 1
+
+
+def _full_bytes(array: Any) -> int:
+    """Return the bytes of the texts of an array whose dictionaries are replaced by their values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
+    if pa.types.is_struct(array.type):
+        return sum(map(_full_bytes, array.flatten()))
+    return _full_bytes(array.flatten()) if pa.types.is_nested(array.type) else array.nbytes
 
 
 def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
@@ -148,15 +229,101 @@ def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
 
     # Mapped: batches that are not compressed take no memory of this process.
     source = pa.memory_map(path)
+    limit = expansion_limit(source.size())
     if begin.startswith(_FILE):
         file = pa.ipc.open_file(source)
-        sizes = [file.get_batch(number).num_rows for number in range(file.num_record_batches)]
-        return file.schema, sizes, lambda number: file.get_batch(number).select(columns)
+        dictionaries, batches = _batches_of_file(source)
+        common = sum(size for _, size in dictionaries)
+
+        def read(number: int) -> Any:
+            _require_room(common + batches[number][1], limit)
+            return file.get_batch(number).select(columns)
+
+        return file.schema, [rows for rows, _ in batches], read
     if not begin.startswith(_STREAM):
         raise ValueError("it is no Parquet or Arrow file")
+    _require_room(sum(_batch_sizes(message)[1] for message in pa.ipc.MessageReader.open_stream(source)), limit)
+    source.seek(0)
     stream = pa.ipc.open_stream(source)
-    batches = list(stream)
-    return stream.schema, [batch.num_rows for batch in batches], lambda number: batches[number].select(columns)
+    read_batches = list(stream)
+    return stream.schema, [batch.num_rows for batch in read_batches], lambda number: read_batches[number].select(columns)
+
+
+# Types of messages, in the schema of the format (Message.fbs).
+_DICTIONARY, _RECORDS = 2, 3
+
+
+def _batches_of_file(source: Any) -> list[list[tuple[int, int]]]:
+    """Return `_batch_sizes` of the dictionaries and of the record batches that the end of a file names."""
+    import pyarrow as pa
+
+    source.seek(source.size() - len(_FILE) - 4)
+    length = int.from_bytes(source.read(4), "little")
+    source.seek(source.size() - len(_FILE) - 4 - length)
+    footer = _Flat(source.read(length))
+    kinds: list[list[tuple[int, int]]] = []
+    for index in (2, 3):
+        kinds.append([])
+        for place in footer.vector(index, 24):
+            source.seek(footer.number("q", place))
+            kinds[-1].append(_batch_sizes(pa.ipc.read_message(source)))
+    return kinds
+
+
+def _batch_sizes(message: Any) -> tuple[int, int]:
+    """Return the rows of a message, and the bytes that the library allocates for what is compressed in it.
+
+    Each compressed buffer begins with the number of its bytes; -1: it is not compressed.
+    """
+    root = _Flat(message.metadata)
+    kind = root.number("B", root.field(1))
+    if kind not in (_DICTIONARY, _RECORDS):
+        return 0, 0
+    batch = root.table(2)
+    if kind == _DICTIONARY:
+        batch = batch.table(1)
+    size = 0
+    if batch.field(3) is not None:
+        for place in batch.vector(2, 16):
+            begin, length = batch.number("q", place), batch.number("q", place + 8)
+            if length:
+                size += max(struct.unpack_from("<q", message.body, begin)[0], 0)
+    return batch.number("q", batch.field(0)), size
+
+
+class _Flat:
+    """A table of a FlatBuffer, as in the metadata of Arrow, which the library has checked."""
+
+    def __init__(self, data: Any, place: int | None = None) -> None:
+        self._data = data
+        self._begin = self.number("I", 0) if place is None else place
+
+    def number(self, kind: str, place: int | None) -> int:
+        """Return the number at a place; 0 if there is none."""
+        return 0 if place is None else int(struct.unpack_from(f"<{kind}", self._data, place)[0])
+
+    def field(self, index: int) -> int | None:
+        """Return the place of a field; None: it has its default."""
+        fields = self._begin - self.number("i", self._begin)
+        end = fields + self.number("H", fields)
+        place = fields + 4 + 2 * index
+        offset = self.number("H", place) if place < end else 0
+        return self._begin + offset if offset else None
+
+    def table(self, index: int) -> _Flat:
+        """Return the table that a field refers to."""
+        place = self.field(index)
+        if place is None:
+            raise ValueError("its metadata are damaged")
+        return _Flat(self._data, place + self.number("I", place))
+
+    def vector(self, index: int, item_bytes: int) -> range:
+        """Return the places of the items that a field refers to."""
+        place = self.field(index)
+        if place is None:
+            return range(0)
+        begin = place + self.number("I", place)
+        return range(begin + 4, begin + 4 + item_bytes * self.number("I", begin), item_bytes)
 
 
 def _value(name: str, scalar: Any) -> Any:
@@ -169,4 +336,6 @@ def _value(name: str, scalar: Any) -> Any:
         values = scalar.values
         if pa.types.is_primitive(values.type) and values.null_count == 0:
             return values.to_numpy(zero_copy_only=False)
+        if len(values) > _MAX_ITEMS:
+            raise ValueError(f"column {name} has a list of {len(values)} values, more than {_MAX_ITEMS:,}")
     return scalar.as_py()
