@@ -166,7 +166,9 @@ def write_kinds(path: Path) -> dict[str, Any]:
         "dictionary.parquet": repeated,
         "plain.parquet": repeated.dictionary_decode(),
         "delta.parquet": repeated.dictionary_decode(),
-        "fixed.parquet": pa.DictionaryArray.from_arrays(np.zeros(40, np.int32), pa.array([LONG.encode()], pa.binary(2**16))),
+        "fixed.parquet": pa.DictionaryArray.from_arrays(
+            np.zeros(40, np.int32), pa.array([LONG.encode()], pa.binary(2**16))
+        ),
         "struct.parquet": pa.StructArray.from_arrays([repeated], ["text"]),
         "list.parquet": pa.ListArray.from_arrays(pa.array([0, 40], "i4"), repeated),
         "numbers.parquet": numbers,

@@ -246,7 +246,11 @@ def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
     source.seek(0)
     stream = pa.ipc.open_stream(source)
     read_batches = list(stream)
-    return stream.schema, [batch.num_rows for batch in read_batches], lambda number: read_batches[number].select(columns)
+    return (
+        stream.schema,
+        [batch.num_rows for batch in read_batches],
+        lambda number: read_batches[number].select(columns),
+    )
 
 
 # Types of messages, in the schema of the format (Message.fbs).
