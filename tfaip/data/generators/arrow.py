@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -21,8 +22,8 @@ from tfaip.util.text import shorten_text
 # Rows that are decoded at a time; fewer if a page may repeat a large value.
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 64 * MIB
-# Bytes of a value of Parquet in memory, 8 for other types.
-_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
+# Types of messages of Arrow.
+_DICTIONARY, _RECORDS = 2, 3
 # Values of a list that becomes Python objects.
 _MAX_ITEMS = 2**24
 _PARQUET, _FILE, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -167,15 +168,16 @@ def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) ->
     import pyarrow.parquet as pq
 
     group = file.metadata.row_group(number)
-    rows = _BATCH_ROWS
-    if pa.types.is_dictionary(file.schema_arrow.field(name).type):
-        rows = group.num_rows  # each batch would have the dictionary
+    keeps_dictionary = pa.types.is_dictionary(file.schema_arrow.field(name).type)
+    rows = group.num_rows if keeps_dictionary else _BATCH_ROWS  # each batch would have the dictionary
     for index in range(group.num_columns):
         chunk, column = group.column(index), file.schema.column(index)
         if chunk.path_in_schema != name and not chunk.path_in_schema.startswith(f"{name}."):
             continue
-        width = column.length if column.physical_type.startswith("FIXED") else _VALUE_BYTES.get(column.physical_type, 8)
+        width = max(column.length, 4 if column.physical_type in ("BOOLEAN", "INT32", "FLOAT") else 8)
         _require_room(max(chunk.total_uncompressed_size, chunk.num_values * width), limit)
+        if keeps_dictionary or column.physical_type != "BYTE_ARRAY":
+            continue
         value_bytes = _dictionary_bytes(path, chunk)
         if "DELTA_BYTE_ARRAY" in chunk.encodings:
             value_bytes = chunk.total_uncompressed_size
@@ -201,15 +203,9 @@ def _dictionary_bytes(path: str, chunk: Any) -> int:
     """
     with open_file(path) as file:
         file.seek(min(filter(None, [chunk.dictionary_page_offset, chunk.data_page_offset]), default=0))
-        header = file.read(8)
-    if header[:3] != b"\x15\x04\x15":
-        return 0
-    size = 0
-    for place, byte in enumerate(header[3:]):
-        size |= (byte & 127) << 7 * place
-        if byte < 128:
-            break
-    return size >> 1
+        found = re.match(b"\x15\x04\x15([\x80-\xff]*[\x00-\x7f])", file.read(8), re.DOTALL)
+    digits = [byte & 127 for byte in found[1]] if found else []
+    return sum(digit << 7 * place for place, digit in enumerate(digits)) >> 1
 
 
 def _full_bytes(array: Any) -> int:
@@ -253,81 +249,66 @@ def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
     )
 
 
-# Types of messages, in the schema of the format (Message.fbs).
-_DICTIONARY, _RECORDS = 2, 3
-
-
-def _batches_of_file(source: Any) -> list[list[tuple[int, int]]]:
-    """Return `_batch_sizes` of the dictionaries and of the record batches that the end of a file names."""
+def _batches_of_file(source: Any) -> Iterator[list[tuple[int, int]]]:
+    """Yield `_batch_sizes` of the dictionaries, then of the record batches that the end of a file names."""
     import pyarrow as pa
 
     source.seek(source.size() - len(_FILE) - 4)
     length = int.from_bytes(source.read(4), "little")
     source.seek(source.size() - len(_FILE) - 4 - length)
-    footer = _Flat(source.read(length))
-    kinds: list[list[tuple[int, int]]] = []
+    footer = source.read(length)
     for index in (2, 3):
-        kinds.append([])
-        for place in footer.vector(index, 24):
-            source.seek(footer.number("q", place))
-            kinds[-1].append(_batch_sizes(pa.ipc.read_message(source)))
-    return kinds
+        sizes = []
+        for place in _items(footer, _root(footer), index, 24):
+            source.seek(_number("q", footer, place))
+            sizes.append(_batch_sizes(pa.ipc.read_message(source)))
+        yield sizes
 
 
 def _batch_sizes(message: Any) -> tuple[int, int]:
     """Return the rows of a message, and the bytes that the library allocates for what is compressed in it.
 
-    Each compressed buffer begins with the number of its bytes; -1: it is not compressed.
+    Each compressed buffer begins with this number; -1: it is not compressed.
     """
-    root = _Flat(message.metadata)
-    kind = root.number("B", root.field(1))
-    if kind not in (_DICTIONARY, _RECORDS):
-        return 0, 0
-    batch = root.table(2)
+    data, size = message.metadata, 0
+    kind = _number("B", data, _field(data, _root(data), 1))
+    batch = _target(data, _root(data), 2)
     if kind == _DICTIONARY:
-        batch = batch.table(1)
-    size = 0
-    if batch.field(3) is not None:
-        for place in batch.vector(2, 16):
-            begin, length = batch.number("q", place), batch.number("q", place + 8)
-            if length:
-                size += max(struct.unpack_from("<q", message.body, begin)[0], 0)
-    return batch.number("q", batch.field(0)), size
+        batch = _target(data, batch, 1)
+    elif kind != _RECORDS:
+        return 0, 0
+    for place in _items(data, batch, 2, 16) if _field(data, batch, 3) else ():
+        begin, length = struct.unpack_from("<qq", data, place)
+        if length:
+            size += max(struct.unpack_from("<q", message.body, begin)[0], 0)
+    return _number("q", data, _field(data, batch, 0)), size
 
 
-class _Flat:
-    """A table of a FlatBuffer, as in the metadata of Arrow, which the library has checked."""
+# Metadata are FlatBuffers, which the library has checked.
+def _root(data: Any) -> int:
+    return int(struct.unpack_from("<I", data)[0])
 
-    def __init__(self, data: Any, place: int | None = None) -> None:
-        self._data = data
-        self._begin = self.number("I", 0) if place is None else place
 
-    def number(self, kind: str, place: int | None) -> int:
-        """Return the number at a place; 0 if there is none."""
-        return 0 if place is None else int(struct.unpack_from(f"<{kind}", self._data, place)[0])
+def _number(kind: str, data: Any, place: int) -> int:
+    return int(struct.unpack_from(f"<{kind}", data, place)[0]) if place else 0
 
-    def field(self, index: int) -> int | None:
-        """Return the place of a field; None: it has its default."""
-        fields = self._begin - self.number("i", self._begin)
-        end = fields + self.number("H", fields)
-        place = fields + 4 + 2 * index
-        offset = self.number("H", place) if place < end else 0
-        return self._begin + offset if offset else None
 
-    def table(self, index: int) -> _Flat:
-        """Return the table that a field refers to."""
-        place = self.field(index)
-        if place is None:
-            raise ValueError("its metadata are damaged")
-        return _Flat(self._data, place + self.number("I", place))
+def _field(data: Any, table: int, index: int) -> int:
+    """Return the place of a field of a table; 0: it is left out."""
+    fields = table - _number("i", data, table)
+    offset = 4 + 2 * index
+    found = _number("H", data, fields + offset) if offset < _number("H", data, fields) else 0
+    return table + found if found else 0
 
-    def vector(self, index: int, item_bytes: int) -> range:
-        """Return the places of the items that a field refers to."""
-        place = self.field(index)
-        if place is None:
-            return range(0)
-        begin = place + self.number("I", place)
-        return range(begin + 4, begin + 4 + item_bytes * self.number("I", begin), item_bytes)
+
+def _target(data: Any, table: int, index: int) -> int:
+    place = _field(data, table, index)
+    return place + _number("I", data, place)
+
+
+def _items(data: Any, table: int, index: int, size: int) -> range:
+    begin = _target(data, table, index)
+    return range(begin + 4, begin + 4 + size * _number("I", data, begin), size)
 
 
 def _value(name: str, scalar: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -50,12 +49,11 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
         with _allowed(limit):
             opened = Image.open(BytesIO(content), formats=_IMAGE_FORMATS)
         with opened as image:
-            if (needed := math.prod(image.size) * _bytes_of_pixel(image)) > limit:
-                size_text = f"{image.size[0]} x {image.size[1]} pixels"
-                raise ValueError(f"its {size_text} take {needed // MIB} MiB, more than {limit // MIB} MiB")
-            is_large = Image.MAX_IMAGE_PIXELS is not None and math.prod(image.size) > Image.MAX_IMAGE_PIXELS
+            pixels = image.width * image.height
+            if pixels * _bytes_of_pixel(image) > limit:
+                raise ValueError(f"its {image.width} x {image.height} pixels take more than {limit // MIB} MiB")
             # Some formats compare again. So large images are decoded one at a time.
-            with _allowed(limit) if is_large else nullcontext():
+            with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
                 image.load()
             return _array(image, channels, size)
     except Exception as error:  # Pillow raises errors of many classes, some without a text
@@ -77,11 +75,9 @@ def _allowed(pixels: int) -> Iterator[None]:
 
 
 def _bytes_of_pixel(image: Any) -> int:
-    number = _PIXEL_BYTES.get(image.mode, 4)
-    if image.format == "WEBP":
-        number += _WEBP_BYTES
-    # The coefficients of the whole image are in memory until the last pass.
-    return number + 2 * len(image.getbands()) * ("progressive" in image.info)
+    # The coefficients of a progressive JPEG are in memory until its last pass.
+    coefficients = 2 * len(image.getbands()) if "progressive" in image.info else 0
+    return _PIXEL_BYTES.get(image.mode, 4) + coefficients + (_WEBP_BYTES if image.format == "WEBP" else 0)
 
 
 def _array(image: Any, channels: int, size: tuple[int, int] | None) -> Array:
