@@ -223,7 +223,7 @@ def test_a_model_that_is_far_larger_than_its_stored_weights_is_not_built() -> No
         lambda units: keras.metrics.Accuracy().add_variable((4 * units,), "zeros"),
     ]
     for build in builds:
-        message = "^file does not fit the model: it has 15 numbers, the model 400,000,000 or more; check its params$"
+        message = "^file does not fit the model: it has 15 numbers, the model 400,000,00[02] or more; check its params$"
         with pytest.raises(WeightsDoNotFit, match=message), built_within(arrays, "file"):
             build(10**8)
         with built_within(arrays, "file"):

@@ -100,7 +100,7 @@ def test_stored_params_start_no_more_workers_than_there_are_cores(caplog: pytest
         limit_stored_workers([*given, ComposedProcessorPipelineParams(pipelines=[sequence])], Path("a.json"))
     assert [params.num_processes for params in given] == [cores, cores, AUTOMATIC_PROCESSES, 0]
     assert sequence.num_threads == cores
+    begin = f"a.json asks for 1024 worker processes, there will be {cores}, one for each core: give"
     assert [record.getMessage() for record in caplog.records] == [
-        f"a.json asks for 1024 worker processes, there will be {cores}, one for each core: give {name} as a flag to have more"
-        for name in ("num_processes", "num_threads")
+        f"{begin} {name} as a flag to have more" for name in ("num_processes", "num_threads")
     ]
