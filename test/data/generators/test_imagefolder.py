@@ -104,7 +104,7 @@ def test_hostile_images_are_refused_with_one_line(content: bytes, message: str) 
 
 @pytest.mark.filterwarnings("error")
 def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="read: its 13000 x 13000 pixels take more than 576 MiB$"):
+    with pytest.raises(ValueError, match="read: its 13000 x 13000 pixels in 3 channels take more than 576 MiB$"):
         decode_image(png_header(13000, 13000) + b"\0\0\0\x09IDAT")
     # A larger file may have more, however little Pillow allows; gray pixels take a quarter of others.
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
@@ -113,7 +113,7 @@ def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monk
         stream = BytesIO()
         Image.new(mode, (700, 700), 7).save(stream, "PNG")
         with (
-            contextlib.nullcontext() if fits else pytest.raises(ValueError, match="700 x 700 pixels take more than 1 ")
+            contextlib.nullcontext() if fits else pytest.raises(ValueError, match="pixels in 1 channels take more than 1 ")
         ):
             assert decode_image(stream.getvalue() + bytes(extra), channels=1).shape == (700, 700, 1)
     assert Image.MAX_IMAGE_PIXELS == 1000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import struct
@@ -9,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NoReturn
 
 from tfaip.data.generators.joined import place_of
 from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
@@ -147,6 +149,7 @@ def _open_parquet(path: str, columns: list[str]) -> _Opened:
     def read(number: int) -> Any:
         arrays, taken = {}, 0
         for name in columns:
+            _check_metadata(path, file, number, name)
             rows, pieces = _rows_at_a_time(path, file, number, name, limit), []
             for batch in file.iter_batches(rows, [number], [name], use_threads=False):
                 pieces.append(batch.column(name))
@@ -156,6 +159,26 @@ def _open_parquet(path: str, columns: list[str]) -> _Opened:
         return pa.table(arrays)
 
     return file.schema_arrow, [group.num_rows for group in groups], read
+
+
+class _PageWanted(Exception):
+    """Signal of `_Unread`."""
+
+
+class _Unread(io.FileIO):
+    """A file of which no page is read."""
+
+    def read(self, size: int | None = -1) -> NoReturn:
+        raise _PageWanted
+
+
+def _check_metadata(path: str, file: Any, number: int, name: str) -> None:
+    """Raise an error if the metadata of a column are damaged: looking at them would end the process (pyarrow 25)."""
+    import pyarrow.parquet as pq
+
+    with _Unread(path) as unread, contextlib.suppress(_PageWanted, StopIteration):
+        unread_file = pq.ParquetFile(unread, metadata=file.metadata, pre_buffer=False)
+        next(unread_file.iter_batches(1, [number], [name], use_threads=False))
 
 
 def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) -> int:
@@ -171,9 +194,10 @@ def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) ->
     keeps_dictionary = pa.types.is_dictionary(file.schema_arrow.field(name).type)
     rows = group.num_rows if keeps_dictionary else _BATCH_ROWS  # each batch would have the dictionary
     for index in range(group.num_columns):
-        chunk, column = group.column(index), file.schema.column(index)
-        if chunk.path_in_schema != name and not chunk.path_in_schema.startswith(f"{name}."):
+        column = file.schema.column(index)
+        if column.path != name and not column.path.startswith(f"{name}."):
             continue
+        chunk = group.column(index)
         width = max(column.length, 4 if column.physical_type in ("BOOLEAN", "INT32", "FLOAT") else 8)
         _require_room(max(chunk.total_uncompressed_size, chunk.num_values * width), limit)
         if keeps_dictionary or column.physical_type != "BYTE_ARRAY":
@@ -183,8 +207,8 @@ def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) ->
             value_bytes = chunk.total_uncompressed_size
         if column.max_repetition_level and chunk.num_values * value_bytes > limit:
             # One row may repeat a value. So its dictionary and the places in it are looked at.
-            compact = pq.ParquetFile(path, pre_buffer=False, read_dictionary=[chunk.path_in_schema])
-            table = compact.read_row_group(number, [chunk.path_in_schema], use_threads=False)
+            compact = pq.ParquetFile(path, pre_buffer=False, read_dictionary=[column.path])
+            table = compact.read_row_group(number, [column.path], use_threads=False)
             _require_room(sum(_full_bytes(array) for array in table.column(0).chunks), limit)
         elif value_bytes:
             rows = min(rows, max(_BATCH_BYTES // value_bytes, 1))

@@ -24,7 +24,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2}
 _WEBP_BYTES = 12
 # Height and width of the parts that are converted at a time.
-_PART = 4096
+_PART = 2048
 _pillow_limit = threading.Lock()
 
 
@@ -50,8 +50,9 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
             opened = Image.open(BytesIO(content), formats=_IMAGE_FORMATS)
         with opened as image:
             pixels = image.width * image.height
-            if pixels * _bytes_of_pixel(image) > limit:
-                raise ValueError(f"its {image.width} x {image.height} pixels take more than {limit // MIB} MiB")
+            if pixels * max(_bytes_of_pixel(image), channels) > limit:
+                text = f"{image.width} x {image.height} pixels in {channels} channels"
+                raise ValueError(f"its {text} take more than {limit // MIB} MiB")
             # Some formats compare again. So large images are decoded one at a time.
             with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
                 image.load()
