@@ -113,7 +113,9 @@ def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monk
         stream = BytesIO()
         Image.new(mode, (700, 700), 7).save(stream, "PNG")
         with (
-            contextlib.nullcontext() if fits else pytest.raises(ValueError, match="pixels in 1 channels take more than 1 ")
+            contextlib.nullcontext()
+            if fits
+            else pytest.raises(ValueError, match="pixels in 1 channels take more than 1 ")
         ):
             assert decode_image(stream.getvalue() + bytes(extra), channels=1).shape == (700, 700, 1)
     assert Image.MAX_IMAGE_PIXELS == 1000

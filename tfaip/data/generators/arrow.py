@@ -59,7 +59,7 @@ class Parquet(Generator):
         for path in self.files:
             try:
                 tables.append(_Table(path, columns, self.cache_mb * MIB))
-            except (OSError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
+            except (OSError, EOFError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
                 raise unreadable_file("Parquet", path, error, "files") from error
         return tables
 
