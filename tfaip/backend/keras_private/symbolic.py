@@ -1,9 +1,8 @@
-"""Private names of symbolic calls: the record of a Keras tensor, arithmetic and creation of variables."""
+"""Private names of symbolic calls: the record of a Keras tensor, arithmetic of variables."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -70,20 +69,6 @@ def tensors_in_symbolic_calls() -> Iterator[None]:
     """
     cls = type(keras.ops.convert_to_tensor(0))
     with _replaced(cls, {name: _deferring(getattr(cls, name)) for name in _OPERATORS}):
-        yield
-
-
-@contextmanager
-def created_variables(count: Callable[[int], None]) -> Iterator[None]:
-    """Context in which a function is called with the number of elements of each variable before it is created."""
-    own = keras.Variable.__init__
-
-    def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
-        sizes = shape if isinstance(shape, Iterable) else [shape]
-        count(math.prod(size or 0 for size in sizes))
-        own(variable, initializer, shape, *args, **kwargs)
-
-    with _replaced(keras.Variable, {"__init__": create}):
         yield
 
 
