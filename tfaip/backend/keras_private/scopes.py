@@ -1,4 +1,4 @@
-"""Private names of scopes: variables with other values, without automatic casts, and counted before they are created."""
+"""Private names of scopes: variables with other values, without automatic casts, counted before they are created."""
 
 from __future__ import annotations
 
