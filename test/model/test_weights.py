@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import keras
 import ml_dtypes
@@ -15,7 +16,15 @@ from safetensors.numpy import save
 
 from tfaip.errors import TfaipError
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_arrays, save_arrays, variable_arrays
+from tfaip.model.weights import (
+    WEIGHTS_FILE,
+    WeightsDoNotFit,
+    assign_arrays,
+    built_within,
+    load_arrays,
+    save_arrays,
+    variable_arrays,
+)
 
 
 def test_arrays_of_every_kind_come_back(tmp_path: Path) -> None:
@@ -191,3 +200,32 @@ def test_types_of_accelerators_and_complex_numbers_come_back(tmp_path: Path) -> 
     save_arrays(tmp_path / WEIGHTS_FILE, arrays)
     loaded = load_arrays(tmp_path / WEIGHTS_FILE)
     assert {name: array.dtype for name, array in loaded.items()} == {"b": ml_dtypes.bfloat16, "c": np.complex64}
+
+
+class Late(keras.layers.Layer):
+    """Layer that creates another one when it is called, as Keras allows."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.dense = keras.layers.Dense(units)
+
+    def call(self, x: Any) -> Any:
+        return self.dense(x)
+
+
+@pytest.mark.backend
+def test_a_model_that_is_far_larger_than_its_stored_weights_is_not_built() -> None:
+    arrays = {"kernel": np.zeros((4, 3)), "bias": np.zeros(3)}
+    builds = [
+        lambda units: keras.layers.Dense(units).build((None, 4)),
+        lambda units: Late(units)(keras.Input((4,))),
+        lambda units: keras.Variable("zeros", shape=(4, units)),
+        lambda units: keras.metrics.Accuracy().add_variable((4 * units,), "zeros"),
+    ]
+    for build in builds:
+        message = "^file does not fit the model: it has 15 numbers, the model 400,000,00[02] or more; check its params$"
+        with pytest.raises(WeightsDoNotFit, match=message), built_within(arrays, "file"):
+            build(10**8)
+        with built_within(arrays, "file"):
+            build(3)
+    assert keras.Variable("zeros", shape=(5,)).shape == (5,)

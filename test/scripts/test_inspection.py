@@ -41,19 +41,43 @@ def test_a_stream_that_was_closed_before(closed: str, name: str, code: int, tmp_
 
 
 @pytest.mark.slow
-def test_a_training_without_streams(workplace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("streams", "printed"),
+    [
+        (">&- 2>&-", b""),
+        ("<&- >&- 2>&-", b""),
+        ("> /dev/full", b"warning: nothing can be printed to stdout: No space left on device\n"),
+    ],
+)
+def test_a_training_without_streams(streams: str, printed: bytes, workplace: Path, tmp_path: Path) -> None:
     flags = f"--trainer.epochs 1 --trainer.output_dir {tmp_path / 'run'}"
-    ended = shell(f"tfaip.scripts.train tiny {flags} >&- 2>&-", workplace)
-    assert ended.returncode == 0
+    ended = shell(f"tfaip.scripts.train tiny {flags} {streams}", workplace)
+    assert (ended.returncode, ended.stderr) == (0, printed)
     assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
 
 
-def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
+@pytest.mark.parametrize(("streams", "code", "lines"), [("> /dev/full", 1, 1), ("2> /dev/full", 2, 0)])
+def test_a_full_disk_has_an_exit_code_and_one_line(streams: str, code: int, lines: int, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "trainer_params.json").write_text("{}")
+    ended = shell(f"tfaip.scripts.runs {'run' if lines else 'other'} {streams}", tmp_path)
+    assert (ended.returncode, ended.stderr.count(b"\n")) == (code, lines)
+
+
+def test_a_name_that_the_console_cannot_print(tmp_path: Path) -> None:
+    (tmp_path / "rün").mkdir()
+    (tmp_path / "rün" / "trainer_params.json").write_text("{}")
+    ended = shell("tfaip.scripts.runs rün", tmp_path, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"r\\xfcn " in ended.stdout
+
+
+def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Start a module as a shell does."""
     path = os.pathsep.join([str(REPOSITORY), str(cwd)])
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$0" -m {command}', sys.executable],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **environment},
         cwd=cwd,
         capture_output=True,
         check=False,

@@ -124,7 +124,9 @@ def _held_back(stream: TextIO) -> Iterator[None]:
     descriptor = 1 if stream is sys.stdout else 2
     stream.flush()
     saved = os.dup(descriptor)
-    with tempfile.TemporaryFile() as held:
+    # Memory, where the system has it: no directory may be writable.
+    can_hold = hasattr(os, "memfd_create")
+    with open(os.memfd_create("tfaip-held"), "w+b") if can_hold else tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), descriptor)
         try:
             yield

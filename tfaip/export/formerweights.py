@@ -14,6 +14,7 @@ from tfaip.errors import TfaipError
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.tails import match_tails
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import built_within
 from tfaip.model.weightsource import Source
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
@@ -29,12 +30,13 @@ def load_former_weights(scenario: ScenarioComponents[Any, Any], model: FormerMod
     Raises:
         TfaipError: if the model is damaged, or lacks a weight of the graph, or has it in another shape.
     """
-    graph = scenario.graph
-    graph.predict(scenario.data.create_input_layers())
+    source = read_saved_model(model.saved_model)
+    with built_within(source.arrays, str(model.saved_model)):
+        graph = scenario.graph
+        graph.predict(scenario.data.create_input_layers())
     weight_ids = {id(weight) for weight in graph.weights}
     # States of random generators are no weights.
     weights = {path: variable for path, variable in variables_by_path(graph).items() if id(variable) in weight_ids}
-    source = read_saved_model(model.saved_model)
     arrays = _arrays_of(list(weights), source)
     _require_fitting({path: tuple(variable.shape) for path, variable in weights.items()}, arrays, model.saved_model)
     for path, variable in weights.items():

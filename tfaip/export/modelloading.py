@@ -108,7 +108,7 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
     from tfaip.export.formerweights import load_former_weights
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.model.variables import variables_by_path
-    from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_weights_of
+    from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, built_within, load_weights_of
 
     former = find_former_model(path)
     if former is not None:
@@ -116,9 +116,11 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
         return
     path = directory_of(path)
     arrays = load_weights_of(path)
-    graph, inputs = scenario.graph, scenario.data.create_input_layers()
-    graph.predict(inputs)
-    if arrays.keys() - variables_by_path(graph).keys():
-        # Variables that only the training graph has were stored too.
-        TrainingModel(scenario.model, graph).build_symbolically(inputs, scenario.data.create_target_layers())
-    assign_arrays(variables_by_path(graph), arrays, str(path / WEIGHTS_FILE))
+    source = str(path / WEIGHTS_FILE)
+    with built_within(arrays, source):
+        graph, inputs = scenario.graph, scenario.data.create_input_layers()
+        graph.predict(inputs)
+        if arrays.keys() - variables_by_path(graph).keys():
+            # Variables that only the training graph has were stored too.
+            TrainingModel(scenario.model, graph).build_symbolically(inputs, scenario.data.create_target_layers())
+    assign_arrays(variables_by_path(graph), arrays, source)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from tfaip.backend.keras_private.scopes import created_variables
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
@@ -40,6 +42,8 @@ _PART_BYTES = 2**22
 # Also of an array without elements, whose other dimensions no file proves.
 _LARGEST_DIMENSION = 2**40
 _MOST_DIMENSIONS = 32
+# A model is built several times, with metrics; this often the stored elements, and so many more.
+_BUILDS, _SPARE_ELEMENTS = 8, 2**24
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -160,6 +164,34 @@ def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.nda
 
 class WeightsDoNotFit(UsageError):
     """Stored weights belong to another model than the one that is built."""
+
+
+class _TooManyElements(BaseException):
+    """Signal from the creation of a variable; Keras goes on after an `Exception` where it builds a layer."""
+
+
+@contextmanager
+def built_within(arrays: Mapping[str, np.ndarray], source: str) -> Iterator[None]:
+    """Context that builds the model of stored weights; stored params may ask for a model of any size.
+
+    Raises:
+        WeightsDoNotFit: if the variables have far more elements than `arrays`, before the first one too many is made.
+    """
+    stored, built = sum(array.size for array in arrays.values()), 0
+
+    def count(elements: int) -> None:
+        nonlocal built
+        built += elements
+        if built > _BUILDS * stored + _SPARE_ELEMENTS:
+            raise _TooManyElements
+
+    try:
+        with created_variables(count):
+            yield
+    except _TooManyElements:
+        raise WeightsDoNotFit(
+            f"{source} does not fit the model: it has {stored:,} numbers, the model {built:,} or more; check its params"
+        ) from None
 
 
 def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray], source: str) -> None:

@@ -186,6 +186,7 @@ class TrainingLoop:
         self._callbacks.on_epoch_end(number - 1, dict(measured.values))
         setup.output.save_checkpoint(setup.state.capture, number)
         setup.output.save_history(progress.history)
+        setup.output.require_own_directory()
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
         log_epoch(EpochResult(number, logs, seconds, is_best), self._table)

@@ -104,6 +104,8 @@ def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.mono
 class ConsoleHandler(logging.StreamHandler):
     """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
 
+    has_failed = False
+
     def __init__(self) -> None:
         super().__init__(sys.stdout)
         self.setFormatter(_ConsoleFormatter())
@@ -114,9 +116,14 @@ class ConsoleHandler(logging.StreamHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Ignore a reader that has gone (`| head`): neither stop nor report every line."""
-        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+        """Ignore a reader that has gone (`| head`), and report a full disk once: neither stops the work."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
             super().handleError(record)
+        elif not (isinstance(error, BrokenPipeError) or self.has_failed):
+            self.has_failed = True
+            with contextlib.suppress(OSError, ValueError):
+                print(f"warning: nothing can be printed to stdout: {error.strerror}", file=sys.stderr)
 
 
 class _ConsoleFormatter(logging.Formatter):

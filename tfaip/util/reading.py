@@ -28,6 +28,10 @@ DOCUMENT_BYTES = 16 * MIB
 RECORDS_BYTES = 256 * MIB
 # Lists and tables of samples.
 TABLE_BYTES = 1024 * MIB
+# Data may expand to a multiple of their file, at least to the first (a gray scan of A0 with 600 dpi has 532 MiB), at
+# most to the second.
+EXPANDED_BYTES = 576 * MIB, 4096 * MIB
+EXPANSION = 100
 
 # Params are some ten levels deep. Functions that walk through a document may recurse at each level.
 MAX_DEPTH = 64
@@ -113,6 +117,12 @@ def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
         if len(line) > limit:
             raise ValueError(f"a line has more than {limit // MIB} MiB")
         yield line
+
+
+def expansion_limit(size: int) -> int:
+    """Return the bytes to which the data in `size` bytes of a file may expand."""
+    least, most = EXPANDED_BYTES
+    return min(max(least, EXPANSION * size), most)
 
 
 def require_regular_files(directory: Path) -> int:

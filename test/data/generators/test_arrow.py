@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from test.data.support import epoch, make_pipeline
 from tfaip.data.generators.arrow import Parquet
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
+from tfaip.util import reading
 
 X = np.random.default_rng(0).random((11, 3))
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y"]}
@@ -149,3 +151,94 @@ def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> 
     assert generator[0].targets == {"image": {"bytes": b"\x01", "path": "a.png"}}
     with pytest.raises(UsageError, match="row 1: column image has no value$"):
         generator[1]
+
+
+SHORT, LONG = [f"text {number}" for number in range(40)], "x" * 2**16
+
+
+def write_kinds(path: Path) -> dict[str, Any]:
+    """Write files of some hundred bytes whose column takes more than 2 MB, by name; return their first values."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    repeated = pa.DictionaryArray.from_arrays(np.zeros(40, np.int32), [LONG])
+    numbers = pa.array(np.zeros(300_000))
+    columns = {
+        "dictionary.parquet": repeated,
+        "plain.parquet": repeated.dictionary_decode(),
+        "delta.parquet": repeated.dictionary_decode(),
+        "fixed.parquet": pa.DictionaryArray.from_arrays(
+            np.zeros(40, np.int32), pa.array([LONG.encode()], pa.binary(2**16))
+        ),
+        "struct.parquet": pa.StructArray.from_arrays([repeated], ["text"]),
+        "list.parquet": pa.ListArray.from_arrays(pa.array([0, 40], "i4"), repeated),
+        "numbers.parquet": numbers,
+        "arrays.parquet": pa.ListArray.from_arrays(pa.array([0, len(numbers)], "i4"), numbers),
+        "file.arrow": numbers,
+        "stream.arrow": numbers,
+        "dictionary.arrow": pa.DictionaryArray.from_arrays(np.zeros(3, np.int32), ["x" * 2**21]),
+    }
+    for name, column in columns.items():
+        table = pa.table({"x": column})
+        if name.endswith("arrow"):
+            new = pa.ipc.new_stream if name == "stream.arrow" else pa.ipc.new_file
+            with new(path / name, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+                writer.write_table(table)
+            continue
+        encoding = {"x": "DELTA_BYTE_ARRAY"} if name == "delta.parquet" else None
+        uses_dictionary = name not in ("plain.parquet", "delta.parquet")
+        options: dict[str, Any] = {"use_dictionary": uses_dictionary, "column_encoding": encoding}
+        pq.write_table(table, path / name, compression="zstd", store_schema=False, **options)
+    return {name: column[0].as_py() for name, column in columns.items()}
+
+
+def test_a_small_file_that_expands_is_refused_before_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_kinds(tmp_path)
+    for name, value in first.items():
+        file = str(tmp_path / name)
+        with monkeypatch.context() as context:
+            context.setattr(reading, "EXPANDED_BYTES", (2**20, 2**21))
+            with pytest.raises(UsageError, match=rf"{name}.*: its rows take more than [12] MiB: write smaller"):
+                read(Parquet(files=[file], input_columns=["x"]))
+        # The same rows are read where so much memory may be used.
+        generator: Any = Parquet(files=[file], input_columns=["x"]).create(PipelineMode.TRAINING)
+        assert np.array_equal(generator[0].inputs["x"], value), name
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd", None])
+def test_compressed_batches_and_dictionaries_give_their_rows(compression: str | None, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    columns = {"text": SHORT, "lists": [SHORT[:number] for number in range(40)], "number": list(range(40))}
+    table = pa.table({**columns, "category": pa.array(SHORT).dictionary_encode()})
+    for new in (pa.ipc.new_file, pa.ipc.new_stream):
+        with new(tmp_path / "a", table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+            writer.write_table(table, max_chunksize=7)
+        samples = read(Parquet(files=[str(tmp_path / "a")], input_columns=["text", "lists", "number", "category"]))
+        assert [sample.inputs for sample in samples] == [
+            {"text": text, "lists": SHORT[:number], "number": number, "category": text}
+            for number, text in enumerate(SHORT)
+        ]
+
+
+def test_a_list_without_content_is_not_made(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.nulls(10**9), 10**9)})
+    with pa.ipc.new_file(tmp_path / "a", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(UsageError, match="row 0: column x has a list of 1000000000 values, more than 16,777,216$"):
+        read(Parquet(files=[str(tmp_path / "a")], input_columns=["x"]))
+
+
+def test_a_byte_that_is_changed_in_the_metadata_gives_rows_or_an_error(tmp_path: Path) -> None:
+    """Some of them end the process where the library looks at the metadata of a column by itself."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": SHORT}), tmp_path / "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for place in range(begin, len(content) - 8):
+        (tmp_path / "a.parquet").write_bytes(content[:place] + bytes([content[place] ^ 3]) + content[place + 1 :])
+        generator: Any = Parquet(files=[str(tmp_path / "a.parquet")], input_columns=["x"]).create(PipelineMode.TRAINING)
+        with contextlib.suppress(UsageError):
+            assert [generator[index].meta["row"] for index in range(min(len(generator), 1))] in ([], [0])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import csv
+import tracemalloc
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,35 @@ def test_empty_lines_are_no_samples(tmp_path: Path) -> None:
     samples = read(file, input_columns=["y", "x"], target_columns=["x"])
     assert [sample.inputs for sample in samples] == [{"y": 2, "x": 1}, {"y": 4, "x": 3}]
     assert [(sample.targets["x"], sample.meta["line"]) for sample in samples] == [(1, 2), (3, 5)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+def test_rows_are_those_of_the_csv_module(tmp_path: Path, end: str, begin: str) -> None:
+    rows = [["é", 'a "b"'], ["", ""], [f"1{end}{end}2", ","], [" ", "\u2028\x0b"], ["x", f"{end}"], ["7", "ünd"]]
+    stream = StringIO(newline="")
+    writer = csv.writer(stream, lineterminator=end)
+    writer.writerow(["x", "y"])
+    for row in rows:
+        stream.write(end * 2)
+        writer.writerow(row)
+    file = tmp_path / "a.csv"
+    file.write_bytes((begin + stream.getvalue()).encode())
+    expected = [["é", 'a "b"'], ["", ""], *rows[2:5], [7, "ünd"]]
+    assert [list(sample.inputs.values()) for sample in read(file, input_columns=["x", "y"])] == expected
+
+
+def test_many_rows_take_some_bytes_each(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x\n" + "1\n" * 20_000)
+    tracemalloc.start()
+    try:
+        generator: Any = CsvGeneratorParams(files=[str(file)], input_columns=["x"]).create(PipelineMode.TRAINING)
+        assert len(generator) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 10 * file.stat().st_size
+    finally:
+        tracemalloc.stop()
+    assert (generator[19_999].inputs, generator[19_999].meta["line"]) == ({"x": 1}, 20_001)
 
 
 def test_delimiter(tmp_path: Path) -> None:

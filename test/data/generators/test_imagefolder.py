@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
+from tfaip.data.generators import decoding
 from tfaip.data.generators.decoding import decode_image
 from tfaip.data.generators.imagefolder import ImageFolder
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
+from tfaip.util import reading
 
 
 def write(path: Path, value: int, shape: tuple[int, ...] = (2, 3, 3)) -> None:
@@ -98,6 +100,40 @@ def test_hostile_images_are_refused_with_one_line(content: bytes, message: str) 
         decode_image(content)
     assert len(str(caught.value)) < 250
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="read: its 13000 x 13000 pixels in 3 channels take more than 576 MiB$"):
+        decode_image(png_header(13000, 13000) + b"\0\0\0\x09IDAT")
+    # A larger file may have more, however little Pillow allows; gray pixels take a quarter of others.
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    monkeypatch.setattr(reading, "EXPANDED_BYTES", (2**20, 2**21))
+    for mode, extra, fits in (("L", 0, True), ("RGB", 0, False), ("RGB", 2**15, True)):
+        stream = BytesIO()
+        Image.new(mode, (700, 700), 7).save(stream, "PNG")
+        with (
+            contextlib.nullcontext()
+            if fits
+            else pytest.raises(ValueError, match="pixels in 1 channels take more than 1 ")
+        ):
+            assert decode_image(stream.getvalue() + bytes(extra), channels=1).shape == (700, 700, 1)
+    assert Image.MAX_IMAGE_PIXELS == 1000
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK", "I;16"])
+def test_images_are_converted_in_parts(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_PART", 3)
+    stream = BytesIO()
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 10, 4), np.uint8), "RGBA")
+    image = image.convert("L").convert(mode) if mode == "I;16" else image.convert(mode)
+    image.save(stream, "TIFF" if mode == "CMYK" else "PNG", **({"transparency": 3} if mode == "P" else {}))
+    with Image.open(stream) as stored:
+        for channels, wanted in ((1, "L"), (3, "RGB"), (4, "RGBA")):
+            expected = np.asarray(stored.convert(wanted)).reshape(7, 10, channels)
+            assert np.array_equal(decode_image(stream.getvalue(), channels), expected)
+            small = np.asarray(stored.convert(wanted).resize((4, 5), Image.Resampling.BILINEAR))
+            assert np.array_equal(decode_image(stream.getvalue(), channels, (5, 4)), small.reshape(5, 4, channels))
 
 
 @given(st.data())

@@ -1,8 +1,9 @@
-"""Private names of scopes: variables with other values, and without automatic casts."""
+"""Private names of scopes: variables with other values, without automatic casts, counted before they are created."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,3 +53,20 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
 def without_autocast() -> AutocastScope:
     """Return a context in which variables have their own type, whatever the precision of the calling layer."""
     return AutocastScope(None)
+
+
+@contextmanager
+def created_variables(count: Callable[[int], None]) -> Iterator[None]:
+    """Context in which a function is called with the number of elements of each variable before it is created."""
+    own = keras.Variable.__init__
+
+    def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
+        sizes = shape if isinstance(shape, Iterable) else [shape]
+        count(math.prod(size or 0 for size in sizes))
+        own(variable, initializer, shape, *args, **kwargs)
+
+    setattr(keras.Variable, "__init__", create)  # noqa: B010 (no method may be assigned)
+    try:
+        yield
+    finally:
+        setattr(keras.Variable, "__init__", own)  # noqa: B010

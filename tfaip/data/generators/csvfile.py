@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+from array import array
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from functools import cached_property
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
+from itertools import accumulate
 from typing import TypeVar
 
+from tfaip.data.generators.joined import place_of
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.util.reading import TABLE_BYTES, open_file
+from tfaip.util.reading import TABLE_BYTES, read_bytes
 from tfaip.util.text import shorten, shorten_text
 
 
@@ -31,59 +35,84 @@ class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
 
 
 P = TypeVar("P", bound=CsvGeneratorParams)
-Row = tuple[str, int, tuple[str, ...]]
 
 
 class CsvGenerator(DataGenerator[P]):
     """Generator with one sample per row.
 
     The keys are the names of the columns, the values are numbers where the text is one.
-    `meta` is `{"file": ..., "line": ...}`. All rows are kept in memory as text.
+    `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
     """
 
     @cached_property
-    def _columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.params.input_columns, *self.params.target_columns]))
-
-    @cached_property
-    def _rows(self) -> list[Row]:
+    def _tables(self) -> list[_Table]:
         if not self.params.files:
             raise missing_file("CSV", self.mode, "files")
-        rows: list[Row] = []
+        columns = list(dict.fromkeys([*self.params.input_columns, *self.params.target_columns]))
+        tables = []
         for path in self.params.files:
             try:
-                rows += self._read(path)
+                tables.append(_Table(path, self.params.delimiter, columns))
             except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
                 raise unreadable_file("CSV", path, error, "files") from error
-        return rows
+        return tables
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """For each file the index after its last row."""
+        return list(accumulate(len(table.lines) for table in self._tables))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._ends[-1]
 
     def __getitem__(self, index: int) -> Sample:
-        path, line, texts = self._rows[index]
-        values = dict(zip(self._columns, texts, strict=True))
+        number, row = place_of(index, self._ends)
+        table = self._tables[number]
+        values = table.row(row)
         return Sample(
             inputs={name: _value(values[name]) for name in self.params.input_columns},
             targets={name: _value(values[name]) for name in self.params.target_columns},
-            meta={"file": path, "line": line},
+            meta={"file": table.path, "line": table.lines[row]},
         )
 
-    def _read(self, path: str) -> Iterator[Row]:
-        with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=self.params.delimiter, strict=True)
-            header = next(reader, [])
-            places = {name: place for place, name in enumerate(header)}
-            if missing := [name for name in self._columns if name not in places]:
-                raise UsageError(
-                    f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                    f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(self.params.delimiter)}"
-                )
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
-                if row:  # not an empty line
-                    yield path, reader.line_num, tuple(row[places[name]] for name in self._columns)
+
+class _Table:
+    """A file, of which the begin and the last line of each row are known; its text is parsed when a row is needed."""
+
+    def __init__(self, path: str, delimiter: str, columns: list[str]) -> None:
+        self.path, self._columns, self._delimiter = path, columns, delimiter
+        self._content = read_bytes(path, TABLE_BYTES)
+        self._begins, self.lines = array("I"), array("I")
+        self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
+        reader = csv.reader(self._read_lines(), delimiter=delimiter, strict=True)
+        header = next(reader, [])
+        self._places = {name: place for place, name in enumerate(header)}
+        if missing := [name for name in columns if name not in self._places]:
+            raise UsageError(
+                f"the CSV file {path} has no column {', '.join(missing)}: its header has "
+                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(delimiter)}"
+            )
+        begin = self._end
+        for row in reader:
+            if row and len(row) != len(header):
+                raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
+            if row:  # not an empty line
+                self._begins.append(begin)
+                self.lines.append(reader.line_num)
+            begin = self._end
+        self._begins.append(self._end)
+
+    def row(self, index: int) -> dict[str, str]:
+        """Return the texts of a row by column."""
+        begin, end = self._begins[index : index + 2]
+        text = self._content[begin:end].decode().rstrip("\r\n")  # empty lines may follow it
+        (row,) = csv.reader([text], delimiter=self._delimiter, strict=True)
+        return {name: row[self._places[name]] for name in self._columns}
+
+    def _read_lines(self) -> Iterator[str]:
+        for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8-sig", newline=""):
+            self._end += len(line.encode())
+            yield line
 
 
 def _value(text: str) -> int | float | str:

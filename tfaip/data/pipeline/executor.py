@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment, map_segment
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome
-from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
 from tfaip.data.pipeline.workers.process import WorkerDied
@@ -154,6 +153,6 @@ def _num_workers(spec: WorkerSpec) -> int:
     params = spec.pipeline_params
     count = params.num_processes
     if params.has_default_workers():  # a 4 that the user typed cannot be told from it; docs/data.md says how to get 4
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = available_cores()
         count = min(count, cores) if cores > 1 else 0
     return spec.processors.worker_limit(count) if count else 0

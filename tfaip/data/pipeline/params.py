@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
@@ -21,6 +22,11 @@ MAX_PREFETCH = 2**20
 # The longest wait that Python accepts on every platform: 24 days.
 MAX_SECONDS = 2**31 // 1000
 _ALLOWED_FAILURES = {"raise": 0, "skip": None}
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class DataPipelineParams(ParamsBase):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import io
 import os
 import re
 import signal
@@ -117,6 +118,8 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     """
     is_own_process = argv is None
     _replace_closed_streams()
+    if is_own_process and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     if exit_code:
         from tfaip.backend.distributed import leave_at_once
@@ -129,7 +132,12 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
 
 def _replace_closed_streams() -> None:
     """Discard what is printed to a stream that the process was started without (`>&-`): Python has None for it."""
-    for name in ("stdout", "stderr"):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Else the next file that is opened would get the number, and what native code and other processes print.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
 

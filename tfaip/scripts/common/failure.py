@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -50,7 +51,8 @@ def _report(error: Exception, exit_code: int) -> int:
     if debug:
         traceback.print_exception(error)
     else:
-        print("\n".join(_error_lines(error, exit_code)), file=sys.stderr)
+        with contextlib.suppress(OSError):  # the exit code tells more than a stream that is full
+            print("\n".join(_error_lines(error, exit_code)), file=sys.stderr)
     return exit_code
 
 

@@ -145,17 +145,17 @@ class RunOutput:
         """Replace `export/` by the current model."""
         if self.directory is not None and self.models is not None and self.final:
             self._writer.wait()
-            self._require_directory()
+            self.require_own_directory()
             self.models.write(self.directory.export)
 
     def _submit(self, job: Callable[[], object]) -> Future[None]:
         def write() -> None:
-            self._require_directory()
+            self.require_own_directory()
             job()
 
         return self._writer.submit(write)
 
-    def _require_directory(self) -> None:
+    def require_own_directory(self) -> None:
         """Raise if the directory of the run has been removed: what is written now would be no complete run."""
         if self.directory is not None and self._identity is not None and self.directory.identity() != self._identity:
             raise TfaipError(

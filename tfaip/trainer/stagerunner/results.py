@@ -56,6 +56,7 @@ class StageResults:
         if self._all is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         if self._own is not None:
+            self._run.output.require_own_directory()
             self._own.begin(stage.name, self._facts(stage))
         return self._all.path(stage.name)
 
@@ -84,6 +85,7 @@ class StageResults:
         if self._own is None or self._own.is_done(stage.name):
             return
         output = self._run.output
+        output.require_own_directory()
         self._own.begin(stage.name, self._facts(stage))
         self._own.keep_history(stage.name, progress.history.of_epochs(stage.first_epoch, stage.last_epoch))
         newest = None if output.store is None else output.store.newest()

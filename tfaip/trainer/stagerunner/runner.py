@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
+from tfaip.model.weights import built_within
 from tfaip.params.tree.changes import diff
 from tfaip.params.values.storable import flags_of
 from tfaip.trainer.best import BestModel
@@ -131,7 +132,10 @@ class StageRunner:
             self._preview(continued)
         self._stage = self._reached()
         if self._stage.kind is not StageKind.CALL:
-            self._set_up(self._stage, self._create_warmstarter() if continued is None else None)
+            # A stage may have a larger model than the one before, of which the checkpoint may be.
+            known = None if self._run.has_stages else continued
+            with nullcontext() if known is None else built_within(known.arrays, "the checkpoint"):
+                self._set_up(self._stage, self._create_warmstarter() if continued is None else None)
         if continued is None:
             return
         if further_records(continued.state):

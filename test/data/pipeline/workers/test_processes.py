@@ -146,7 +146,7 @@ def test_nothing_is_left_after_an_early_end() -> None:
 
 def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "AUTOMATIC_START_S", 0.1)
-    monkeypatch.setattr(executor.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
     def seen(processor: DataProcessorParams, **params: float) -> set[int]:
         """The numbers of workers that there were in one pass, or until they had made a block."""
@@ -163,8 +163,8 @@ def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.Monk
     assert seen(SlowParams(seconds=0.01)) == {0, 2}  # first none; then not 4, but as many as there are cores
     assert seen(SlowParams(seconds=0.01), num_processes=1) == {1}  # at once
     with monkeypatch.context() as patch:  # macOS
-        patch.delattr(executor.os, "sched_getaffinity")
-        patch.setattr(executor.os, "cpu_count", lambda: 1)
+        patch.delattr(os, "sched_getaffinity")
+        patch.setattr(os, "cpu_count", lambda: 1)
         assert seen(SlowParams(seconds=0.01)) == {0}
     # A sample takes too little time, however many there are. How long a really short one takes depends on what else
     # the machine does.
