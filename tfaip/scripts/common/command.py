@@ -119,7 +119,8 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     is_own_process = argv is None
     _replace_closed_streams()
     if is_own_process and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
+        with contextlib.suppress(OSError):  # of a stream whose descriptor was replaced by a pipe
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     if exit_code:
         from tfaip.backend.distributed import leave_at_once
