@@ -26,10 +26,10 @@ from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"
 
-# A step that is not compiled runs operation by operation.
 MODEL_KEEPS_STRATEGY = False
 """`fit` asks for the distribution whose scope is active."""
 
+# A step that is not compiled runs operation by operation.
 ALWAYS_COMPILES = True
 
 ADVICE_WITHOUT_COMPILATION = (

@@ -42,8 +42,8 @@ _PART_BYTES = 2**22
 # Also of an array without elements, whose other dimensions no file proves.
 _LARGEST_DIMENSION = 2**40
 _MOST_DIMENSIONS = 32
-# A model is built several times, with metrics; this often the stored elements, and so many more.
-_BUILDS, _SPARE_ELEMENTS = 8, 2**24
+# A model is built several times, with metrics; this often the stored elements, and so many more (a teacher in a loss).
+_BUILDS, _SPARE_ELEMENTS = 8, 2**27
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

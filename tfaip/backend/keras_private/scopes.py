@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras.src.backend.common.variables import AutocastScope
 
 from tfaip.util.typing import Tensor
+
+_creation = threading.RLock()
 
 
 class RecordingScope(keras.StatelessScope):
@@ -58,15 +61,16 @@ def without_autocast() -> AutocastScope:
 @contextmanager
 def created_variables(count: Callable[[int], None]) -> Iterator[None]:
     """Context in which a function is called with the number of elements of each variable before it is created."""
-    own = keras.Variable.__init__
 
     def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
         sizes = shape if isinstance(shape, Iterable) else [shape]
         count(math.prod(size or 0 for size in sizes))
         own(variable, initializer, shape, *args, **kwargs)
 
-    setattr(keras.Variable, "__init__", create)  # noqa: B010 (no method may be assigned)
-    try:
-        yield
-    finally:
-        setattr(keras.Variable, "__init__", own)  # noqa: B010
+    with _creation:  # it is one method for all threads
+        own = keras.Variable.__init__
+        setattr(keras.Variable, "__init__", create)  # noqa: B010 (no method may be assigned)
+        try:
+            yield
+        finally:
+            setattr(keras.Variable, "__init__", own)  # noqa: B010
