@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,6 @@ def test_lav_is_what_was_logged(
     lav = RidgeScenario.create_lav(LAVParams(model_path=str(model), silent=True), RidgeScenario.params_from_path(model))
     (results,) = lav.run([Three()])
     assert results["loss"] == pytest.approx(expected)
+    copy = shutil.copytree(model, tmp_path / "copy")
+    (results,) = RidgeScenario.create_multi_lav(LAVParams(silent=True), [model, copy]).run([Three()])
+    assert results[str(copy)]["loss"] == pytest.approx(expected)
