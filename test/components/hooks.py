@@ -56,7 +56,7 @@ called: Counter[str] = Counter()
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
     DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls", "params_from_dict"},
-    ModelBase: {"params_cls", "params", "build_model", "scheduled", "all_custom_objects"},
+    ModelBase: {"params_cls", "params", "build_model", "scheduled", "all_custom_objects", "declared_losses"},
     ParamsLayer: {"params_cls", "params", "add_loss"},
     EvaluatorBase: {"params"},
     ScenarioBase: {"params", "data", "model", "graph", "_offered"},
