@@ -174,6 +174,22 @@ def test_a_scalar_of_the_model_cannot_be_weighed() -> None:
         training_model(model)
 
 
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (lambda y: y, "expected a dict by the names of losses"),
+        (lambda y: {"loss": ops.mean(y)}, r"weights of the shape \(\)"),
+    ],
+)
+def test_weights_that_are_no_dict_or_a_scalar_are_refused(weights: Any, message: str) -> None:
+    model = FunctionModel(
+        lambda inputs, targets, outputs: {"loss": outputs["y"]},
+        sample_weights=lambda inputs, targets: weights(targets["y"]),
+    )
+    with pytest.raises((TypeError, ValueError), match=message):
+        training_model(model)
+
+
 class TwoOutputs(ModelBase[ModelBaseParams]):
     """One output with a mask and one without; each loss has its own weights."""
 

@@ -374,6 +374,11 @@ class TrainingModel(BuiltModel):
         model = self.model_base
         inputs, targets = self._loss_arguments(x, y_pred)
         sample_weights = model._sample_weights(inputs, targets)
+        if not isinstance(sample_weights, Mapping | None):
+            raise TypeError(
+                f"{type(model).__name__}._sample_weights returned {type(sample_weights).__name__}, expected a dict by "
+                "the names of losses"
+            )
         weighs = bool(sample_weights) and not overrides(type(model), ModelBase, "_loss")
         with shapes_named(f"{type(model).__name__}._loss", targets, y_pred):
             if weighs:

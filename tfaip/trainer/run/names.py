@@ -89,7 +89,7 @@ def check_logged(values: Mapping[str, object]) -> None:
     for name, value in values.items():
         if name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN:
             raise UsageError(f"the loss or metric {name!r} has a name of other values: give it another name")
-        if not name.isprintable() or any(sign in f" {name} " for sign in ("  ", " - ", ": ")):
+        if not name.isprintable() or name.split() != [name]:
             raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
         if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
             raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
