@@ -156,6 +156,13 @@ def test_weights_that_fit_no_value_are_refused(loss: Any, weight: tuple[int, ...
         training_model(model, model.create_graph(), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight}))
 
 
+def test_no_weights_of_samples_may_be_none() -> None:
+    model = FunctionModel(
+        lambda inputs, targets, outputs: {"loss": outputs["y"]}, sample_weights=lambda inputs, targets: None
+    )
+    assert training_model(model).loss_names == ["loss"]
+
+
 @pytest.mark.parametrize("name", ["y", "los"])
 def test_weights_under_a_name_that_is_no_loss_are_refused(name: str) -> None:
     model = FunctionModel(

@@ -373,8 +373,9 @@ class TrainingModel(BuiltModel):
         y_pred = with_masks_attached(y_pred)
         model = self.model_base
         inputs, targets = self._loss_arguments(x, y_pred)
-        sample_weights = model._sample_weights(inputs, targets)
-        if not isinstance(sample_weights, Mapping | None):
+        given = model._sample_weights(inputs, targets)
+        sample_weights = {} if given is None else given
+        if not isinstance(sample_weights, Mapping):
             raise TypeError(
                 f"{type(model).__name__}._sample_weights returned {type(sample_weights).__name__}, expected a dict by "
                 "the names of losses"
