@@ -155,17 +155,13 @@ class ComposedProcessorPipelineParams(DataProcessorPipelineParams):
 
 def limit_stored_workers(params: Any, path: Path) -> None:
     """Reduce the worker processes that the params in a file ask for to one for each core, and log it."""
-    cores, fields = (
-        available_cores(),
-        {DataPipelineParams: "num_processes", SequentialProcessorPipelineParams: "num_threads"},
-    )
+    cores = available_cores()
+    fields = {DataPipelineParams: "num_processes", SequentialProcessorPipelineParams: "num_threads"}
+    message = "%s asks for %d worker processes, there will be %d, one for each core: give %s as a flag to have more"
     for node in nodes_of(params):
         for name in [name for cls, name in fields.items() if isinstance(node, cls)]:
             count = getattr(node, name)
-            if count <= cores or name == "num_processes" and node.has_default_workers():
+            if count <= cores or (name == "num_processes" and node.has_default_workers()):
                 continue
             setattr(node, name, cores)
-            message = (
-                "%s asks for %d worker processes, there will be %d, one for each core: give %s as a flag to have more"
-            )
             log.info(message, shorten_text(str(path), 120), count, cores, name)
