@@ -152,6 +152,7 @@ def test_weights_of_samples_and_steps_go_to_the_loss(kind: str, reduction: str, 
     ("loss", "weight", "message"),
     [
         (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
+        ("mae", (3,), r"shape \(None, 3\) for the loss 'loss'.* shape \(None, 4\)"),
         ("mae", (4, 3), r"shape \(None, 4, 3\) for the loss 'loss'.* shape \(None, 4\)"),
     ],
 )

@@ -10,7 +10,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.active import backend
 from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
@@ -315,7 +314,4 @@ def _loss_values(loss: Any, target: Tensor, output: Tensor, weights: Tensor | No
         weights = weights_like(weights, values, name)
     if loss.reduction in _MEANS and not is_masked:
         return values if weights is None else values * weights
-    reduced = loss(target, output, sample_weight=weights)
-    if len(values.shape) > 0 and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
-        return reduced * backend.num_replicas()  # Keras has divided it by them, as we divide the total
-    return reduced
+    return loss(target, output, sample_weight=weights)

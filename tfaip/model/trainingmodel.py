@@ -381,7 +381,8 @@ class TrainingModel(BuiltModel):
                 "the names of losses"
             )
         weighs = bool(sample_weights) and not overrides(type(model), ModelBase, "_loss")
-        with shapes_named(f"{type(model).__name__}._loss", targets, y_pred):
+        # The total is divided by the replicas.
+        with shapes_named(f"{type(model).__name__}._loss", targets, y_pred), backend.kept_means():
             if weighs:
                 losses = model.declared_losses(targets, y_pred).compute(targets, y_pred, sample_weights)
             else:
