@@ -124,6 +124,8 @@ class DeclaredMetrics:
         owner, package = type(model).__name__, top_package(type(model).__module__)
         self._owner = owner
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
+        if declared(model, "weighted_metrics") is not None:
+            raise ValueError(f"{owner}.weighted_metrics is not used: override _metric, call a metric with sample_weight")
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
             for identifier in identifiers:
