@@ -154,7 +154,6 @@ def test_a_metric_without_a_name_has_one_name_in_all_stages_and_trainings(tmp_pa
             assert records[epoch].values == {"loss": loss, "loss/mean_epoch": loss, "true_positives": 2.0}
 
 
-
 class OwnMetric(keras.metrics.MeanAbsoluteError):
     """Gives as many values as `of`, which is a number, a list or a dict."""
 

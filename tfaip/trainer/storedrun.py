@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.components.loading import load_trusted_scenario
-from tfaip.data.pipeline.processor.params import limit_stored_workers
 from tfaip.errors import UsageError
 from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
 from tfaip.trainer.run.directory import RunDirectory, find_run
@@ -36,7 +35,6 @@ def restored_trainer(path: Path, **arguments: Any) -> Any:
     file = RunDirectory(root).params_file
     scenario = _scenario_of(read_json(file))
     params = load_params(file, scenario.trainer_params_cls(), trusted=scenario.declared_packages())
-    limit_stored_workers(params, file)
     params.output_dir = str(root)  # it may have been moved
     return scenario.create_trainer(params, restore=True, checkpoint=checkpoint, **arguments)
 

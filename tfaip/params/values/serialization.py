@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import Trust
+from tfaip.params.tree.nodes import nodes_of
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.former import FormerDecoder, is_former, report
@@ -28,6 +29,13 @@ VERSION_KEY = "__version__"
 PACKAGE_KEY = "__tfaip__"
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class _Limited(Protocol):
+    """Params that ask something of the machine, which a file may not ask without limit."""
+
+    def limit_to_machine(self, path: Path) -> None: ...
 
 
 def to_dict(params: Any) -> dict[str, Any]:
@@ -102,9 +110,13 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
             f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
         )
     try:
-        return _decode(cls, document, trusted, path, key)
+        loaded = _decode(cls, document, trusted, path, key)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+    for node in nodes_of(loaded):
+        if isinstance(node, _Limited):
+            node.limit_to_machine(path)
+    return loaded
 
 
 def _decode(

@@ -42,7 +42,6 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
         UsageError: if the file cannot be read, or names something that it must not.
     """
     from tfaip.components.loading import load_trusted_scenario
-    from tfaip.data.pipeline.processor.params import limit_stored_workers
     from tfaip.params.values.serialization import load_params
     from tfaip.trainer.run.permission import read_permission
 
@@ -56,7 +55,6 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), permission.import_root)
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
-    limit_stored_workers(params, path)
     _leave_out_cluster(params, path)
     return StoredTraining(scenario, params, permission)
 
