@@ -125,9 +125,7 @@ class DeclaredMetrics:
         self._owner = owner
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
         if declared(model, "weighted_metrics") is not None:
-            raise ValueError(
-                f"{owner}.weighted_metrics is not used: override _metric, call a metric with sample_weight"
-            )
+            raise ValueError(f"{owner}.weighted_metrics is not used: call metrics with sample_weight in _metric")
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
             for identifier in identifiers:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.params import MAX_PROCESSES, at_most_cores
+from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, at_most_cores
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.declaration.defaults import copied
