@@ -319,9 +319,6 @@ class TrainingModel(BuiltModel):
         x = (inputs, targets)
         outputs = self(x, training=False)
         loss = self.compute_loss(x, None, outputs, training=False)
-        replicas = backend.num_replicas()
-        if replicas > 1:
-            loss = loss * replicas  # it is the share of one of them
         loss_tracker(self).update_state(loss, sample_weight=batch_size_of(x))
         return self.compute_metrics(x, None, outputs)
 
