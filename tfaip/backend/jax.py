@@ -279,9 +279,10 @@ def num_replicas() -> int:
     return 1
 
 
-def kept_means() -> AbstractContextManager[None]:
-    """Return a context without effect: loss objects of Keras return means over the whole batch."""
-    return nullcontext()
+@contextlib.contextmanager
+def kept_means() -> Iterator[None]:
+    """Context without effect: loss objects of Keras return means over the whole batch."""
+    yield
 
 
 def replica_number() -> Any:

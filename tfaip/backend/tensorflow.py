@@ -73,7 +73,7 @@ def device_names() -> list[str]:
 _keeps_means: ContextVar[bool] = ContextVar("keeps_means", default=False)
 
 
-class _Strategy(tf.distribute.MirroredStrategy):  # type: ignore[misc]
+class _Strategy(tf.distribute.MirroredStrategy):
     """Strategy whose replicas Keras does not see where means are kept."""
 
     @property
