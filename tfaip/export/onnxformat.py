@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.environment import default_variable
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formatnames import ONNX_DIR as ONNX_DIR
 from tfaip.export.savedmodelloading import quiet_tensorflow
@@ -85,7 +86,8 @@ class OnnxExporter:
         outputs = [output.name for output in session.get_outputs()]
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
-            values = session.run(outputs, {i.name: np.asarray(inputs[i.name]) for i in session.get_inputs()})
+            given = {export_name(name): value for name, value in inputs.items()}
+            values = session.run(outputs, {i.name: np.asarray(given[i.name]) for i in session.get_inputs()})
             return dict(zip(outputs, values, strict=True))
 
         return predict
@@ -111,7 +113,7 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
     import tf2onnx
 
     selected = graph.select(inputs)
-    specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in selected.items()}
+    specs = {key: tf.TensorSpec(tensor.shape, tensor.dtype, name=export_name(key)) for key, tensor in selected.items()}
     log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
     disabled, log.disabled = log.disabled, True
     function = tf.function(graph, autograph=False)

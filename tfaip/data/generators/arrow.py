@@ -343,7 +343,9 @@ def _value(name: str, scalar: Any) -> Any:
         raise ValueError(f"column {name} has no value")
     if pa.types.is_list(scalar.type) or pa.types.is_large_list(scalar.type) or pa.types.is_fixed_size_list(scalar.type):
         values = scalar.values
-        if pa.types.is_primitive(values.type) and values.null_count == 0:
+        if values.null_count:
+            raise ValueError(f"column {name} has a list without one of its values")
+        if pa.types.is_primitive(values.type):
             return values.to_numpy(zero_copy_only=False)
         if len(values) > _MAX_ITEMS:
             raise ValueError(f"column {name} has a list of {len(values)} values, more than {_MAX_ITEMS:,}")

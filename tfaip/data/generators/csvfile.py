@@ -33,6 +33,8 @@ class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)
 
+    text_keys = frozenset[str]()  # set by the pipeline
+
 
 P = TypeVar("P", bound=CsvGeneratorParams)
 
@@ -40,8 +42,8 @@ P = TypeVar("P", bound=CsvGeneratorParams)
 class CsvGenerator(DataGenerator[P]):
     """Generator with one sample per row.
 
-    The keys are the names of the columns, the values are numbers where the text is one.
-    `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
+    The keys are the names of the columns. The values are numbers where the text is one, unless the spec of the key
+    is text. `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
     """
 
     @cached_property
@@ -70,10 +72,20 @@ class CsvGenerator(DataGenerator[P]):
         table = self._tables[number]
         values = table.row(row)
         return Sample(
-            inputs={name: _value(values[name]) for name in self.params.input_columns},
-            targets={name: _value(values[name]) for name in self.params.target_columns},
+            inputs={name: self._value(name, values[name]) for name in self.params.input_columns},
+            targets={name: self._value(name, values[name]) for name in self.params.target_columns},
             meta={"file": table.path, "line": table.lines[row]},
         )
+
+    def _value(self, name: str, text: str) -> int | float | str:
+        if name in self.params.text_keys or "_" in text:  # Python reads 1_0 as ten
+            return text
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+        return text
 
 
 class _Table:
@@ -84,14 +96,17 @@ class _Table:
         self._content = read_bytes(path, TABLE_BYTES)
         self._begins, self.lines = array("I"), array("I")
         self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
+        csv.field_size_limit(max(csv.field_size_limit(), TABLE_BYTES))  # the content is bounded already
         reader = csv.reader(self._read_lines(), delimiter=delimiter, strict=True)
         header = next(reader, [])
         self._places = {name: place for place, name in enumerate(header)}
         if missing := [name for name in columns if name not in self._places]:
             raise UsageError(
                 f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(delimiter)}"
+                f"{shorten_text(', '.join(map(_visible, header)) or 'nothing')}, separated by {shorten(delimiter)}"
             )
+        if twice := [name for name in columns if header.count(name) > 1]:
+            raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
         begin = self._end
         for row in reader:
             if row and len(row) != len(header):
@@ -115,12 +130,6 @@ class _Table:
             yield line
 
 
-def _value(text: str) -> int | float | str:
-    if "_" in text:  # Python reads 1_0 as ten
-        return text
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
+def _visible(name: str) -> str:
+    """Return the name of a column, in quotes if spaces around it would not be seen."""
+    return name if name == name.strip() and name else repr(name)

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample, SampleGroup
+from tfaip.data.pipeline.definitions import (
+    INPUT_PROCESSOR,
+    TARGETS_PROCESSOR,
+    FailedSample,
+    PipelineMode,
+    Sample,
+    SampleGroup,
+)
 from tfaip.data.pipeline.stacking import Array, Stacker
 from tfaip.data.specs import TensorSpec
 
@@ -85,18 +92,20 @@ class Batcher:
             return self._stack(samples)
         except (TypeError, ValueError) as error:
             # Samples are stacked one by one only to find the wrong one.
-            wrong = next((sample for sample in samples if not self._fits(sample)), None)
+            wrong = next((sample for sample in samples if self.failure(sample) is not None), None)
             if wrong is None or wrong.meta is None:
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error}; the meta of the sample: {reprlib.repr(wrong.meta)}") from error
 
-    def _fits(self, sample: Sample) -> bool:
+    def failure(self, sample: Sample) -> FailedSample | None:
+        """Return why a sample does not fit the specs; None: it does."""
         try:
             self._stack([sample])
-        except (TypeError, ValueError):
-            return False
-        return True
+        except (TypeError, ValueError) as error:
+            error.add_note(f"the meta of the sample: {reprlib.repr(sample.meta)}")
+            return FailedSample(error)
+        return None
 
     def _stack(self, samples: Sequence[Sample]) -> Batch:
         inputs = [sample.inputs for sample in samples]

@@ -66,6 +66,7 @@ class FailurePolicy:
         self.failed = 0
         """Samples of the running pass that failed."""
         self._allowed = allowed
+        self.may_skip = allowed != 0
         self._pass_index = 0
         self._logged = 0
 
@@ -118,7 +119,7 @@ class SampleFilter:
     """Selects the processed samples that can be batched, and counts the others.
 
     Args:
-        batcher: knows which parts of a sample it needs.
+        batcher: knows what it needs of a sample.
         longest: drop longer samples (`max_element_length`); None: samples are not measured.
         length: returns the length of a processed sample.
         failures: decides about samples that failed.
@@ -127,6 +128,7 @@ class SampleFilter:
     def __init__(
         self, batcher: Batcher, longest: int | None, length: Callable[[Sample], int], failures: FailurePolicy
     ) -> None:
+        self._batcher = batcher
         self._needs_inputs = batcher.needs_inputs
         self._needs_targets = batcher.needs_targets
         self._longest = longest
@@ -142,6 +144,9 @@ class SampleFilter:
         lacks_inputs = sample.inputs is None and self._needs_inputs
         if lacks_inputs or (sample.targets is None and self._needs_targets):
             self.drops.invalid += 1
+            return False
+        if self.failures.may_skip and (failed := self._batcher.failure(sample)) is not None:
+            self.failures.handle(failed)
             return False
         if self._longest is not None and self._length(sample) > self._longest:
             self.drops.too_long += 1

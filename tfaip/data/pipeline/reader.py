@@ -122,17 +122,18 @@ class PipelineReader:
             raise TypeError("the number of samples is not known before they are made")
         return self._params.limited_size(size_of(self._generator))
 
-    def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+    def batches(self, start: Position, sizes: Iterable[int], repeat: bool, in_order: bool = False) -> Batches:
         """Yield batches, each with the position after it.
 
         Args:
             start: where to continue.
             sizes: of the batches; with buckets only their number counts.
             repeat: pass after pass, without end; False: stop at the end of the pass.
+            in_order: use no buckets, which change the order of the samples.
         """
         batches: Iterator[tuple[Batch, Position]]
         arrays = self._arrays()
-        buckets = self._buckets()
+        buckets = None if in_order else self._buckets()
         if arrays is not None:
             batches = array_batches(arrays, self.sampler, self.batcher, start, sizes, repeat)
         elif buckets is not None:

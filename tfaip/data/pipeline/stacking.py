@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfaip.data.specs import TensorSpec
+from tfaip.util.text import shorten
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -69,10 +70,10 @@ class Stacker:
         for shape in shapes:
             if not self._spec.fits(shape):
                 raise self._shape_error(shape, list(self._spec.shape))
-        dtypes = {array.dtype for array in arrays}
-        for dtype in dtypes:
-            self._check_dtype(dtype)
-        for dtype in filter(self._may_overflow, dtypes):  # one by one: int64 and uint64 together are float64
+        by_dtype = {array.dtype: array for array in arrays}
+        for array in arrays if self._is_text else by_dtype.values():
+            self._check_dtype(array)
+        for dtype in filter(self._may_overflow, by_dtype):  # one by one: int64 and uint64 together are float64
             self._check_range(np.concatenate([array.ravel() for array in arrays if array.dtype == dtype]))
         with self._no_overflow():
             if len(shapes) > 1:
@@ -95,7 +96,7 @@ class Stacker:
             raise self._shape_error(array.shape, ["batch", *self._spec.shape])
         if np.can_cast(array.dtype, self._dtype):  # every value fits
             return array.astype(self._dtype, copy=False)
-        self._check_dtype(array.dtype)
+        self._check_dtype(array)
         self._check_range(array)
         with self._no_overflow():
             return array.astype(self._dtype)
@@ -144,7 +145,7 @@ class Stacker:
         if len({row.ndim for row in rows}) > 1:
             raise ValueError(f"{self._name} has rows of different depth: {value!r}")
         for row in rows:
-            self._check_dtype(row.dtype)
+            self._check_dtype(row)
             self._check_range(row)
         with self._no_overflow():
             return _padded(rows, self._padding, self._dtype)
@@ -160,15 +161,18 @@ class Stacker:
                 f"{self._name} has numbers that are too large for {self._spec.dtype} as in the layer specs: {_CHANGE}"
             ) from error
 
-    def _check_dtype(self, dtype: np.dtype[Any]) -> None:
-        if self._dtype.kind not in _ACCEPTED_BY[dtype.kind]:
-            raise self._dtype_error(dtype)
+    def _check_dtype(self, array: Array) -> None:
+        if self._dtype.kind not in _ACCEPTED_BY[array.dtype.kind]:
+            raise self._dtype_error(array)
+        if self._is_text and not all(isinstance(value, (str, bytes)) for value in array.flat):
+            raise self._dtype_error(array)
 
-    def _dtype_error(self, dtype: np.dtype[Any]) -> TypeError:
-        fractions = " with fractions" if dtype.kind == "f" and self._dtype.kind in "iub" else ""
-        return TypeError(
-            f"{self._name} has dtype {dtype}{fractions}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}"
-        )
+    def _dtype_error(self, array: Array) -> TypeError:
+        kind = array.dtype.kind
+        shown = f"is {shorten(array.tolist())}" if kind in "OUS" else f"has dtype {array.dtype}"
+        if kind == "f" and self._dtype.kind in "iub":
+            shown += " with fractions"
+        return TypeError(f"{self._name} {shown}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}")
 
     def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
         return dtype.kind in "iuf" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
@@ -178,7 +182,7 @@ class Stacker:
         if not self._may_overflow(array.dtype) or array.size == 0:
             return
         if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (np.trunc(array) == array)):
-            raise self._dtype_error(array.dtype)
+            raise self._dtype_error(array)
         low, high = int(array.min()), int(array.max())
         if low < self._lowest or high > self._highest:
             raise ValueError(
