@@ -274,15 +274,16 @@ def test_dimensions_of_onnx_files_have_names(graphs: ExportGraphs, tmp_path: Pat
 
 
 class SignGraph(ScaleGraph):
-    """Tells the classes apart that the sign of zero decides in `argmax` of Keras."""
+    """Operations that are rewritten: `argmax` of Keras tells classes apart by the sign of zero, `gelu` uses `erfc`."""
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         both = keras.ops.concatenate([-inputs["x"], inputs["x"]], axis=-1)
-        return {"y": self.dense(inputs["x"]), "class": keras.ops.argmax(both, axis=-1)}
+        gelu = keras.activations.gelu(inputs["x"], approximate=False)
+        return {"y": self.dense(inputs["x"]), "class": keras.ops.argmax(both, axis=-1), "gelu": gelu}
 
 
 @on_tensorflow
-def test_argmax_is_the_same_in_onnx(tmp_path: Path) -> None:
+def test_argmax_and_gelu_are_the_same_in_onnx(tmp_path: Path) -> None:
     graph = SignGraph()
     inputs = keras_inputs({"x": (1,)})
     graph.predict(inputs)
@@ -291,6 +292,7 @@ def test_argmax_is_the_same_in_onnx(tmp_path: Path) -> None:
     found = OnnxExporter.load(tmp_path / "onnx", "serve")({"x": x})
     assert found["class"].tolist() == [1, 0, 1, 0, 1, 0]
     assert found["class"].tolist() == keras.ops.convert_to_numpy(graph.predict({"x": x})["class"]).tolist()
+    assert found["gelu"][2:4, 0] == pytest.approx([0.8413447, -0.1586553], abs=1e-6)  # x times the normal distribution
 
 
 class FftGraph(ScaleGraph):

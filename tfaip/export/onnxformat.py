@@ -118,7 +118,7 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
     disabled, log.disabled = log.disabled, True
     function = tf.function(graph, autograph=False)
     try:
-        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_sign_bits])
+        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_unknown])
     finally:
         log.disabled = disabled
     _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
@@ -172,15 +172,21 @@ def _variable_axes(tensor: Any) -> list[int]:
     return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
 
 
-def _rewrite_sign_bits(graph: Any, operations: list[Any]) -> list[Any]:
-    """Replace `signbit(x)` of Keras' argmax, which ONNX lacks, by `1 / x < 0` (true for -0.0)."""
-    for less in operations:
-        source = _sign_bit_of(less)
+def _rewrite_unknown(graph: Any, operations: list[Any]) -> list[Any]:
+    """Replace what ONNX lacks: `signbit(x)` of Keras' argmax by `1 / x < 0` (true for -0.0), `erfc(x)` of the exact
+    `gelu` by `1 - erf(x)`."""
+    for operation in operations:
+        source = _sign_bit_of(operation)
         if source is not None:
             inverse = graph.make_node("Reciprocal", [source])
-            zero = graph.make_const(f"{less.name}_zero", np.zeros((), np.float32))
+            zero = graph.make_const(f"{operation.name}_zero", np.zeros((), np.float32))
             negative = graph.make_node("Less", [inverse.output[0], zero.output[0]])
-            graph.replace_all_inputs(less.output[0], negative.output[0])
+            graph.replace_all_inputs(operation.output[0], negative.output[0])
+        elif operation.type == "Erfc":
+            erf = graph.make_node("Erf", [operation.input[0]])
+            one = graph.make_const(f"{operation.name}_one", np.ones((), np.float32))
+            rest = graph.make_node("Sub", [one.output[0], erf.output[0]])
+            graph.replace_all_inputs(operation.output[0], rest.output[0])
     return list(graph.get_nodes())
 
 
