@@ -11,9 +11,9 @@ from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from typing import TypeVar
 
-from tfaip.data.generators.joined import place_of
+from tfaip.data.generators.joined import columns_of, missing_columns, place_of, sample_of
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import TABLE_BYTES, read_bytes
@@ -50,11 +50,10 @@ class CsvGenerator(DataGenerator[P]):
     def _tables(self) -> list[_Table]:
         if not self.params.files:
             raise missing_file("CSV", self.mode, "files")
-        columns = list(dict.fromkeys([*self.params.input_columns, *self.params.target_columns]))
         tables = []
         for path in self.params.files:
             try:
-                tables.append(_Table(path, self.params.delimiter, columns))
+                tables.append(_Table(path, self.params, self.mode))
             except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
                 raise unreadable_file("CSV", path, error, "files") from error
         return tables
@@ -70,12 +69,8 @@ class CsvGenerator(DataGenerator[P]):
     def __getitem__(self, index: int) -> Sample:
         number, row = place_of(index, self._ends)
         table = self._tables[number]
-        values = table.row(row)
-        return Sample(
-            inputs={name: self._value(name, values[name]) for name in self.params.input_columns},
-            targets={name: self._value(name, values[name]) for name in self.params.target_columns},
-            meta={"file": table.path, "line": table.lines[row]},
-        )
+        values = {name: self._value(name, text) for name, text in table.row(row).items()}
+        return sample_of(values, self.params, self.mode, {"file": table.path, "line": table.lines[row]})
 
     def _value(self, name: str, text: str) -> int | float | str:
         if name in self.params.text_keys or "_" in text:  # Python reads 1_0 as ten
@@ -91,21 +86,22 @@ class CsvGenerator(DataGenerator[P]):
 class _Table:
     """A file, of which the begin and the last line of each row are known; its text is parsed when a row is needed."""
 
-    def __init__(self, path: str, delimiter: str, columns: list[str]) -> None:
-        self.path, self._columns, self._delimiter = path, columns, delimiter
+    def __init__(self, path: str, params: CsvGeneratorParams, mode: PipelineMode) -> None:
+        self.path, self._delimiter = path, params.delimiter
         self._content = read_bytes(path, TABLE_BYTES)
         self._begins, self.lines = array("I"), array("I")
         self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
         csv.field_size_limit(max(csv.field_size_limit(), TABLE_BYTES))  # the content is bounded already
-        reader = csv.reader(self._read_lines(), delimiter=delimiter, strict=True)
+        reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
-        self._places = {name: place for place, name in enumerate(header)}
-        if missing := [name for name in columns if name not in self._places]:
+        self._places = {name: place for place, name in enumerate(header) if name in columns_of(params)}
+        if missing := missing_columns(params, mode, self._places):
+            found = shorten_text(", ".join(map(_visible, header)) or "nothing")
             raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{shorten_text(', '.join(map(_visible, header)) or 'nothing')}, separated by {shorten(delimiter)}"
+                f"the CSV file {path} has no column {', '.join(missing)}: its header has {found}, separated by "
+                f"{shorten(self._delimiter)}"
             )
-        if twice := [name for name in columns if header.count(name) > 1]:
+        if twice := [name for name in self._places if header.count(name) > 1]:
             raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
         begin = self._end
         for row in reader:
@@ -122,7 +118,7 @@ class _Table:
         begin, end = self._begins[index : index + 2]
         text = self._content[begin:end].decode().rstrip("\r\n")  # empty lines may follow it
         (row,) = csv.reader([text], delimiter=self._delimiter, strict=True)
-        return {name: row[self._places[name]] for name in self._columns}
+        return {name: row[place] for name, place in self._places.items()}
 
     def _read_lines(self) -> Iterator[str]:
         for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8-sig", newline=""):

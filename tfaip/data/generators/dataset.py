@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tfaip.data.generators.joined import columns_of, missing_columns, sample_of
 from tfaip.data.generators.sequence import SequenceGenerator
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -60,12 +61,30 @@ class DatasetGenerator(SequenceGenerator):
         """
         if isinstance(item, Sample):
             return item
-        columns = list(dict.fromkeys([*self.input_columns, *self.target_columns]))
-        values = {name: _value(value) for name, value in _columns(item, columns).items()}
-        return Sample(
-            inputs={name: values[name] for name in self.input_columns},
-            targets={name: values[name] for name in self.target_columns},
-        )
+        values = {name: _value(value) for name, value in self._columns(item).items()}
+        return sample_of(values, self, self.mode)
+
+    def _columns(self, item: Any) -> dict[str, Any]:
+        """Return the values of an item by column."""
+        columns = columns_of(self)
+        if not columns:
+            raise ValueError("no column is named: name some in input_columns and target_columns")
+        if isinstance(item, Mapping):
+            if missing := missing_columns(self, self.mode, item):
+                found = shorten_text(", ".join(map(str, item)) or "nothing", 120)
+                raise ValueError(f"an item of the data set has no column {', '.join(missing)}: it has {found}")
+            return {name: item[name] for name in columns if name in item}
+        if not isinstance(item, tuple | list):
+            raise ValueError(
+                f"an item of the data set is a {type(item).__name__}, expected a dict or a tuple: override sample(item)"
+            )
+        if self.mode is PipelineMode.PREDICTION and len(item) == len(self.input_columns):
+            columns = list(self.input_columns)  # without targets
+        if len(item) != len(columns):
+            raise ValueError(
+                f"an item of the data set has {len(item)} values, expected {len(columns)}: {', '.join(columns)}"
+            )
+        return dict(zip(columns, item, strict=True))
 
     def in_memory(self) -> bool:
         """Return True for a list: workers get its items instead of a copy of all."""
@@ -156,26 +175,6 @@ def _check(dataset: Any, name: str) -> None:
             f"the dataset of {name} is a {type(dataset).__name__}: expected an object with __len__ and __getitem__, or "
             "with __iter__"
         )
-
-
-def _columns(item: Any, columns: list[str]) -> dict[str, Any]:
-    """Return the values of an item by column."""
-    if not columns:
-        raise ValueError("no column is named: name some in input_columns and target_columns")
-    if isinstance(item, Mapping):
-        if missing := [name for name in columns if name not in item]:
-            found = shorten_text(", ".join(map(str, item)) or "nothing", 120)
-            raise ValueError(f"an item of the data set has no column {', '.join(missing)}: it has {found}")
-        return {name: item[name] for name in columns}
-    if not isinstance(item, tuple | list):
-        raise ValueError(
-            f"an item of the data set is a {type(item).__name__}, expected a dict or a tuple: override sample(item)"
-        )
-    if len(item) != len(columns):
-        raise ValueError(
-            f"an item of the data set has {len(item)} values, expected {len(columns)}: {', '.join(columns)}"
-        )
-    return dict(zip(columns, item, strict=True))
 
 
 def _value(value: Any) -> Any:
