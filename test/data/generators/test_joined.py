@@ -9,7 +9,7 @@ import pytest
 
 from tfaip.data.generators.arrow import Parquet
 from tfaip.data.generators.csvfile import CsvGeneratorParams
-from tfaip.data.generators.dataset import DatasetGenerator
+from tfaip.data.generators.sequence import DatasetGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 

@@ -15,10 +15,10 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
+from tfaip.data.pipeline.executor import PostProcessor
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
-from tfaip.data.pipeline.postprocessing import PostProcessor
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
+from tfaip.util.dataworker import is_data_worker
 from tfaip.util.logging import logger
 
 log = logger(__name__)
@@ -165,3 +167,26 @@ class SampleFilter:
             self.failures.handle(outcome)
         else:
             self.drops.invalid += 1
+
+
+def as_failure(error: BaseException) -> BaseException:
+    """Return an ordinary error in place of one that ends the process, and others as they are.
+
+    A KeyboardInterrupt is Ctrl-C only in the main thread of the training process, and then stays one.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        is_raised = is_data_worker() or threading.current_thread() is not threading.main_thread()
+    else:
+        is_raised = isinstance(error, SystemExit)
+    if not is_raised:
+        return error
+    failure = RuntimeError(f"{type(error).__name__}: {error}: the code of the data must raise an error instead")
+    failure.__cause__ = error
+    return failure.with_traceback(error.__traceback__)
+
+
+def raise_noted(error: BaseException, note: str) -> NoReturn:
+    """Raise `as_failure(error)` with a note."""
+    failure = as_failure(error)
+    failure.add_note(note)
+    raise failure
