@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.specs import TensorSpec
+from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError
 from tfaip.export.comparison import Tolerance, compare_outputs, graph_outputs
 from tfaip.export.formats import FORMATS, export_graphs
@@ -115,7 +115,7 @@ def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
     if not isinstance(exported, ServedModel):
         return
     found = {name: (spec.dtype, spec.shape[1:]) for name, spec in exported.inputs.items()}
-    expected = {name: (spec.dtype, spec.shape) for name, spec in specs.items()}
+    expected = {export_name(name): (spec.dtype, spec.shape) for name, spec in specs.items()}
     if found != expected:
         raise TfaipError(f"the SavedModel has the input signature {found}, the scenario {expected}")
 

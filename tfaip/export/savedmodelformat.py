@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.keras_private.archives import archive_variables
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formatnames import SERVE_DIR as SERVE_DIR
 from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow
@@ -42,7 +43,7 @@ class ServingExporter:
         # Without a name in the specs, TensorFlow calls the inputs `inputs`, `inputs_1` ..., in an
         # order of its own.
         self._specs = {
-            name: keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=name)
+            name: keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=export_name(name))
             for name, tensor in graphs.inputs.items()
         }
         self._archive: Any = None

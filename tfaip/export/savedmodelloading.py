@@ -8,17 +8,19 @@ import io
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tfaip.backend.selection import quiet_stderr
-from tfaip.data.specs import TensorSpec
+from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.keras2endpoints import keras_2_endpoint, signature_endpoint
 from tfaip.util.reading import MIB, open_file, require_regular_files
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
+
+T = TypeVar("T")
 
 SAVED_MODEL_FILE = "saved_model.pb"
 # The file is one message of Protocol Buffers, which cannot be larger.
@@ -104,6 +106,7 @@ class ServedModel:
         Raises:
             UsageError: if an input is missing, or has another shape or type.
         """
+        specs = self._named(specs)
         for name, wanted in self.inputs.items():
             if name not in specs or not _fits(specs[name], wanted):
                 raise UsageError(
@@ -119,12 +122,17 @@ class ServedModel:
         """
         if not isinstance(inputs, Mapping):
             raise TypeError(f"a SavedModel takes a dict of inputs {sorted(self._types)}, got {type(inputs).__name__}")
+        inputs = self._named(inputs)
         missing = sorted(set(self._types) - set(inputs))
         if missing:
             raise UsageError(f"the SavedModel {self._directory} wants {sorted(self._types)}, not given: {missing}")
         tensors = {name: self._convert(np.asarray(inputs[name]), dtype) for name, dtype in self._types.items()}
         outputs = self._endpoint.call(tensors)
         return {name: value.numpy() for name, value in outputs.items()}
+
+    def _named(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Return inputs of a scenario under their names in the SavedModel."""
+        return {name if name in self._types else export_name(name): value for name, value in values.items()}
 
 
 def _spec(spec: Any) -> TensorSpec:

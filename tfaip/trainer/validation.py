@@ -132,6 +132,7 @@ class EpochEvaluation:
         try:
             lengths = self.val.params.bucket_lengths()
             with (
+                self.val.drops_logged(),
                 self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),
