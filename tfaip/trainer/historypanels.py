@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tfaip.errors import UsageError
-from tfaip.util.terminal import Curve
+from tfaip.util.chart import Curve
 from tfaip.util.text import shorten_text
 
 _MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")

@@ -16,6 +16,8 @@ ERROR_LIMIT = 200
 LINE_LIMIT = 300
 # Significant digits of a number that tell it from any other.
 _MOST_DIGITS = 17
+# Characters of the numbers that a training shows.
+NUMBER_WIDTH = 7
 
 
 class _ShortRepr(reprlib.Repr):
@@ -42,6 +44,34 @@ def number_text(value: float) -> str:
     if value == 0:
         return "0.0000"  # also for -0.0
     return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
+
+
+def value_text(value: float) -> str:
+    """Return a number with 3 to 4 significant digits: `0.5700`, `5.70e-4`, `12.35`, `1.24e8`; exactly zero is `0`."""
+    if value == 0:
+        return "0"
+    return _fitting(value, [f"{value:.0f}"] if abs(value) >= 999.95 else [f"{value:#.4g}", f"{value:#.3g}"])
+
+
+def setting_text(value: float) -> str:
+    """Return a rate, or another number that is set: up to three digits without zeros at the end, whole ones in full."""
+    return _fitting(value, [f"{value + 0.0:.0f}" if float(value).is_integer() else f"{value:.3g}"])
+
+
+def _fitting(value: float, texts: Sequence[str]) -> str:
+    """Return the first text of at most 7 characters, else the number with an exponent (`1e-5`) and what digits fit."""
+    for text in [*texts, *(f"{value:.{digits}e}" for digits in (2, 1, 0))]:
+        short = text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+        if len(short) <= NUMBER_WIDTH:
+            break
+    return short
+
+
+def duration_text(seconds: float) -> str:
+    """Return `1:02:03`, or `2:03` below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def cell_texts(values: Sequence[Any]) -> list[str]:
