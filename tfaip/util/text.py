@@ -14,8 +14,6 @@ MESSAGE_LIMIT = 80
 ERROR_LIMIT = 200
 # Of the whole line that a command prints about an error.
 LINE_LIMIT = 300
-# Significant digits of a number that tell it from any other.
-_MOST_DIGITS = 17
 # Characters of the numbers that a training shows.
 NUMBER_WIDTH = 7
 
@@ -77,32 +75,14 @@ def duration_text(seconds: float) -> str:
 def cell_texts(values: Sequence[Any]) -> list[str]:
     """Return values for a column of a table, what is no text as JSON.
 
-    Fractions have five significant digits, or as many more as different values need to look different.
+    Fractions have five significant digits, unless different values would look equal then.
     """
-    # Different values may have equal texts: 1 and "1".
-    most = len({_cell_text(value, _MOST_DIGITS) for value in values})
-    texts: list[str] = []
-    for digits in range(5, _MOST_DIGITS + 1):
-        texts = [_cell_text(value, digits) for value in values]
-        if len(set(texts)) == most:
-            break
-    return texts
-
-
-def _cell_text(value: Any, digits: int) -> str:
-    return value if isinstance(value, str) else json.dumps(_rounded(value, digits))
-
-
-def _rounded(value: Any, digits: int) -> Any:
-    """Return a value with its fractions rounded to significant digits; those before the point are kept."""
-    if isinstance(value, dict):
-        return {name: _rounded(item, digits) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item, digits) for item in value]
-    if not isinstance(value, float) or not abs(value) < 10**_MOST_DIGITS:
-        return value
-    before_the_point = len(str(int(abs(value))))
-    return float(f"{value:.{max(digits, before_the_point)}g}")
+    exact = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    short = exact.copy()
+    for i, value in enumerate(values):
+        if isinstance(value, float) and abs(value) < 10**5:
+            short[i] = json.dumps(float(f"{value:.5g}"))
+    return short if len(set(short)) == len(set(exact)) else exact
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NoReturn
 
-from tfaip.util.dataworker import is_data_worker
+from tfaip.util.process import is_data_worker
 
 
 def as_failure(error: BaseException) -> BaseException:
