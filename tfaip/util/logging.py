@@ -143,13 +143,6 @@ class _FileFormatter(logging.Formatter):
         return without_styles(super().format(record))
 
 
-def _last_record(error: BaseException) -> logging.LogRecord:
-    """Return the record of the error that ended a run, with its traceback if that helps."""
-    place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
-    text = f"the run ended with {type(error).__name__}: {error}"
-    return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
-
-
 class _RunFile(_ReportingHandler, logging.FileHandler):
     """Log file of a run."""
 
@@ -210,8 +203,11 @@ class RunLog:
         self._memory.close()
         if self._file is not None:
             if error is not None:
-                self._file.handle(_last_record(error))
-                if not is_foreseen(error):
+                # With its traceback if that helps.
+                place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
+                text = f"the run ended with {type(error).__name__}: {error}"
+                self._file.handle(logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place))
+                if place is not None:
                     vars(error)[LOG_FILE] = self._file.baseFilename
             logging.getLogger(ROOT).removeHandler(self._file)
             # A log that cannot be written must not change how the run ended.

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tfaip.util.text import duration_text, value_text
 from tfaip.util.typing import Logs
@@ -174,7 +174,6 @@ class ProgressBar(ProgressDisplay):
     """Bar of rich on a terminal; without its thread, which would take the interpreter lock from the work."""
 
     refresh_s = 0.2
-    _bar: Any = None
 
     def start(self, description: str, total: int | None, done: int = 0) -> None:
         from rich import progress
@@ -183,18 +182,16 @@ class ProgressBar(ProgressDisplay):
 
         super().start(description, total, done)
         self._next = self._started
-        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-        self._bar = progress.Progress(
+        columns = [
             progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(20),
             progress.MofNCompleteColumn(),
             progress.TimeRemainingColumn(compact=True),
-            progress.TextColumn("{task.fields[text]}", markup=False, table_column=rest),
-            console=Console(),  # of its own: another display may be active
-            transient=True,
-            auto_refresh=False,
-            expand=True,
-        )
+        ]
+        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+        columns.append(progress.TextColumn("{task.fields[text]}", markup=False, table_column=rest))
+        # A console of its own: another display may be active.
+        self._bar = progress.Progress(*columns, console=Console(), transient=True, auto_refresh=False, expand=True)
         self._bar.add_task(description, total=total, completed=done, text="")
         self._bar.start()
 
@@ -203,9 +200,7 @@ class ProgressBar(ProgressDisplay):
         self._bar.update(self._bar.task_ids[0], completed=done, text=text, refresh=True)
 
     def stop(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._bar.stop()
 
 
 class NotebookProgress(ProgressDisplay):

@@ -93,7 +93,6 @@ def test_the_bar_shows_how_far_and_how_good(
     for done in (3, 4, 5):
         bar.advance(done, values_at(done))
     bar.stop()
-    bar.stop()
     shown = capsys.readouterr().out
     assert "Epoch 3/10" in shown
     assert "3/8" in shown
