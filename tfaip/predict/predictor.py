@@ -186,7 +186,7 @@ class Predictor:
             self._unbatch,
             self._benchmark,
             read_ahead=read_ahead,
-            progress=lambda batches: track(batches, "Prediction", total, bar),
+            progress=lambda batches: track(batches, "Prediction", total, bar, "batch"),
         )
 
     def _start(self, batch: Batch) -> list[TensorDict]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
-from tfaip.util.terminal import text_plot
+from tfaip.util.chart import text_plot, write_png
 
 if TYPE_CHECKING:
     from tfaip.trainer.stages.planned import PlannedStage
@@ -64,8 +64,6 @@ def main(name: str, flags: list[str]) -> None:
         print(f"\n{target}")
         _show_values("value", stages, values)
     if args.png is not None:
-        from tfaip.util.chart import write_png
-
         panels = {"learning rate": _curves(stages, epochs)}
         panels |= {target: {target: _curve(values)} for target, values in scheduled.items()}
         write_png(Path(args.png), "completed epochs", panels)

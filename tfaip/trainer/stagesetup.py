@@ -6,7 +6,6 @@ from functools import partial
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import Devices
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
@@ -14,7 +13,8 @@ from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
-from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.progress import create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
@@ -73,7 +73,8 @@ def set_up_training(
         model = before.model
         model.set_loss_weights(params.loss_weights)
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    display = _create_display(params, devices, best.monitor, model.only_loss)
+    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
+    display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
@@ -142,11 +143,3 @@ def _choose_best_model(
         data = "" if best.follows_lav else " of the training"
         log.info("no validation: the best model follows %s%s", best.monitor, data)
     return best
-
-
-def _create_display(params: Params, devices: Devices, monitor: str, only_loss: str | None) -> ProgressDisplay:
-    """Return the display of the progress, which only the chief shows."""
-    if not devices.is_chief:
-        return ProgressDisplay()
-    shown = partial(shown_once, monitor=monitor, only_loss=only_loss)
-    return TimedStart(create_progress_display(params.progress_bar_mode, shown))

@@ -9,8 +9,8 @@ from typing import NoReturn, TypeAlias
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
-from tfaip.util.dataworker import is_data_worker
 from tfaip.util.logging import logger
+from tfaip.util.process import is_data_worker
 
 log = logger(__name__)
 

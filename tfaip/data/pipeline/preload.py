@@ -144,7 +144,7 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
         samples = params.limited(generated_samples(generator))
-    return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
+    return track(samples, f"Preloading {params.mode.value} data", size, progress_bar, "sample")
 
 
 def _processed(

@@ -21,8 +21,9 @@ from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import VALIDATION_PREFIX
 from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams
 from tfaip.trainer.tools.rates import replay
+from tfaip.util.chart import Curve, text_plot, write_png
 from tfaip.util.construction import construct
-from tfaip.util.terminal import Curve, print_table, text_plot
+from tfaip.util.terminal import print_table
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,6 @@ def replay_rates(prog: str, name: str, flags: Sequence[str], trusted: Sequence[s
     scores = _scores(rule, recorded)
     _show(history, replayed, scores)
     if args.png is not None:
-        from tfaip.util.chart import write_png
-
         panels: dict[str, Mapping[str, Curve]] = {"learning rate": _curves(history, replayed)}
         if scores:
             panels["score"] = scores

@@ -27,7 +27,7 @@ from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.workers.sharedmemory import Slot, pack, unpack
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.params import ParamsBase
-from tfaip.util.dataworker import mark_data_worker
+from tfaip.util.process import mark_data_worker
 
 ALIVE = b""
 """Sent at intervals while a block takes long."""
