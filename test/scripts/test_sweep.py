@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -19,8 +20,7 @@ from test.support.processes import list_processes
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common.parser import TrainingParser
-from tfaip.scripts.sweep import main
-from tfaip.sweep import Sweep, Variable, combinations, config_of, read_space
+from tfaip.scripts.sweep import Sweep, Variable, combinations, config_of, main, read_space
 from tfaip.util.files import is_locked
 
 SPACE = """
@@ -118,8 +118,8 @@ def test_a_flag_of_one_choice_is_drawn_with_this_choice(tmp_path: Path) -> None:
     assert variables["model.units"].contexts == [{}]
     points = combinations([variables["optimizer"], variables["optimizer.momentum"]])
     sgd = [{"optimizer": "SGD", "optimizer.momentum": momentum} for momentum in (0.0, 0.5, 1.0)]
-    assert points == [*sgd, {"optimizer": "Adam"}]
-    assert len(combinations(list(variables.values()))) == 8
+    assert list(points) == [*sgd, {"optimizer": "Adam"}]
+    assert len(list(combinations(list(variables.values())))) == 8
     with pytest.raises(UsageError, match="unknown key optimizer.momentum; it belongs to"):
         read(tmp_path, "optimizer: [Adam, Adamax]\noptimizer.momentum: [0.1]\n")
 
@@ -244,8 +244,7 @@ def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     log = (first / "train.log").read_bytes()
     # The training holds its file, so that a sweep that was killed alone does not start it twice.
     assert [is_locked(run.with_suffix(".json")) for run in (first, second)] == [False, True]
-    (training,) = (running.pid for running in list_processes() if running.parent == process.pid)
-    for pid in (process.pid, training):
+    for pid in (training_of(process), process.pid):
         os.kill(pid, signal.SIGKILL)
     process.communicate()
     again = sweep(space, *flags)
@@ -265,23 +264,45 @@ def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     assert rows == [[f"runs/{run.name}", "done"] for run in best]
 
 
+def training_of(process: Any) -> int:
+    """The process of the only training of a sweep."""
+    (training,) = (running.pid for running in list_processes() if running.parent == process.pid)
+    return training
+
+
 @pytest.mark.series
 def test_a_sweep_that_is_killed_and_terminated_is_the_same(space: Path) -> None:
-    flags = ["--trials", "12", "--trainer.epochs", "4"]
+    flags = ["--trials", "12", "--trainer.epochs", "12"]
     whole = sweep(space, *flags, name="whole")
     assert whole.rc == 0, whole
-    for trial, number in ((4, signal.SIGKILL), (8, signal.SIGTERM), (10, signal.SIGINT)):
+    runs = [space / "broken" / f"trial_{number:04}" for number in range(12)]
+    for trial, number, both in (
+        *((1, signal.SIGKILL, False), (3, signal.SIGKILL, True), (5, signal.SIGTERM, False)),
+        *((7, signal.SIGINT, False), (9, signal.SIGKILL, False), (10, signal.SIGKILL, True)),
+    ):
         process = start(space, *flags, name="broken")
-        wait_for((space / "broken" / f"trial_{trial:04}" / "history.json").exists, f"trial {trial} has no epoch")
+        wait_for((runs[trial] / "history.json").exists, f"trial {trial} has no epoch")
+        training = training_of(process)
         os.kill(process.pid, number)
+        if both:
+            os.kill(training, number)
         process.communicate()
         assert process.returncode == {9: -9, 15: 143, 2: 130}[number]
-    ended = sweep(space, *flags, name="broken")
-    assert ended.rc == 0, ended
-    states = [state for _, state, _ in trials(space / "whole")]
-    assert len(states) == 12
-    assert set(states) == {"COMPLETE", "PRUNED"}
-    assert trials(space / "broken") == trials(space / "whole")
+    process = start(space, *flags, name="broken")
+    wait_for((runs[11] / "history.json").exists, "the last trial has no epoch")
+    os.kill(training_of(process), signal.SIGKILL)
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    assert "trial_0011 failed: exit code -9\n" in stdout
+    expected, found = trials(space / "whole"), trials(space / "broken")
+    assert len(expected) == 12
+    assert {state for _, state, _ in expected} == {"COMPLETE", "PRUNED"}
+    assert found[:11] == expected[:11]
+    assert (found[11][0], found[11][1]) == (expected[11][0], "FAIL")
+    for run in runs:
+        logged = re.findall(r"Results of epoch (\d+)", (run / "train.log").read_text())
+        assert logged == sorted(set(logged)), run
+        assert len(logged) >= len(losses(run)), run
     listed = finish_command(start_command("runs", "broken", "--json", cwd=space))
     assert len(json.loads(listed.stdout)) == 12
 
