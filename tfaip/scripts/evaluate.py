@@ -30,7 +30,6 @@ def main(names: list[str], flags: list[str]) -> None:
     """Evaluate predicted samples."""
     from tfaip.components.userlogs import user_logs
     from tfaip.evaluator.evaluator import result_of
-    from tfaip.scripts.common.results import print_results, write_results
     from tfaip.util.construction import construct
 
     if len(names) > 1:
@@ -48,8 +47,8 @@ def main(names: list[str], flags: list[str]) -> None:
         results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
-    print_results({"value": results})
-    write_results(args.out, {"prediction": args.prediction, "results": results})
+    command.print_results({"value": results})
+    command.write_results(args.out, {"prediction": args.prediction, "results": results})
 
 
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
@@ -58,7 +57,7 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     from tfaip.components.loading import load_scenario
     from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params
-    from tfaip.scripts.common.exportedmodels import exported_model
+    from tfaip.scripts.common.models import exported_model
 
     select_backend()  # before the code of the scenario, which may import Keras
     model = exported_model(Path(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfaip.scripts.common.results import print_results
+from tfaip.scripts.common.command import print_results
 
 
 def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
