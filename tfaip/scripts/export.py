@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,9 @@ not available). A SavedModel is a program: check only what you trust.
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
     from tfaip.backend.selection import prefer_backend
+    from tfaip.components.scenarioparamsfile import require_model
     from tfaip.scripts.common.models import exported_model, open_verified
+    from tfaip.util.files import locked_directory
 
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
     if "--check" in flags:
@@ -56,7 +58,15 @@ def main(name: str, flags: list[str]) -> None:
     if "onnx" in formats:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))
-    with _locked(path):
+    require_model(path)
+    with contextlib.ExitStack() as stack:
+        try:  # as a training holds its run
+            stack.enter_context(locked_directory(path.resolve().parent))
+        except BlockingIOError as error:
+            raise UsageError(
+                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+                "wait for its end, or export a copy of the model"
+            ) from error
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
@@ -74,28 +84,6 @@ def _check_formats(formats: Sequence[str]) -> None:
             near = nearest(name, FORMAT_DIRS)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the parent directory of a model, as a training holds that of its run.
-
-    Raises:
-        UsageError: if another process may be about to replace the model.
-    """
-    from tfaip.components.scenarioparamsfile import require_model
-    from tfaip.util.files import locked_directory
-
-    require_model(path)
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked_directory(path.resolve().parent))
-        except BlockingIOError as error:
-            raise UsageError(
-                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
-                "wait for its end, or export a copy of the model"
-            ) from error
-        yield
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
@@ -173,13 +161,9 @@ def _print_check(check: Any, origin: str) -> None:
     print(f"compared on a batch of {check.batch_size} ({origin}):")
     rows = []
     for graph in check.graphs:
-        signatures = [_signature(graph.inputs), _signature(graph.outputs)]
+        signatures = [", ".join(map(" ".join, tensors.items())) for tensors in (graph.inputs, graph.outputs)]
         rows.append([graph.format, graph.graph, *signatures, f"{graph.difference:.1e}", f"{graph.latency_ms:.2f}"])
     print_table(["format", "graph", "inputs", "outputs", "difference", "ms per batch"], rows)
-
-
-def _signature(tensors: dict[str, str]) -> str:
-    return ", ".join(f"{name} {spec}" for name, spec in tensors.items())
 
 
 if __name__ == "__main__":

@@ -24,15 +24,15 @@ data that the training validated on.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load a model and validate it."""
-    from tfaip.scripts.common.models import open_models, parse_lav, run_lav
+    from tfaip.scripts.common.models import evaluate, open_models
 
     if len(directories) > 1:
         given = shorten_text(" ".join(directories))
         raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
     models = open_models(directories, flags)
-    args, generators = parse_lav(f"{PROG} {FLAG} {models.paths[0]}", models)
-    lav = models.scenario.create_lav(args.lav, models.params)
-    results = run_lav(lav, args, models, generators)
+    args, lav, results = evaluate(
+        f"{PROG} {FLAG} {models.paths[0]}", models, lambda params: models.scenario.create_lav(params, models.params)
+    )
     command.print_results(results)
     benchmark = lav.benchmark_results.to_dict()
     command.write_results(args.out, {"model": str(models.paths[0]), "results": results, "benchmark": benchmark})

@@ -22,13 +22,15 @@ dump, and the events for TensorBoard, are those of the vote.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
-    from tfaip.scripts.common.models import open_models, parse_lav, run_lav
+    from tfaip.scripts.common.models import evaluate, open_models
 
     models = open_models(directories, flags)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    args, generators = parse_lav(prog, models, print_samples=False)
-    multi_lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
-    results = run_lav(multi_lav, args, models, generators)
+
+    scenario, paths = models.scenario, models.paths
+    args, _, results = evaluate(
+        prog, models, lambda params: scenario.create_multi_lav(params, paths, models.trusted), print_samples=False
+    )
     for name, columns in results.items():
         print(name)
         command.print_results(columns)

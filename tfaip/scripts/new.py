@@ -16,14 +16,7 @@ from tfaip.util.text import shorten
 
 PROG = "tfaip-new"
 # Examples -> their package.
-_KINDS = {
-    "template": "my_scenario",
-    "wine": "wine",
-    "tabular": "tabular",
-    "images": "images",
-    "lines": "lines",
-    "text": "text",
-}
+_KINDS = {"template": "my_scenario"} | {name: name for name in ("wine", "tabular", "images", "lines", "text")}
 USAGE = f"""usage: {PROG} NAME [--like EXAMPLE]
 
 Write a scenario to start from: a directory NAME with a README, the package NAME, and a test. It can

@@ -73,7 +73,7 @@ def _parse(models: Models) -> tuple[Any, Any]:
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
     defaults = [] if default is None else [default]
-    args, generators = parse_flags(parser, models.flags, "predict", predict, defaults)
+    args, generators = parse_flags(parser, models, "predict", predict, defaults)
     return args, generators[0]
 
 

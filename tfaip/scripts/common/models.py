@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,27 +145,35 @@ def open_verified(path: Path, flags: Sequence[str]) -> Models:
 
 
 def parse_flags(
-    parser: CommandParser, flags: Sequence[str], name: str, params: Any, generators: Sequence[Any]
+    parser: CommandParser, models: Models, name: str, params: Any, generators: Sequence[Any]
 ) -> tuple[SimpleNamespace, list[Any]]:
     """Parse flags, and return them and the generators that they mean; imports the backend at the end.
 
     Args:
         parser: has the other flags of the command.
-        flags: a command line.
+        models: have the command line.
         name: of the params, which begins their flags.
         params: params of LAV or of a prediction, which supply the defaults.
         generators: those that are used if no flag says otherwise.
     """
     parser.add_params(name, type(params), default=params, metadata={"fix_dc": True})
-    default = generator_of_flags(flags, next(iter(generators), None))
+    default = generator_of_flags(models.flags, next(iter(generators), None))
     parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
     for part in ("pipeline", "device"):
         parser.accept_former(f"{name}.{part}", part)
-    args = parser.parse(flags)
-    chosen = _chosen_data(args.data, generators)
-    params = getattr(args, name)
-    with flags_of(params, name, "device"):
-        prepare_devices(params.device, alone=True)
+    args = parser.parse(models.flags)
+    chosen = [args.data]
+    if generators and type(args.data) is type(generators[0]):
+        changes = diff(generators[0], args.data)
+        if all(is_hidden(args.data, change.path) for change in changes):
+            chosen = list(generators)
+    elif type(args.data) is DataGeneratorParams:
+        raise UsageError(
+            "which data? the model names no validation data of its training: name a generator, as in "
+            "--data my.package:MyGeneratorParams, and its params with --data.*"
+        )
+    with flags_of(getattr(args, name), name, "device"):
+        prepare_devices(getattr(args, name).device, alone=True)
     return args, chosen
 
 
@@ -194,75 +202,42 @@ def generator_of_flags(flags: Sequence[str], default: Any) -> Any:
     return found[0]() if found else default
 
 
-def _chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
-    """Return the generators to use: all defaults if no flag changed anything, else the chosen one.
-
-    Args:
-        chosen: the first default after the flags `--data.*`.
-        defaults: generators of the training.
-
-    Raises:
-        UsageError: if there is no default, and nothing was chosen.
-    """
-    if defaults and type(chosen) is type(defaults[0]):
-        changes = diff(defaults[0], chosen)
-        if all(is_hidden(chosen, change.path) for change in changes):
-            return list(defaults)
-    if type(chosen) is DataGeneratorParams:
-        raise UsageError(
-            "which data? the model names no validation data of its training: name a generator, as in "
-            "--data my.package:MyGeneratorParams, and its params with --data.*"
-        )
-    return [chosen]
-
-
 def _fields_of(cls: type) -> set[str]:
     return {field.name for field in node_fields(cls) if field.metadata.get("mode") != "ignore"}
 
 
-def parse_lav(prog: str, models: Models, print_samples: bool = True) -> tuple[SimpleNamespace, list[Any]]:
-    """Return the flags of an evaluation and its generators; imports the backend at the end.
+def evaluate(
+    prog: str, models: Models, create: Callable[[LAVParams], Any], print_samples: bool = True
+) -> tuple[SimpleNamespace, Any, dict[str, Any]]:
+    """Run LAV by the flags of a command, and return these, what ran, and the results by name.
 
     Args:
         prog: how the command was called, for `--help`.
         models: to evaluate.
+        create: returns the `LAV`, with results of each generator, or `MultiLAV`, with those of each model and the vote.
         print_samples: print the first samples unless a flag says otherwise.
     """
     defaults: list[Any] = []
     if models.training_data is not None:
         defaults = list(models.training_data.gen.lav_gen())
-    lav = LAVParams(model_path=str(models.paths[0]), print_samples=print_samples)
-    models.use_training_pipeline(lav)
+    params = LAVParams(model_path=str(models.paths[0]), print_samples=print_samples)
+    models.use_training_pipeline(params)
     with suppress(TfaipError):  # models of tfaip 1.2 have no manifest; damage is reported when the weights are read
-        lav.device.precision = precision_of(models.paths[0])
+        params.device.precision = precision_of(models.paths[0])
     description = f"Load and validate {described(models.scenario)}"
     files = ["out", "dump", "tensorboard"]
     parser = CommandParser(prog, description, models.all_trusted(), files, models.scenario)
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
-    return parse_flags(parser, models.flags, "lav", lav, defaults)
+    args, generators = parse_flags(parser, models, "lav", params, defaults)
 
+    from tfaip.lav import callbacks
+    from tfaip.predict.samplefile import SampleWriter
 
-def _log_what_is_left_out(pipeline: Any) -> None:
-    """Log which samples are not evaluated, by limits of the validation or of the user."""
+    lav, pipeline = create(args.lav), args.lav.pipeline
     if pipeline.limit > 0:
         log.info("pipeline.limit %d: the first samples are evaluated, the others are left out", pipeline.limit)
     if pipeline.max_element_length is not None:
         log.info("pipeline.max_element_length %d: longer samples are left out", pipeline.max_element_length)
-
-
-def run_lav(lav: Any, args: SimpleNamespace, models: Models, generators: list[Any]) -> dict[str, Any]:
-    """Return the results of each generator (MultiLAV: of each model and their vote) by name.
-
-    Args:
-        lav: the `LAV` or `MultiLAV`.
-        args: the flags.
-        models: to evaluate.
-        generators: params of the data.
-    """
-    from tfaip.lav import callbacks
-    from tfaip.predict.samplefile import SampleWriter
-
-    _log_what_is_left_out(args.lav.pipeline)
     with ExitStack() as stack:
         stack.enter_context(user_logs(models.scenario, models.params, *generators))
         called: list[callbacks.LAVCallback] = []
@@ -272,4 +247,4 @@ def run_lav(lav: Any, args: SimpleNamespace, models: Models, generators: list[An
         if args.tensorboard is not None:
             called.append(callbacks.TensorBoardCallback(Path(args.tensorboard)))
         results = list(lav.run(generators, called, args.run_eagerly))
-    return {f"lav_l{number}": one for number, one in enumerate(results)}
+    return args, lav, {f"lav_l{number}": one for number, one in enumerate(results)}
