@@ -30,13 +30,20 @@ def main(names: list[str], flags: list[str]) -> None:
     """Evaluate predicted samples."""
     from tfaip.components.userlogs import user_logs
     from tfaip.evaluator.evaluator import result_of
+    from tfaip.scripts.common.parser import CommandParser
     from tfaip.util.construction import construct
 
     if len(names) > 1:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
     trusted, flags = command.take_trusted(flags)
     scenario, params = _load_scenario(names[0], trusted)
-    args = _parse(f"{PROG} --scenario {names[0]}", scenario, params, flags, trusted)
+    packages = [*scenario.declared_packages(), *trusted]
+    parser = CommandParser(f"{PROG} --scenario {names[0]}", "Evaluate predicted samples.", packages, ["out"], scenario)
+    parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
+    parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
+    args = parser.parse(flags)
+    if args.prediction is None:
+        raise UsageError("missing required flag: --prediction")
     params.evaluator = args.evaluator
     with user_logs(scenario, params), construct(scenario, params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
@@ -65,19 +72,6 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
         return load_exported_params(model, trusted)
     scenario = load_scenario(name, first=False)
     return scenario, scenario.default_params()
-
-
-def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
-
-    trusted = [*scenario.declared_packages(), *trusted]
-    parser = CommandParser(prog, "Evaluate predicted samples.", trusted, ["out"], scenario)
-    parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
-    parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
-    args = parser.parse(flags)
-    if args.prediction is None:
-        raise UsageError("missing required flag: --prediction")
-    return args
 
 
 def _samples(prediction: str) -> Iterator[Any]:

@@ -86,7 +86,7 @@ def main(name: str, flags: list[str]) -> None:
     args = _parse(name, scenario, flags)
     require_directory(Path(args.output_dir))
     given = split_arguments(flags, ["config", "trust"])
-    given = {flag: words for flag, words in given.items() if flag not in (*_OPTIONS, "dry_run")}
+    given = {flag: words for flag, words in given.items() if flag not in _OPTIONS}
 
     def parse(content: Mapping[str, Any]) -> Any:
         for flag in content.keys() & {*given, "trainer.output_dir", "overwrite"}:

@@ -87,7 +87,9 @@ def entry_point(
             subject: str | list[str]
             refuse_nul(argv)
             if flag is None:
-                subject, flags = _take_first(argv)
+                subject, flags = "", list(argv)
+                if flags and not flags[0].startswith("-"):
+                    subject = flags.pop(0)
             else:
                 subject, flags = take_words(flag, f"a {noun}; {expected}", argv)
             # The usage names all flags of a command whose argument decides about none.
@@ -104,13 +106,6 @@ def entry_point(
         return functools.partial(run_command, start)
 
     return decorate
-
-
-def _take_first(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the first word and the other ones; an empty one if it is missing or a flag."""
-    if not argv or argv[0].startswith("-"):
-        return "", list(argv)
-    return argv[0], list(argv[1:])
 
 
 def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
@@ -303,12 +298,20 @@ def report_failure(error: Exception) -> int:
         return FAILURE
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         error = UsageError(f"the name is too long: {shorten(str(error.filename))}")
-    if isinstance(error, UsageError):
-        return _report(error, USAGE)
     # A training that ended on request has already reported it, and has its own exit code.
     if isinstance(error, TfaipError) and hasattr(error, "exit_code"):
         return int(error.exit_code)
-    return _report(error, FAILURE)
+    exit_code = USAGE if isinstance(error, UsageError) else FAILURE
+    try:
+        debug = is_debug()
+    except UsageError:  # TFAIP_LOG_LEVEL holds an unknown word, which may be the error to report
+        debug = False
+    if debug:
+        traceback.print_exception(error)
+    else:
+        with contextlib.suppress(OSError):  # the exit code tells more than a stream that is full
+            print("\n".join(_error_lines(error, exit_code)), file=sys.stderr)
+    return exit_code
 
 
 def _reader_left() -> bool:
@@ -322,19 +325,6 @@ def _reader_left() -> bool:
         os.close(null)
         return True
     return False
-
-
-def _report(error: Exception, exit_code: int) -> int:
-    try:
-        debug = is_debug()
-    except UsageError:  # TFAIP_LOG_LEVEL holds an unknown word, which may be the error to report
-        debug = False
-    if debug:
-        traceback.print_exception(error)
-    else:
-        with contextlib.suppress(OSError):  # the exit code tells more than a stream that is full
-            print("\n".join(_error_lines(error, exit_code)), file=sys.stderr)
-    return exit_code
 
 
 def _error_lines(error: Exception, exit_code: int) -> list[str]:
