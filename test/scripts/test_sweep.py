@@ -105,7 +105,7 @@ def losses(run: Path) -> dict[int, float]:
 )
 def test_values_of_a_flag(entry: str, kind: type, points: list[Any], tmp_path: Path) -> None:
     (variable,) = read(tmp_path, entry).values()
-    found = variable.grid()
+    found = list(variable.grid())
     assert found == pytest.approx(points, abs=1e-12) if kind is float else found == points
     assert {type(value) for value in found} == {kind}
     assert max(found) <= variable.distribution.high if kind is float else True
@@ -311,9 +311,11 @@ def test_a_sweep_that_is_killed_and_terminated_is_the_same(space: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_grid_and_two_jobs(space: Path) -> None:
+def test_a_grid_two_jobs_and_a_storage(space: Path) -> None:
     (space / "space.yaml").write_text("optimizer: [SGD, Adam]\noptimizer.momentum: {low: 0, high: 0.5, step: 0.5}")
-    result = sweep(space, "--sampler", "grid", "--jobs", "2", "--trainer.epochs", "1")
+    storage = ["--storage", f"sqlite:///{space}/study.db"]
+    result = sweep(space, "--sampler", "grid", "--jobs", "2", "--trainer.epochs", "1", *storage)
     assert result.rc == 0, result
-    found = [(params["optimizer"], params.get("optimizer.momentum")) for params, _, _ in trials(space / "runs")]
+    assert not (space / "runs" / "study.db").exists()
+    found = [(params["optimizer"], params.get("optimizer.momentum")) for params, _, _ in trials(space)]
     assert found == [("SGD", 0.0), ("SGD", 0.5), ("Adam", None)]

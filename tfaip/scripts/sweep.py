@@ -112,7 +112,7 @@ def main(name: str, flags: list[str]) -> None:
     sweep.run()
     for trial in sweep.trials():
         if trial.state.name == "FAIL":
-            print(f"trial_{trial.number:04} failed: {trial.user_attrs['error']}")
+            print(f"trial_{trial.number:04} failed: {trial.user_attrs.get('error')}")
     list_runs([args.output_dir, "--sort", "best"])
 
 
@@ -169,15 +169,15 @@ class Variable(NamedTuple):
         suggest: Any = trial.suggest_int if isinstance(drawn.low, int) else trial.suggest_float
         return suggest(self.flag, drawn.low, drawn.high, step=drawn.step, log=drawn.log)
 
-    def grid(self) -> list[Any]:
-        """Return all values, at most one more than a grid may have points."""
+    def grid(self) -> Iterator[Any]:
+        """Yield all values."""
         drawn = self.distribution
-        if self.choices:
-            return list(self.choices)
-        if drawn.step is None:
+        yield from self.choices
+        if not self.choices and drawn.step is None:
             raise UsageError(f"a grid needs choices, integers, or a range with a step, for {self.flag}")
-        count = min(round((drawn.high - drawn.low) / drawn.step), MAX_POINTS)
-        return [min(drawn.low + index * drawn.step, drawn.high) for index in range(count + 1)]
+        if not self.choices:
+            for index in range(round((drawn.high - drawn.low) / drawn.step) + 1):
+                yield min(drawn.low + index * drawn.step, drawn.high)
 
 
 def grid_of(space: Sequence[Variable]) -> list[Point]:
@@ -192,11 +192,11 @@ def combinations(space: Sequence[Variable], point: Point = MappingProxyType({}))
     """Yield all points of a grid, each without the flags that do not exist there."""
     if not space:
         yield point
-        return
-    variable, *others = space
-    values = variable.grid() if variable.exists(point) else []
-    for further in [{variable.flag: value} for value in values] or [{}]:
-        yield from combinations(others, {**point, **further})
+    elif not space[0].exists(point):
+        yield from combinations(space[1:], point)
+    else:
+        for value in space[0].grid():
+            yield from combinations(space[1:], {**point, space[0].flag: value})
 
 
 def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
