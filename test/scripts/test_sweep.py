@@ -297,7 +297,7 @@ def test_a_sweep_that_is_killed_and_terminated_is_the_same(space: Path) -> None:
     assert len(expected) == 12
     # With the highest rates the loss is not finite.
     assert {state for _, state, _ in expected} == {"COMPLETE", "PRUNED", "FAIL"}
-    named = [line.partition(":")[0] for line in stdout.splitlines() if " failed: " in line]
+    named = [line.partition(":")[0] for line in stdout.splitlines() if line.startswith("trial_")]
     assert named == [f"trial_{number:04} failed" for number, trial in enumerate(found) if trial[1] == "FAIL"]
     assert "trial_0011 failed: exit code -9\n" in stdout
     assert found[:11] == expected[:11]
