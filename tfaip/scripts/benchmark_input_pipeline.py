@@ -7,6 +7,7 @@ import sys
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
+from tfaip.util.construction import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -28,7 +29,6 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.params.commandline.flagtexts import described
     from tfaip.params.values.storable import flags_of
     from tfaip.scripts.common.parser import TrainingParser
-    from tfaip.util.construction import construct
 
     scenario = open_scenario(name)
     parser = TrainingParser(f"{PROG} {name}", f"Measure the input pipeline of {described(scenario)}", scenario)

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.backend.selection import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.construction import construct
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"
@@ -31,7 +33,6 @@ def main(names: list[str], flags: list[str]) -> None:
     from tfaip.components.userlogs import user_logs
     from tfaip.evaluator.evaluator import result_of
     from tfaip.scripts.common.parser import CommandParser
-    from tfaip.util.construction import construct
 
     if len(names) > 1:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
@@ -60,7 +61,6 @@ def main(names: list[str], flags: list[str]) -> None:
 
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
-    from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
     from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params

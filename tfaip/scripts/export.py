@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend, prefer_backend
 from tfaip.errors import UsageError
 from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.scripts.common import command
+from tfaip.util.construction import construct
+from tfaip.util.files import locked_directory
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 
@@ -43,10 +46,8 @@ not available). A SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
-    from tfaip.backend.selection import prefer_backend
     from tfaip.components.scenarioparamsfile import require_model
     from tfaip.scripts.common.models import exported_model, open_verified
-    from tfaip.util.files import locked_directory
 
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
     if "--check" in flags:
@@ -87,14 +88,12 @@ def _check_formats(formats: Sequence[str]) -> None:
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
-    from tfaip.backend.selection import import_backend
 
     import_backend()
     from tfaip.export.formats import Advice
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
-    from tfaip.util.construction import construct
 
     advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]
@@ -115,9 +114,7 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
     """
     from dataclasses import asdict
 
-    from tfaip.backend.selection import import_backend
     from tfaip.scripts.common.models import open_verified
-    from tfaip.util.construction import construct
 
     models = open_verified(path, flags)
     args = _parse_check(prog, models.flags)

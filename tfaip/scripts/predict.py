@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.scripts.common import command
+from tfaip.util.logging import logger
 
 if TYPE_CHECKING:
     from tfaip.scripts.common.models import Models
@@ -29,7 +30,6 @@ def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     from tfaip.components.userlogs import user_logs
     from tfaip.scripts.common.models import open_models
-    from tfaip.util.logging import logger
 
     models = open_models(directories, flags)
     args, generator = _parse(models)

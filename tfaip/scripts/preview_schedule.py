@@ -8,9 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
+from tfaip.util.construction import construct
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ _MAX_CURVES = 4
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rate of a training."""
-    from tfaip.backend.selection import import_backend
     from tfaip.params.values.storable import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 
@@ -96,7 +97,6 @@ def main(name: str, flags: list[str]) -> None:
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
     from tfaip.params.values.storable import flags_of
-    from tfaip.util.construction import construct
 
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.construction import construct
 from tfaip.util.terminal import Curve, print_table, text_plot
 
 if TYPE_CHECKING:
@@ -84,10 +86,8 @@ def main(name: str, flags: list[str]) -> None:
 
 def _criterion(stored: Any, history: History) -> BestModel | None:
     """Return the criterion of the best model, which the model names; None: unknown. Imports the backend."""
-    from tfaip.backend.selection import import_backend
     from tfaip.trainer.best import BestModel
     from tfaip.trainer.run.names import VALIDATION_PREFIX
-    from tfaip.util.construction import construct
 
     names = history.names()
     if stored is None or not names:

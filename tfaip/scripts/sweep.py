@@ -24,12 +24,15 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from tfaip.backend.selection import import_backend
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.runs import main as list_runs
 from tfaip.scripts.train import open_scenario
+from tfaip.util.construction import construct
 from tfaip.util.files import is_locked, locked_directory, write_json
 from tfaip.util.logging import logger
+from tfaip.util.paths import require_directory
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-sweep"
@@ -75,12 +78,9 @@ Point = Mapping[str, Any]
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
-    from tfaip.backend.selection import import_backend
     from tfaip.device.gpus import installed_gpus, visible_gpus
     from tfaip.params.commandline.arguments import split_arguments
     from tfaip.params.resolution.sources import Source
-    from tfaip.util.construction import construct
-    from tfaip.util.paths import require_directory
 
     scenario = open_scenario(name)
     args = _parse(name, scenario, flags)
@@ -252,26 +252,28 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
     from tfaip.params.resolution.unknown import UnknownFlag
 
     numbers: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     if isinstance(entry, list):
         choices = {value if isinstance(value, str) else json.dumps(value): value for value in entry}
-        variable, samples = Variable(flag, CategoricalDistribution(list(choices)), choices), list(choices)
+        distribution, samples = CategoricalDistribution(list(choices)), list(choices)
     else:
         # YAML reads `1e-4`, without a dot, as a text.
         numbers = {key: float(value) if isinstance(value, str) else value for key, value in entry.items()}
         if not all(map(math.isfinite, numbers.values())):
             raise ValueError("a limit is not finite")
-        variable = Variable(flag, FloatDistribution(**numbers), {})
+        distribution = FloatDistribution(**numbers)
         samples = [numbers["low"], numbers["high"], min(numbers["low"] + numbers.get("step", 0), numbers["high"])]
     parent, _, item = flag.rpartition(".")
-    contexts, unknown, has_fractions = [], UnknownFlag(), False
+    contexts, unknown, others, has_fractions = [], UnknownFlag(), None, False
     for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")]):
-        others = flag_values(parse(config_of(before, context))).get(parent)
-        if isinstance(others, dict):
-            variable = variable._replace(others=others)
+        values = flag_values(parse(config_of(before, context)))
+        if isinstance(values.get(parent), dict):
+            others = values[parent]
+        space = [*before, Variable(flag, distribution, choices, others)]
         try:
             for sample in samples:
-                values = flag_values(parse(config_of([*before, variable], {**context, flag: sample})))
-                taken = values.get(flag) if variable.others is None else values[parent][item]
+                values = flag_values(parse(config_of(space, {**context, flag: sample})))
+                taken = values.get(flag) if others is None else values[parent][item]
                 has_fractions = has_fractions or isinstance(taken, float)
             contexts.append(context)
         except UnknownFlag as error:
@@ -279,9 +281,8 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
     if not contexts:
         raise unknown
     if numbers and not has_fractions:
-        numbers = {key: int(number) for key, number in numbers.items()}
-        variable = variable._replace(distribution=IntDistribution(**numbers))
-    return variable._replace(contexts=contexts)
+        distribution = IntDistribution(**{key: int(number) for key, number in numbers.items()})
+    return Variable(flag, distribution, choices, others, contexts)
 
 
 class Sweep:
@@ -378,7 +379,7 @@ class Sweep:
 
     def _train(self, trial: Any, gpu: str | None) -> Iterator[None]:
         """Start or continue the training of a trial, and follow it; yield while its process runs."""
-        from tfaip.trainer.run.names import PARAMS_FILE
+        from tfaip.trainer.run.names import HISTORY_FILE, PARAMS_FILE
 
         run = self._run_of(trial)
         config = run.with_suffix(".json")  # a file may name less than a command line, and the space is a file, too
@@ -401,7 +402,7 @@ class Sweep:
             while exit_code is None:
                 yield
                 exit_code = process.poll()  # before the values, so that none is missed
-                if not is_pruned and self._report(trial, run, values):
+                if not is_pruned and self._report(trial, run / HISTORY_FILE, values):
                     is_pruned = True
                     process.send_signal(signal.SIGTERM)
                     self._running.discard(process)
@@ -428,14 +429,13 @@ class Sweep:
         log.info("trial %d: %s", trial.number, ", ".join(f"{flag} {value}" for flag, value in point.items()))
         return point
 
-    def _report(self, trial: Any, run: Path, values: dict[int, float]) -> bool:
+    def _report(self, trial: Any, file: Path, values: dict[int, float]) -> bool:
         """Give the values of new epochs to the search; return True if the trial is to be pruned."""
         from tfaip.trainer.historyreading import read_history
-        from tfaip.trainer.run.names import HISTORY_FILE
 
-        if not (run / HISTORY_FILE).is_file():
+        if not file.is_file():
             return False
-        history = read_history(run / HISTORY_FILE)
+        history = read_history(file)
         monitor = self._options.monitor.partition(" ")[2]
         for epoch in history.epochs:
             monitor = monitor or history[epoch].meta.get("best", {}).get("monitor")

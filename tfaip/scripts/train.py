@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
@@ -43,7 +44,6 @@ def main(name: str, flags: list[str]) -> None:
 
 def open_scenario(name: str) -> Any:
     """Load the scenario class that a user named; imports no backend, but the scenario may."""
-    from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras

@@ -10,6 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.resolution.sources import Source
+from tfaip.util.paths import require_directory, require_writable
 
 # Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {
@@ -95,7 +96,6 @@ class TrainingParser(CommandParser):
 
 def _check_file(name: str, path: Path) -> None:
     from tfaip.predict.samplefile import check_target
-    from tfaip.util.paths import require_directory, require_writable
 
     checks = {"dump": check_target, "tensorboard": require_directory}
     try:
