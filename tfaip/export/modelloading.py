@@ -90,7 +90,7 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
         TfaipError: if the weights are missing or damaged, or belong to another model.
     """
     # The module is used without a backend, too.
-    from tfaip.export.formerweights import load_former_weights
+    from tfaip.export.savedmodelvariables import load_former_weights
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.model.variables import variables_by_path
     from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, built_within, load_weights_of

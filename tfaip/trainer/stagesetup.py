@@ -13,7 +13,8 @@ from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
-from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.progress import create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
@@ -73,10 +74,8 @@ def set_up_training(
             model = before.model
             model.set_loss_weights(params.loss_weights)
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    display = ProgressDisplay()
-    if devices.is_chief:
-        shown = partial(shown_once, monitor=best.monitor, only_loss=model.only_loss)
-        display = TimedStart(create_progress_display(params.progress_bar_mode, shown))
+    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
+    display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0

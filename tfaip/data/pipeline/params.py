@@ -122,6 +122,7 @@ class DataPipelineParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.mode = PipelineMode(self.mode)  # of its text too
         self._check_buckets()
         self.allowed_failures()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import Trust
@@ -29,13 +29,6 @@ VERSION_KEY = "__version__"
 PACKAGE_KEY = "__tfaip__"
 
 T = TypeVar("T")
-
-
-@runtime_checkable
-class _Limited(Protocol):
-    """Params that ask something of the machine, which a file may not ask without limit."""
-
-    def limit_to_machine(self, path: Path) -> None: ...
 
 
 def to_dict(params: Any) -> dict[str, Any]:
@@ -114,7 +107,7 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     for node in nodes_of(loaded):
-        if isinstance(node, _Limited):
+        if hasattr(node, "limit_to_machine"):
             node.limit_to_machine(path)
     return loaded
 

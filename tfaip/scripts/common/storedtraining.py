@@ -55,14 +55,8 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     scenario = load_trusted_scenario(scenario_id, content.get("import_root"), permission.import_root)
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
-    _leave_out_cluster(params, path)
-    return StoredTraining(scenario, params, permission)
-
-
-def _leave_out_cluster(params: Any, path: Path) -> None:
-    """Forget the cluster that a file names: its author must not choose a host to connect to."""
     alone = params.device.without_cluster()
-    if alone != params.device:
+    if alone != params.device:  # the author of a file must not choose a host to connect to
         logger(__name__).info(
             "cluster settings in %s are ignored (coordinator %s, %s processes): give them with --device.* or --config",
             path,
@@ -70,3 +64,4 @@ def _leave_out_cluster(params: Any, path: Path) -> None:
             params.device.num_processes,
         )
         params.device = alone
+    return StoredTraining(scenario, params, permission)
