@@ -65,13 +65,14 @@ def set_up_training(
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     epoch_steps = _epoch_steps(params, train_data)
     facts = built_from(params, scenario, epoch_steps, devices, run.weighted_losses())
-    if before is not None and (before.scenario.graph is not scenario.graph or before.built_from != facts):
-        before = None
-    if before is None:
-        model = _new_model(run, params, scenario, epoch_steps, warmstarter)
-    else:
-        model = before.model
-        model.set_loss_weights(params.loss_weights)
+    with devices.building():  # the graph is built when it is first used
+        if before is None or before.scenario.graph is not scenario.graph or before.built_from != facts:
+            with timed(log, "building the model"):
+                weighted = run.weighted_losses()
+                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted)
+        else:
+            model = before.model
+            model.set_loss_weights(params.loss_weights)
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
@@ -113,13 +114,6 @@ def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
             "scale_epoch_size",
         )
     return steps
-
-
-def _new_model(
-    run: RunParts, params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None
-) -> TrainingModel:
-    with timed(log, "building the model"):
-        return build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
 
 
 def _choose_best_model(
