@@ -103,7 +103,7 @@ def warmstart_training_test_case(
     ignore_array_metric: bool = False,
     args: AdditionalTrainerArgs = _NO_ARGUMENTS,
 ) -> None:
-    """A warm start from the exported model gives a new model all of its weights."""
+    """Start warm from the exported model: a new model gets all of its weights."""
     _check(test, scenario, args, debug, checks.check_warm_start)
 
 
@@ -131,7 +131,8 @@ def assert_equality_dict(
     ignore_array_metric: bool = False,
 ) -> None:
     """Compare two dicts of values, see `assert_equality`."""
-    test.assertEqual(set(res1), set(res2))
+    if set(res1) != set(res2):
+        raise AssertionError(f"{test.id()}: {sorted(res1)} and {sorted(res2)} are not the same values")
     for key, value in res1.items():
         assert_equality(test, key, value, res2[key], delta, ignore_binary_metric, ignore_array_metric)
 

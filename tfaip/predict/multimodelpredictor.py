@@ -42,7 +42,7 @@ class MultiModelPredictor(Predictor):
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
-        self._data_of_models: list[DataBase[Any]] = []
+        self._data_of_models: list[Any] = []
 
     @cached_property
     def _voter(self) -> MultiModelVoter[Any]:

@@ -210,7 +210,7 @@ class DataPipeline:
         for name, value in vars(self).items():
             if isinstance(getattr(type(self), name, None), cached_property):
                 del vars(pipeline)[name]
-            elif isinstance(value, DataGenerator):  # that a subclass has kept
+            elif isinstance(value, DataGenerator) and name not in DataPipeline.__annotations__:  # kept by a subclass
                 vars(pipeline)[name] = None
         vars(pipeline).update(changes, _users=0)
         return pipeline
@@ -242,7 +242,8 @@ class DataPipeline:
     def create_data_generator(self) -> DataGenerator[Any]:
         """Build the generator from its params; override it to take the samples from elsewhere.
 
-        A preloaded pipeline does not ask an override. The samples of an overridden one are always read in the training process.
+        A preloaded pipeline does not ask an override. The samples of an overridden one are always read in the
+        training process.
         """
         return self._complete_generator_params.create(self.mode)
 
