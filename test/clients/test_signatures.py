@@ -123,7 +123,7 @@ def test_preload_of_a_list_of_samples(params: DataPipelineParams) -> None:
 
 def test_data_preload_what_was_made(params: DataPipelineParams) -> None:
     pipelines = Pipelines(train=TinyGenerator(), val=TinyGenerator(samples=4))
-    data = tiny_data()
+    data = tiny_data(PlusParams())
     made = [pipelines.train_data(data), pipelines.val_data(data)]
     assert made == [pipelines.train_data(data), pipelines.val_data(data)]
     data.preload(progress_bar=False)

@@ -23,7 +23,6 @@ PAGES = [
     "devices.md",
     "evaluation.md",
     "long_form.md",
-    "migration_1.2.md",
     "optimizer.md",
     "params.md",
     "schedules.md",
