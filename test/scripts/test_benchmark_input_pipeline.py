@@ -14,6 +14,7 @@ import pytest
 from test.data.pipeline.test_preload import DamagedParams
 from test.data.pipeline.workers.faults import FilesParams, SlowParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
+from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
 from tfaip.scripts.benchmark_input_pipeline import main
 from tfaip.trainer.tools import inputbenchmark
@@ -93,7 +94,7 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
+    assert exit_code(main, arguments) == 2
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1

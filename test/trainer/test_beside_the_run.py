@@ -13,6 +13,7 @@ import keras
 import pytest
 
 from test.support.beside import contents, fill_beside
+from test.support.commands import exit_code
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts import resume_training, train_from_params
@@ -104,8 +105,8 @@ def test_names_in_a_stored_params_file(
     (stored["early_stopping"] if field == "best_model_name" else stored)[field] = value
     file.write_text(json.dumps({**stored, "epochs": 3}))
     before = contents(place)
-    assert resume_training.main([str(place / "run")]) == 2
-    assert train_from_params.main([str(file), "--trainer.output_dir", str(place / "new")]) == 2
+    assert exit_code(resume_training.main, [str(place / "run")]) == 2
+    assert exit_code(train_from_params.main, [str(file), "--trainer.output_dir", str(place / "new")]) == 2
     for line in capsys.readouterr().err.splitlines():
         assert line.startswith("error: ")
         assert f"{field} is " in line
@@ -139,8 +140,8 @@ def test_a_params_file_of_no_run_may_name_the_output_directory(
     assert json.loads((named / "trainer_params.json").read_text())["epochs"] == 1
     assert f"the output directory is that of the params file: '{named}'" in capsys.readouterr().out
     # Now it is that of a run, which nothing replaces.
-    assert train_from_params.main([str(file)]) == 2
-    assert train_from_params.main([str(named / "trainer_params.json")]) == 2
+    assert exit_code(train_from_params.main, [str(file)]) == 2
+    assert exit_code(train_from_params.main, [str(named / "trainer_params.json")]) == 2
     errors = capsys.readouterr().err
     assert "missing required flag: --trainer.output_dir" in errors
 
