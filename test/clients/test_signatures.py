@@ -22,7 +22,9 @@ from tfaip.data.pipeline.processor.dataprocessor import (
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
+from tfaip.lav.lav import LAV
 from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbase import ModelBase
 from tfaip.params import option
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
@@ -268,3 +270,23 @@ logging.getLogger("library").info("three")
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert result.stdout.split() == expected
     assert ("INFO:tfaip.client:one" in result.stderr) is bool(setup)
+
+
+def test_hooks_that_were_called_in_another_way_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"_target_output_metric would never be called: override _metric"):
+
+        class Metrics(ModelBase[Any]):
+            def _target_output_metric(self) -> list[Any]:
+                return []
+
+    with pytest.raises(TypeError, match=r"test_signatures\.py:\d+: .*_export_graphs is called as .*\(self, graph\)"):
+
+        class Exports(ModelBase[Any]):
+            def _export_graphs(self, inputs: Any, outputs: Any, targets: Any) -> Any:  # type: ignore[override]
+                return {}
+
+    with pytest.raises(TypeError, match=r"_custom_callbacks would never be called: override run, and pass callbacks"):
+
+        class Own(LAV):
+            def _custom_callbacks(self) -> list[Any]:
+                return []
