@@ -32,7 +32,6 @@ from tfaip.predict.params import PredictorParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.trainer import Trainer
-from tfaip.trainer.warmstart.params import WarmStartParams
 from tfaip.util.tfaipargparse import TFAIPArgumentParser
 
 
@@ -195,13 +194,6 @@ def test_a_voter_is_made_when_it_is_needed() -> None:
     predictor.set_models([lambda batch: {"y": batch["x"][:, :1]}] * 2, [data, data])
     (sample,) = predictor.predict_raw([Sample(inputs={"x": np.full(4, 2.0, "float32")})])
     assert (sample.outputs["y"].tolist(), sample.meta) == ([6.0], 2)
-
-
-def test_a_single_source_of_a_warm_start_is_a_text() -> None:
-    assert WarmStartParams(model=["a"]).model == WarmStartParams(model="a").model == "a"
-    assert WarmStartParams(model=["a", "b"]).model == ["a", "b"]
-    assert WarmStartParams(model=[]).model is None
-    assert WarmStartParams(model="a").sources() == [("a", "")]
 
 
 def test_params_in_any_file(tmp_path: Path) -> None:

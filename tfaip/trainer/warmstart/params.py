@@ -21,8 +21,8 @@ class WarmStartMode(StrEnum):
 class WarmStartParams(ParamsBase):
     """Initial weights of a fresh training.
 
-    A regular expression must match the whole path of a weight, or of a layer above it. `model` may be a
-    single path.
+    A regular expression must match the whole path of a weight, or of a layer above it. A single path as
+    `model` is a text.
     """
 
     model: list[str] | str | None = option(
@@ -72,8 +72,10 @@ class WarmStartParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.model, list) and len(self.model) < 2:
-            self.model = self.model[0] if self.model else None
+        if self.model is None:
+            self.model = []
+        elif isinstance(self.model, list) and len(self.model) == 1:
+            self.model = self.model[0]
         check_block_patterns(self.blocks)
         self.sources()
 
