@@ -68,7 +68,7 @@ def test_a_signal_ends_it_with_the_summary(
     number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logging.getLogger("tfaip").addHandler(SignalAtRate(number))
-    assert main([TINY, "--train.num_processes", "1"]) == code
+    assert exit_code(main, [TINY, "--train.num_processes", "1"]) == code
     out, err = capsys.readouterr()
     assert "reading until Ctrl-C:" in out
     assert re.search(r"^[\d,]+ samples in [\d,]+ batches: ", out, re.MULTILINE)

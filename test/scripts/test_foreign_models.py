@@ -98,9 +98,9 @@ def edit(model: Path, change: Callable[[dict[str, Any]], Any], file: str = "scen
 
 
 COMMANDS: dict[str, Callable[[str], int]] = {
-    "check": lambda path: export.main([path, "--check"]),
-    "export": lambda path: export.main([path, "--format", "keras"]),
-    "predict": lambda path: predict.main(["--export_dir", path]),
+    "check": lambda path: exit_code(export.main, [path, "--check"]),
+    "export": lambda path: exit_code(export.main, [path, "--format", "keras"]),
+    "predict": lambda path: exit_code(predict.main, ["--export_dir", path]),
 }
 
 
