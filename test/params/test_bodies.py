@@ -1,4 +1,4 @@
-"""Fields of params classes without decorators: defaults, `Annotated`, and defaults of subclasses."""
+"""Fields of params classes without decorators: defaults, and defaults of subclasses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import inspect
 import pickle
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import paiargparse
 import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.declaration.generics import bound_field, field_types
-from tfaip.params.limits import FieldError, limits, limits_of
+from tfaip.params.generics import bound_field, field_types
+from tfaip.params.limits import FieldError, limits_of
 from tfaip.params.values.serialization import from_json, to_json
-
-Share = Annotated[float, limits(low=0, high=1), "A share"]
 
 
 class Tone(ParamsBase):
@@ -32,10 +30,9 @@ class Sound(ParamsBase):
     names: dict[str, list[int]] = {"a": [1]}  # noqa: RUF012
     tone: Tone = Tone(7)
     pair: tuple[Tone, int] = (Tone(8), 9)
-    volume: Share = 0.5
-    quiet: Share | None = None
-    mode: Annotated[Literal["a", "b"], "The mode", option("a", choices=["a", "b"])] = "a"
-    later: Annotated[Later | None, "Known later"] = None
+    volume: float = option(0.5, "A share", low=0, high=1)
+    quiet: float | None = option(None, "A share", low=0, high=1)
+    later: Later | None = option(None, "Known later")
     shared: ClassVar[list[int]] = []
 
 
@@ -67,7 +64,7 @@ def test_everything_is_there_before_the_first_object() -> None:
     assert metadata(Signed, "rate", "help") == "Rate in kHz"
 
     class Limited(Fresh):
-        volume: Share = 0.3
+        volume: float = 0.3
 
     assert limits_of(Limited, "volume") == limits_of(Sound, "volume") is not None
 
@@ -184,33 +181,6 @@ def test_a_class_as_the_default_of_an_inherited_field_is_explained() -> None:
 
         class Wrong(Sound):
             tone = Tone  # type: ignore[assignment]
-
-
-def test_annotated_carries_help_and_metadata() -> None:
-    assert metadata(Sound, "volume", "help") == "A share"
-    assert metadata(Sound, "mode", "choices") == ["a", "b"]
-    assert metadata(Sound, "mode", "help") == "The mode"
-    assert metadata(Sound, "later", "help") == "Known later"
-    assert field_types(Sound)["volume"] is float
-    with pytest.raises(FieldError, match="volume is 2, expected a number from 0 to 1"):
-        Sound(volume=2)
-    with pytest.raises(FieldError, match="quiet is -1, expected a number from 0 to 1, or None"):
-        Sound(quiet=-1)
-    with pytest.raises(FieldError, match="mode is 'c', expected one of a, b"):
-        Sound(mode="c")  # type: ignore[arg-type]
-
-
-def test_what_the_field_says_goes_before_what_its_type_says() -> None:
-    class Own(ParamsBase):
-        x: Share = option(0.25, "My share")
-        y: Share = option(0.75, high=0.8)
-
-    assert metadata(Own, "x", "help") == "My share"
-    assert metadata(Own, "y", "help") == "A share"
-    with pytest.raises(FieldError, match="y is 0.9, expected at most 0.8"):
-        Own(y=0.9)
-    with pytest.raises(FieldError, match="x is 1.5"):
-        Own(x=1.5)
 
 
 def test_option_refuses_what_has_no_meaning() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from tfaip.params.base import ParamsBase
 from tfaip.params.declaration.defaults import copied
-from tfaip.params.declaration.generics import inherited_fields
+from tfaip.params.classes import inherited_fields
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.shared import Shared, shared_of
 from tfaip.params.tree.nodes import node_fields
@@ -44,7 +44,7 @@ class Part(ParamsBase):
         Raises:
             TypeError: if it does.
         """
-        if "__init__" in vars(cls):
+        if vars(cls).get("__init__") is not ParamsBase.__init__:
             raise TypeError(
                 f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
                 "object: compute other values in a functools.cached_property"

@@ -1,0 +1,532 @@
+"""`ParamsBase`, the base of every params class; how a class becomes one, and which class it describes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import re
+import reprlib
+import sys
+from abc import ABCMeta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, dataclass_transform, get_origin, overload
+
+from tfaip.params.fields import default_field, is_mutable, shared_of, take_shared
+from tfaip.params.generics import UNBOUND, BoundDefault, anchored, bound_argument, declaration, is_params_class
+from tfaip.params.limits import check_fields
+from tfaip.params.names import oldnames, suggestions
+from tfaip.params.names.trust import top_package
+
+T = TypeVar("T")
+
+# What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
+_JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
+_UNSAFE_PACKAGES = {"paiargparse", "dataclasses_json"}
+_CLASS_VARIABLE = re.compile(r"(\w+\.)?ClassVar\b")
+_CLASS_NAME = re.compile(r"(?:\.*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?:)?[A-Za-z_]\w*", re.ASCII)
+_MOST_PATHS = 3
+
+if TYPE_CHECKING:
+    _ProtocolMeta = ABCMeta
+else:
+    _ProtocolMeta = type(Protocol)
+
+
+class ParamsMeta(_ProtocolMeta):
+    """Metaclass that keeps the safe JSON methods of params.
+
+    Scenarios may import `pai_dataclass` from `paiargparse` itself. It assigns methods to the
+    finished class, among them a `from_dict` that imports whatever a file names; only a metaclass
+    sees that assignment. The base is that of protocols, which is also that of abstract classes, so
+    that params may derive from both.
+    """
+
+    # Params are no protocols themselves, and `isinstance` is asked often.
+    __instancecheck__ = ABCMeta.__instancecheck__
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
+        # Keywords are for `__init_subclass__`. Since Python 3.12 this method of protocols cannot take one named `cls`.
+        super().__init__(name, bases, namespace)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
+        if name not in _JSON_METHODS or top_package(module) not in _UNSAFE_PACKAGES:
+            super().__setattr__(name, value)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """Signature of the shared constructor, for editors and notebooks."""
+        if cls.__init__ is not ParamsBase.__init__:  # type: ignore[misc]
+            raise AttributeError("the signature is that of the constructor")
+        found = []
+        for known in sorted(_init_fields(cls), key=lambda known: bool(known.kw_only)):
+            kind = inspect.Parameter.KEYWORD_ONLY if known.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            default: Any = known.default_factory if known.default is MISSING else known.default
+            default = inspect.Parameter.empty if default is MISSING else default
+            found.append(inspect.Parameter(known.name, kind, default=default, annotation=known.type))
+        return inspect.Signature(found, __validate_parameters__=False)
+
+
+@dataclass_transform(field_specifiers=(field,))
+class ParamsBase(metaclass=ParamsMeta):
+    """Node of the params tree.
+
+    The annotated attributes of a subclass are its fields; decorators (`@dataclass`, or
+    `@pai_dataclass` of `tfaip.params` or of `paiargparse` above it) are accepted. Attributes that
+    are not fields cannot be set. Names of tfaip 1.2 (`tfaip.params.names.oldnames`) are accepted with a
+    `DeprecationWarning`; setting a field that was removed logs a warning and does nothing else.
+
+    - `epochs = 5` for an inherited field changes its default; type, help and limits stay. Defaults
+      follow the order of the base classes, as attributes do.
+    - A default that objects could change (a list, dict, set, or params) is copied for each of them.
+    - A field of a type parameter has the bound class as its type and default, see
+      `tfaip.params.generics`.
+    """
+
+    # `paiargparse` stores the chosen class of parts with this mark.
+    __pai_dataclass__: ClassVar[None] = None
+
+    def __init_subclass__(params_cls, *, cls: Any = None, **kwargs: Any) -> None:  # noqa: N804
+        """Declare a params class.
+
+        Args:
+            cls: class that the params describe, or its name, instead of a method `cls()`; see `implementation`.
+            kwargs: of other base classes.
+        """
+        super().__init_subclass__(**kwargs)
+        if cls is not None:
+            params_cls.cls = implementation(params_cls, cls)
+        if "__dataclass_fields__" not in vars(params_cls):  # `@dataclass(slots=True)` makes a finished class again
+            take_shared(params_cls)
+            _prepare_body(params_cls)
+            _make_dataclass(params_cls)
+
+    def __post_init__(self) -> None:
+        """Check the limits of the fields (`tfaip.params.limits`).
+
+        An override calls `super().__post_init__()` first.
+
+        Raises:
+            FieldError: if a value is not allowed.
+        """
+        check_fields(self)
+
+    # The methods import `serialization` when they are called: it needs modules that need this
+    # class.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tree as nested plain values, each node with its class (`__cls__`)."""
+        from tfaip.params.values.serialization import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
+        """Build params from what `to_dict` returned; see `tfaip.params.values.serialization.from_dict`."""
+        from tfaip.params.values.serialization import from_dict
+
+        return from_dict(cls, values, trusted=trusted)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return `to_dict` as JSON text."""
+        from tfaip.params.values.serialization import to_json
+
+        return to_json(self, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
+        """Build params from what `to_json` returned; see `tfaip.params.values.serialization.from_dict`."""
+        from tfaip.params.values.serialization import from_json
+
+        return from_json(cls, text, trusted=trusted)
+
+    @classmethod
+    def schema(cls, **options: Any) -> Any:
+        """Return a marshmallow schema of the class; see `tfaip.params.values.marshmallowschema.schema_of`."""
+        from tfaip.params.values.marshmallowschema import schema_of
+
+        return schema_of(cls, **options)
+
+    if not TYPE_CHECKING:  # a type checker must see the constructor, and find mistyped attributes itself
+
+        def __init__(self, /, *args: Any, **values: Any) -> None:
+            cls = type(self)
+            for name in shared_of(cls).keys() & values.keys():
+                setattr(self, name, values.pop(name))
+            values = _bound(cls, args, oldnames.current_names(cls, values) if values else values)
+            for known in fields(cls):
+                if known.name in values:
+                    value = values[known.name]
+                elif known.default_factory is not MISSING:
+                    value = known.default_factory()
+                elif known.default is not MISSING:
+                    value = known.default
+                else:
+                    _forget(cls, known.name)
+                    continue
+                setattr(self, known.name, value)
+            self.__post_init__()
+
+        @reprlib.recursive_repr()
+        def __repr__(self) -> str:
+            shown = [f"{known.name}={getattr(self, known.name)!r}" for known in fields(self) if known.repr]
+            return f"{type(self).__qualname__}({', '.join(shown)})"
+
+        def __eq__(self, other: Any) -> Any:
+            if type(other) is not type(self):
+                return NotImplemented
+            names = [known.name for known in fields(self) if known.compare]
+            # Tuples, as in a dataclass: an array that both share is equal without a comparison.
+            return tuple(getattr(self, name) for name in names) == tuple(getattr(other, name) for name in names)
+
+        __hash__ = None
+
+        # Called only for attributes that are not found in the usual way.
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__") and not hasattr(type(self), name):  # what `copy` and others ask each object
+                raise AttributeError(f"{type(self).__name__}.{name} does not exist", name=name, obj=self)
+            new = oldnames.current_name(type(self), name)
+            if new != name:
+                return getattr(self, new)
+            if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
+                return object.__getattribute__(self, name)
+            known = [field.name for field in fields(type(self))]
+            reason = "is not set yet" if name in known else f"does not exist{_did_you_mean(self, name)}"
+            removed = oldnames.removed_fields(type(self))
+            if name in removed:
+                reason = f"was removed: {removed[name]}"
+            raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            cls = type(self)
+            if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
+                new = oldnames.current_name(cls, name)
+                removed = oldnames.removed_fields(cls)
+                if name in removed:
+                    oldnames.warn_removed(f"{cls.__name__}.{name}", removed[name])
+                    return
+                if new == name:
+                    raise AttributeError(
+                        f"{cls.__name__}.{name} does not exist{_did_you_mean(self, name)}", name=name, obj=self
+                    )
+                name = new
+            object.__setattr__(self, name, value)
+
+
+def _init_fields(cls: Any) -> list[Field[Any]]:
+    return [known for known in fields(cls) if known.init]
+
+
+def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor by the names of the fields.
+
+    Raises:
+        TypeError: if there is no such argument, or one is missing or given twice.
+    """
+    taken = _init_fields(cls)
+    names = [known.name for known in taken if not known.kw_only]
+    function = f"{cls.__name__}.__init__()"
+    if len(args) > len(names):
+        raise TypeError(f"{function} takes up to {len(names)} positional arguments, got {len(args)}")
+    bound = dict(zip(names, args, strict=False))
+    known_names = [known.name for known in taken]
+    for name, value in values.items():
+        if name not in known_names:
+            hint = suggestions.did_you_mean(name, known_names)
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{hint}")
+        if name in bound:
+            raise TypeError(f"{function} got multiple values for argument {name!r}")
+        bound[name] = value
+    required = [known for known in taken if known.default is known.default_factory is MISSING]
+    missing = [repr(known.name) for known in required if known.name not in bound]
+    if missing:
+        noun = "argument" if len(missing) == 1 else "arguments"
+        raise TypeError(f"{function} missing {len(missing)} required positional {noun}: {' and '.join(missing)}")
+    return bound
+
+
+def _forget(cls: type, name: str) -> None:
+    """Remove the declaration of a field without a value from the class bodies: to read it must be an error."""
+    for base in cls.__mro__:
+        if isinstance(vars(base).get(name), Field):
+            delattr(base, name)
+
+
+def _did_you_mean(params: ParamsBase, name: str) -> str:
+    """Return where a field of this name is below some params, else their near names, for a message."""
+    below = list(islice(_paths_below(params, name), _MOST_PATHS))
+    if below:
+        return f"; did you mean {' or '.join(below)}?"
+    return suggestions.did_you_mean(name, [known.name for known in fields(params)])
+
+
+def _paths_below(params: Any, name: str) -> Iterator[str]:
+    """Yield the dotted paths of all fields of this name in the parts of some params."""
+    for part in fields(params):
+        value = vars(params).get(part.name)
+        if isinstance(value, ParamsBase):
+            if any(known.name == name for known in fields(value)):  # type: ignore[arg-type]
+                yield f"{part.name}.{name}"
+            for path in _paths_below(value, name):
+                yield f"{part.name}.{path}"
+
+
+# --- From a class body to a dataclass
+
+
+def inherited_fields(cls: type) -> dict[str, Field[Any]]:
+    """Return the fields of all bases by name, as `@dataclass` collects them."""
+    found: dict[str, Field[Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        if "__dataclass_fields__" in vars(base):
+            found.update({known.name: known for known in fields(base)})
+    return found
+
+
+def _prepare_body(cls: type) -> None:
+    """Turn the attributes of a new class into what `@dataclass` expects, which the user may apply after us."""
+    own, inherited = dict(inspect.get_annotations(cls)), inherited_fields(cls)
+    retained = _take_defaults(cls, own, inherited)
+    # Their types are those of the class that annotates them, with its type parameters.
+    cls.__retained_types__ = frozenset(retained)  # type: ignore[attr-defined]
+    _bind_fields(cls, own, inherited)
+    for name, annotation in own.items():
+        if _is_class_variable(annotation):
+            continue
+        if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
+            raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
+        value = vars(cls).get(name, MISSING)
+        if value is MISSING and name in inherited:  # annotated only: the default stays, as an attribute does
+            setattr(cls, name, field(default=inherited[name].default))
+        elif not isinstance(value, Field) and value is not MISSING and is_mutable(value):
+            setattr(cls, name, default_field(value))
+        elif isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
+            value.default_factory = BoundDefault(cls, name)
+        elif isinstance(value, Field) and is_mutable(value.default):
+            value.default, value.default_factory = MISSING, default_field(value.default).default_factory
+    cls.__annotations__ = own | retained
+
+
+def _take_defaults(cls: type, own: Mapping[str, Any], inherited: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """Give the class its own version of the fields of which Python finds another value than `@dataclass`.
+
+    Returns:
+        The annotations of these fields.
+    """
+    retained = {}
+    for name in inherited if len(cls.__bases__) > 1 else inherited.keys() & vars(cls).keys():
+        if name in own:
+            continue
+        value, nearest = _nearest(cls, name)
+        if value is MISSING and nearest is inherited[name]:
+            continue
+        if isinstance(value, type) and dataclasses.is_dataclass(value):
+            raise TypeError(
+                f"{cls.__qualname__}.{name} is the class {value.__name__}, expected a value: "
+                f"write {name}: {value.__name__}, or {name} = {value.__name__}()"
+            )
+        new = copy.copy(nearest)
+        if value is not MISSING:
+            given = value if isinstance(value, Field) else default_field(value)
+            new.default, new.default_factory = given.default, given.default_factory
+            metadata = {key: item for key, item in given.metadata.items() if item is not None}
+            new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **metadata})
+        owner, annotation = declaration(cls.__mro__[1:], name)
+        retained[name] = anchored(annotation, owner.__module__)
+        setattr(cls, name, new)
+    return retained
+
+
+def _nearest(cls: type, name: str) -> tuple[Any, Field[Any]]:
+    """Return the nearest inherited version of a field, and the value that a nearer class has for it, or `MISSING`."""
+    value = MISSING
+    for base in cls.__mro__:
+        found = vars(base).get("__dataclass_fields__", {}).get(name)
+        if found is not None and name in inspect.get_annotations(base):
+            return value, found
+        given = vars(base).get(name, MISSING)
+        is_default = isinstance(given, type | Field) or not hasattr(given, "__get__")  # no method, no property
+        if value is MISSING and is_default:
+            value = given
+    raise TypeError(f"{cls.__qualname__} has no field {name}")
+
+
+def _bind_fields(cls: type, own: dict[str, Any], inherited: Mapping[str, Field[Any]]) -> None:
+    """Give a new class its own version of the inherited fields whose TypeVars it binds."""
+    retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
+    for name, known in inherited.items():
+        if name in retained or name in vars(cls):
+            continue  # a default that was given explicitly wins
+        has_bound_default = isinstance(known.default_factory, BoundDefault)
+        argument = own[name] if name in own else bound_argument(cls, name)
+        if argument is UNBOUND or (name in own and not has_bound_default):
+            continue
+        own[name] = argument
+        new = copy.copy(known)
+        if has_bound_default or is_params_class(argument):
+            new.default, new.default_factory = MISSING, BoundDefault(cls, name)
+        setattr(cls, name, new)
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return _CLASS_VARIABLE.match(annotation) is not None
+    return annotation is ClassVar or get_origin(annotation) is ClassVar
+
+
+def _make_dataclass(cls: Any) -> None:
+    """Make a class what `dataclasses.dataclass` makes of it, without compiling methods of its own.
+
+    A decorator of the user comes later. It finds the fields as they were declared, and leaves the methods.
+    """
+    for name in ("__init__", "__repr__", "__eq__"):
+        if name not in vars(cls):
+            setattr(cls, name, vars(ParamsBase)[name])
+    if "__hash__" not in vars(cls):
+        cls.__hash__ = None
+    declared = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+    for name, value in declared.items():
+        setattr(cls, name, copy.copy(value))
+    doc = cls.__doc__
+    cls.__doc__ = doc or "Params."  # else it writes the signature
+    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    cls.__doc__ = doc
+    for name, value in declared.items():
+        setattr(cls, name, value)
+
+
+_make_dataclass(ParamsBase)
+
+
+class RootParams(ParamsBase):
+    """Root of the params tree of a command: `params["train.num_processes"] = 2`.
+
+    The names are those of the flags, with the same values and errors as on a command line; see
+    `tfaip.params.flags`. Subclasses set `flag_root`, the name that begins their flags.
+    """
+
+    flag_root: ClassVar[str] = ""
+
+    # The methods import `flags` when they are called: it needs modules that scenarios do not.
+
+    def __getitem__(self, flag: str) -> Any:
+        from tfaip.params.flags import get_flag
+
+        return get_flag(self, flag)
+
+    def __setitem__(self, flag: str, value: Any) -> None:
+        self.set_flags({flag: value})
+
+    def set_flags(self, values: Mapping[str, Any]) -> None:
+        """Set several values by their flags; see `tfaip.params.flags.set_flags`."""
+        from tfaip.params.flags import set_flags
+
+        set_flags(self, values)
+
+
+@overload
+def pai_dataclass(_cls: type[T], alt: str | None = None, no_assign_to_unknown: bool = True) -> type[T]: ...
+
+
+@overload
+def pai_dataclass(
+    _cls: None = None, alt: str | None = None, no_assign_to_unknown: bool = True
+) -> Callable[[type[T]], type[T]]: ...
+
+
+def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown: bool = True) -> Any:
+    """Decorate a dataclass of params, with or without arguments.
+
+    A dataclass that does not derive from `ParamsBase` gets its JSON methods, and refuses unknown
+    attributes.
+
+    Args:
+        _cls: the class.
+        alt: another short name, by which the class can be chosen.
+        no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always
+            does.
+
+    Raises:
+        TypeError: the class is not a dataclass.
+    """
+
+    def decorate(cls: Any) -> Any:
+        if not hasattr(cls, "__dataclass_fields__"):
+            raise TypeError(f"{cls.__qualname__} is not a dataclass: write @pai_dataclass above @dataclass")
+        cls.__pai_dataclass__ = None
+        cls.__alt_name__ = alt
+        if not issubclass(cls, ParamsBase):
+            for method in ("to_dict", "from_dict", "to_json", "from_json", "schema"):
+                setattr(cls, method, vars(ParamsBase)[method])
+            if no_assign_to_unknown:
+                cls.__setattr__ = vars(ParamsBase)["__setattr__"]
+        return cls
+
+    return decorate if _cls is None else decorate(_cls)
+
+
+# --- The class that params describe
+
+
+def implementation(params_cls: type, named: Any) -> Any:
+    """Return a static method that returns the class that params describe, imported when it is called.
+
+    Args:
+        params_cls: class of the params.
+        named: the class itself, or `module:Class`, so that a module of params imports no backend. A module
+            that begins with a dot is relative to the package of the module that declares `params_cls`, as in
+            an import; beside a module without a package, a file that was named by its path or a script it is
+            a module in the same directory. Without a module the class is defined in the module of
+            `params_cls`, such as a notebook.
+
+    Raises:
+        TypeError: `named` has another form, or begins with more dots than there are packages.
+    """
+    if callable(named):
+        return staticmethod(lambda: named)
+    if not isinstance(named, str) or not _CLASS_NAME.fullmatch(named):
+        raise TypeError(f"{params_cls.__qualname__} names the class {named!r}, expected 'module:Class'")
+    module, _, attribute = named.rpartition(":")
+    module = _absolute_module(params_cls, module)
+
+    def cls() -> Any:
+        # An error within the module keeps its traceback: it is one of the program, not of what a
+        # user typed.
+        imported = importlib.import_module(module)
+        try:
+            return getattr(imported, attribute)
+        except AttributeError:
+            raise TypeError(
+                f"{params_cls.__qualname__} names {named!r}, which {imported.__name__} does not define"
+            ) from None
+
+    return staticmethod(cls)
+
+
+def _absolute_module(params_cls: type, name: str) -> str:
+    """Return the full name of a module that the declaration of a class names."""
+    home = params_cls.__module__
+    # A worker process runs the script of the training under another name.
+    if home == "__mp_main__":
+        home = "__main__"
+    if not name.startswith("."):
+        return name or home
+    module = sys.modules.get(params_cls.__module__)
+    # None for a script; empty for a module at the top level, and for a script in a worker.
+    package = home.rpartition(".")[0] if module is None else module.__package__ or ""
+    sibling = name[1:]
+    if not package and sibling and not sibling.startswith("."):
+        return sibling
+    try:
+        return importlib.util.resolve_name(name, package)
+    except ImportError:
+        raise TypeError(
+            f"{params_cls.__qualname__} names the module {name!r}, but {home} is "
+            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
+        ) from None
