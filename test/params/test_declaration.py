@@ -142,9 +142,7 @@ DECORATORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", DECORATORS)
-def test_a_decorator_finds_the_class_as_it_was_written(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decorator_finds_the_class_as_it_was_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Params(ParamsBase):
         count: int = option(3, "Number of them", low=1)
         names: list[str] = field(default_factory=lambda: ["a"], metadata=pai_meta(help="Names"))

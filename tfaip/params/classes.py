@@ -258,7 +258,7 @@ def _forget(cls: type, name: str) -> None:
             delattr(base, name)
 
 
-def _did_you_mean(params: ParamsBase, name: str) -> str:
+def _did_you_mean(params: Any, name: str) -> str:
     """Return where a field of this name is below some params, else their near names, for a message."""
     below = list(islice(_paths_below(params, name), _MOST_PATHS))
     if below:
@@ -271,7 +271,7 @@ def _paths_below(params: Any, name: str) -> Iterator[str]:
     for part in fields(params):
         value = vars(params).get(part.name)
         if isinstance(value, ParamsBase):
-            if any(known.name == name for known in fields(value)):  # type: ignore[arg-type]
+            if any(known.name == name for known in fields(value)):
                 yield f"{part.name}.{name}"
             for path in _paths_below(value, name):
                 yield f"{part.name}.{path}"

@@ -289,9 +289,13 @@ def take_shared(cls: type) -> None:
         cls.__annotations__ = annotations
 
 
-@functools.cache
 def shared_of(cls: Any) -> dict[str, Shared]:
     """Return the shared attributes of a class, with those that it inherits, by name."""
+    return _shared_of(cls)
+
+
+@functools.cache
+def _shared_of(cls: Any) -> dict[str, Shared]:
     found: dict[str, Shared] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():

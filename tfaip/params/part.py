@@ -6,8 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from tfaip.params.base import ParamsBase
-from tfaip.params.declaration.defaults import copied
 from tfaip.params.classes import inherited_fields
+from tfaip.params.declaration.defaults import copied
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.shared import Shared, shared_of
 from tfaip.params.tree.nodes import node_fields

@@ -125,16 +125,19 @@ class ParamsClasses:
     trainer: type[TrainerParams[Any, Any]] | None = None
 
 
-def params_class_names(scenario: type) -> list[str]:
-    """Return the names of the params classes that are made for a scenario: of scenario, pipelines, trainer."""
-    stem = scenario.__name__.removesuffix("Scenario") or scenario.__name__
-    return [f"{stem}{kind}" for kind in ("ScenarioParams", "PipelineParams", "TrainerParams")]
-
-
 def missing_parts(declared: Mapping[str, Any], given: ParamsClasses) -> list[str]:
     """Return the parts that are not declared, and without which not all params classes can be made."""
     needed = {"data": given.scenario, "model": given.scenario, "train": given.trainer}
     return [name for name, made in needed.items() if made is None and declared.get(name) is None]
+
+
+def refuse_parts_of_given(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> None:
+    """Raise if a part belongs to a params class that the scenario is declared with."""
+    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
+    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
+    for part, cls in made_from.items():
+        if cls is not None and part in declared:
+            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
 
 
 def as_object(value: Any) -> Any:

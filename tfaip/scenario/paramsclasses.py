@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -10,11 +13,11 @@ from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipeli
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration.generics import bound_field
-from tfaip.params.metadata import pai_meta
-from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, params_class_names
+from tfaip.params.fields import pai_meta
+from tfaip.params.generics import bound_field, field_types
+from tfaip.params.names.trust import SCENARIO_MARK
+from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
-from tfaip.scenario.madeclasses import make_class
 from tfaip.trainer.params import TrainerParams
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
@@ -54,24 +57,8 @@ class WithSeveralLAV(ParamsBase):
 
 
 def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
-    """Make the params classes of a scenario, and define them in its module.
-
-    Args:
-        scenario: the class of the scenario.
-        declared: its parts; none is missing.
-        given: classes that the scenario is declared with (`Scenario[MyScenarioParams, ...]`).
-
-    Raises:
-        TypeError: if the module has one of their names already, or a part belongs to a class that is
-            given.
-    """
-    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
-    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
-    for part, cls in made_from.items():
-        if cls is not None and part in declared:
-            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
+    """Make the params classes of a scenario from its parts, but for those that it is declared with."""
     params, trainer = given.scenario, given.trainer
-    params_name, pipeline_name, trainer_name = params_class_names(scenario)
     base: Any
     if params is None:
         base = ScenarioBaseParams
@@ -79,15 +66,15 @@ def make_params_classes(scenario: type, declared: Mapping[str, Any], given: Para
         if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
             parts["evaluator"] = as_object(parts["evaluator"])
         bases = (base[_class(declared["data"]), _class(declared["model"])],)
-        params = make_class(scenario, params_name, bases, f"Data and model of {scenario.__name__}.", _objects(parts))
+        params = _make(scenario, "ScenarioParams", bases, "Data and model of", _objects(parts))
     if trainer is None:
         base = TrainerParams
-        bases = (base[params, _make_pipeline(scenario, pipeline_name, declared)],)
-        trainer = make_class(scenario, trainer_name, bases, f"Training of {scenario.__name__}.", {})
+        bases = (base[params, _make_pipeline(scenario, declared)],)
+        trainer = _make(scenario, "TrainerParams", bases, "Training of")
     return ParamsClasses(params, trainer)
 
 
-def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> type:
+def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
     train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
     defaults = _objects({"train": train, "val": val, "lav": lav})
     base: Any
@@ -104,7 +91,7 @@ def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> ty
     elif lav is not None:
         base = WithLAV
         bases.insert(0, base[_class(lav)])
-    return make_class(scenario, name, tuple(bases), f"Data of {scenario.__name__}.", defaults)
+    return _make(scenario, "PipelineParams", tuple(bases), "Data of", defaults)
 
 
 def _class(value: Any) -> Any:
@@ -114,3 +101,55 @@ def _class(value: Any) -> Any:
 def _objects(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts that are objects, which hold defaults."""
     return {name: value for name, value in parts.items() if value is not None and not isinstance(value, type)}
+
+
+def _make(scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None) -> Any:
+    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
+    stem = scenario.__name__.removesuffix("Scenario") or scenario.__name__
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{scenario.__qualname__}.{kind}",
+        "__doc__": f"{doc} {scenario.__name__}.",
+        SCENARIO_MARK: scenario.__qualname__,
+        **(defaults or {}),
+    }
+    # The short name is a choice of a class in commands.
+    return types.new_class(f"{stem}{kind}", bases, exec_body=lambda namespace: namespace.update(body))
+
+
+@functools.cache
+def trainer_params_class(scenario: Any, pipeline_params: Any, trainer_cls: Any) -> Any:
+    """Return the class of the trainer params of a scenario that is declared without one.
+
+    A class of the author takes its place: the one that the trainer is declared with, or `MyTrainerParams` beside
+    `MyScenario`.
+
+    Args:
+        scenario: class of the scenario.
+        pipeline_params: class of the params of its training and validation data, the field `gen`.
+        trainer_cls: class of its trainer; None: that of the toolkit.
+    """
+    stem = scenario.__name__.removesuffix("Scenario") or scenario.__name__
+    in_module = vars(sys.modules.get(scenario.__module__, object)).get(f"{stem}TrainerParams")
+    for own in (_params_of_trainer(trainer_cls), in_module):
+        if _is_written_for(own, scenario.params_cls()):
+            return own
+    base: Any = TrainerParams
+    return _make(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")
+
+
+def _params_of_trainer(trainer_cls: Any) -> Any:
+    """Return the params class that a trainer was declared with, or None."""
+    try:
+        return None if trainer_cls is None else trainer_cls.params_cls()
+    except TypeError:  # with none, as in Trainer[Any]
+        return None
+
+
+def _is_written_for(trainer_params: Any, scenario_params: type) -> bool:
+    """Return True for trainer params that an author has declared for a class of scenario params."""
+    is_params = isinstance(trainer_params, type) and issubclass(trainer_params, TrainerParams)
+    if not is_params or trainer_params is TrainerParams or SCENARIO_MARK in vars(trainer_params):
+        return False
+    wanted = field_types(trainer_params)["scenario"]
+    return isinstance(wanted, type) and issubclass(wanted, scenario_params)
