@@ -271,7 +271,7 @@ def _paths_below(params: Any, name: str) -> Iterator[str]:
     for part in fields(params):
         value = vars(params).get(part.name)
         if isinstance(value, ParamsBase):
-            if any(known.name == name for known in fields(value)):
+            if any(known.name == name for known in fields(value)):  # type: ignore[arg-type]
                 yield f"{part.name}.{name}"
             for path in _paths_below(value, name):
                 yield f"{part.name}.{path}"
