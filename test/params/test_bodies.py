@@ -196,7 +196,7 @@ def test_a_required_option_has_no_default() -> None:
     class Named(ParamsBase):
         name: str = option(help="The name", required=True)
 
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
+    with pytest.raises(TypeError, match="misses the argument 'name'"):
         Named()
     assert Named("a").name == "a"
     assert option(factory=list).default_factory is list  # type: ignore[attr-defined]

@@ -64,13 +64,9 @@ class ParamsMeta(_ProtocolMeta):
         """Signature of the shared constructor, for editors and notebooks."""
         if cls.__init__ is not ParamsBase.__init__:  # type: ignore[misc]
             raise AttributeError("the signature is that of the constructor")
-        found = []
-        for known in sorted(_init_fields(cls), key=lambda known: bool(known.kw_only)):
-            kind = inspect.Parameter.KEYWORD_ONLY if known.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-            default: Any = known.default_factory if known.default is MISSING else known.default
-            default = inspect.Parameter.empty if default is MISSING else default
-            found.append(inspect.Parameter(known.name, kind, default=default, annotation=known.type))
-        return inspect.Signature(found, __validate_parameters__=False)
+        cls_: Any = cls
+        known = [(known.name, known.type, copy.copy(known)) for known in fields(cls_)]
+        return inspect.signature(dataclasses.make_dataclass(cls.__name__, known))
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -189,19 +185,15 @@ class ParamsBase(metaclass=ParamsMeta):
 
         # Called only for attributes that are not found in the usual way.
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__") and not hasattr(type(self), name):  # what `copy` and others ask each object
-                raise AttributeError(f"{type(self).__name__}.{name} does not exist", name=name, obj=self)
-            new = oldnames.current_name(type(self), name)
+            cls = type(self)
+            if name.startswith("__") and not hasattr(cls, name):  # what `copy` and others ask each object
+                raise AttributeError(f"{cls.__name__}.{name} does not exist", name=name, obj=self)
+            new = oldnames.current_name(cls, name)
             if new != name:
                 return getattr(self, new)
-            if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
+            if hasattr(cls, name):  # a property raised an AttributeError: again, for its own message
                 return object.__getattribute__(self, name)
-            known = [field.name for field in fields(type(self))]
-            reason = "is not set yet" if name in known else f"does not exist{_did_you_mean(self, name)}"
-            removed = oldnames.removed_fields(type(self))
-            if name in removed:
-                reason = f"was removed: {removed[name]}"
-            raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
+            raise _no_attribute(self, name)
 
         def __setattr__(self, name: str, value: Any) -> None:
             cls = type(self)
@@ -212,15 +204,9 @@ class ParamsBase(metaclass=ParamsMeta):
                     oldnames.warn_removed(f"{cls.__name__}.{name}", removed[name])
                     return
                 if new == name:
-                    raise AttributeError(
-                        f"{cls.__name__}.{name} does not exist{_did_you_mean(self, name)}", name=name, obj=self
-                    )
+                    raise _no_attribute(self, name)
                 name = new
             object.__setattr__(self, name, value)
-
-
-def _init_fields(cls: Any) -> list[Field[Any]]:
-    return [known for known in fields(cls) if known.init]
 
 
 def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str, Any]:
@@ -229,25 +215,22 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
     Raises:
         TypeError: if there is no such argument, or one is missing or given twice.
     """
-    taken = _init_fields(cls)
-    names = [known.name for known in taken if not known.kw_only]
     function = f"{cls.__name__}.__init__()"
+    taken = {known.name: known for known in fields(cls) if known.init}
+    names = [name for name, known in taken.items() if not known.kw_only]
     if len(args) > len(names):
         raise TypeError(f"{function} takes up to {len(names)} positional arguments, got {len(args)}")
     bound = dict(zip(names, args, strict=False))
-    known_names = [known.name for known in taken]
     for name, value in values.items():
-        if name not in known_names:
-            hint = suggestions.did_you_mean(name, known_names)
+        if name not in taken:
+            hint = suggestions.did_you_mean(name, taken)
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}{hint}")
         if name in bound:
             raise TypeError(f"{function} got multiple values for argument {name!r}")
         bound[name] = value
-    required = [known for known in taken if known.default is known.default_factory is MISSING]
-    missing = [repr(known.name) for known in required if known.name not in bound]
-    if missing:
-        noun = "argument" if len(missing) == 1 else "arguments"
-        raise TypeError(f"{function} missing {len(missing)} required positional {noun}: {' and '.join(missing)}")
+    for name, known in taken.items():
+        if name not in bound and known.default is known.default_factory is MISSING:
+            raise TypeError(f"{function} misses the argument {name!r}, which has no default")
     return bound
 
 
@@ -258,20 +241,28 @@ def _forget(cls: type, name: str) -> None:
             delattr(base, name)
 
 
-def _did_you_mean(params: Any, name: str) -> str:
-    """Return where a field of this name is below some params, else their near names, for a message."""
-    below = list(islice(_paths_below(params, name), _MOST_PATHS))
-    if below:
-        return f"; did you mean {' or '.join(below)}?"
-    return suggestions.did_you_mean(name, [known.name for known in fields(params)])
+def _no_attribute(node: Any, name: str) -> AttributeError:
+    """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
+    cls = type(node)
+    known, removed = [known.name for known in fields(cls)], oldnames.removed_fields(cls)
+    below = list(islice(_paths_below(node, name), _MOST_PATHS))
+    if name in known:
+        reason = "is not set yet"
+    elif name in removed:
+        reason = f"was removed: {removed[name]}"
+    elif below:
+        reason = f"does not exist; did you mean {' or '.join(below)}?"
+    else:
+        reason = f"does not exist{suggestions.did_you_mean(name, known)}"
+    return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)
 
 
-def _paths_below(params: Any, name: str) -> Iterator[str]:
-    """Yield the dotted paths of all fields of this name in the parts of some params."""
-    for part in fields(params):
-        value = vars(params).get(part.name)
+def _paths_below(node: Any, name: str) -> Iterator[str]:
+    """Yield the dotted paths of all fields of this name in the parts of a node."""
+    for part in fields(node):
+        value: Any = vars(node).get(part.name)
         if isinstance(value, ParamsBase):
-            if any(known.name == name for known in fields(value)):  # type: ignore[arg-type]
+            if name in value.__dataclass_fields__:  # type: ignore[attr-defined]
                 yield f"{part.name}.{name}"
             for path in _paths_below(value, name):
                 yield f"{part.name}.{path}"
@@ -291,87 +282,66 @@ def inherited_fields(cls: type) -> dict[str, Field[Any]]:
 
 def _prepare_body(cls: type) -> None:
     """Turn the attributes of a new class into what `@dataclass` expects, which the user may apply after us."""
-    own, inherited = dict(inspect.get_annotations(cls)), inherited_fields(cls)
-    retained = _take_defaults(cls, own, inherited)
-    # Their types are those of the class that annotates them, with its type parameters.
-    cls.__retained_types__ = frozenset(retained)  # type: ignore[attr-defined]
-    _bind_fields(cls, own, inherited)
+    own, inherited, retained = dict(inspect.get_annotations(cls)), inherited_fields(cls), dict[str, Any]()
+    explicit = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
+    is_simple = len(cls.__bases__) == 1 and "__orig_bases__" not in vars(cls)
+    for name in inherited.keys() & {*own, *vars(cls)} if is_simple else inherited:
+        value, nearest = _nearest(cls, name)
+        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault) and name not in explicit
+        if name in own:
+            if name in vars(cls):
+                continue
+            if not is_bound:  # the default stays, as an attribute does
+                new = field(default=nearest.default)
+        elif value is not MISSING or nearest is not inherited[name]:  # Python finds another default than `@dataclass`
+            if isinstance(value, type) and dataclasses.is_dataclass(value):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} is the class {value.__name__}, expected a value: "
+                    f"write {name}: {value.__name__}, or {name} = {value.__name__}()"
+                )
+            if value is not MISSING:
+                given = value if isinstance(value, Field) else default_field(value)
+                new.default, new.default_factory = given.default, given.default_factory
+                said = {key: item for key, item in given.metadata.items() if item is not None}
+                new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
+            owner, annotation = declaration(cls.__mro__[1:], name)
+            retained[name] = anchored(annotation, owner.__module__)
+        else:
+            argument = UNBOUND if name in explicit else bound_argument(cls, name)
+            if argument is UNBOUND:
+                continue
+            own[name] = argument
+            if is_bound or is_params_class(argument):
+                new.default, new.default_factory = MISSING, BoundDefault()
+        setattr(cls, name, new)
     for name, annotation in own.items():
         if _is_class_variable(annotation):
             continue
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
-        if value is MISSING and name in inherited:  # annotated only: the default stays, as an attribute does
-            setattr(cls, name, field(default=inherited[name].default))
-        elif not isinstance(value, Field) and value is not MISSING and is_mutable(value):
-            setattr(cls, name, default_field(value))
-        elif isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
+        if isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
             value.default_factory = BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):
             value.default, value.default_factory = MISSING, default_field(value.default).default_factory
+        elif not isinstance(value, Field) and value is not MISSING and is_mutable(value):
+            setattr(cls, name, default_field(value))
     cls.__annotations__ = own | retained
-
-
-def _take_defaults(cls: type, own: Mapping[str, Any], inherited: Mapping[str, Field[Any]]) -> dict[str, Any]:
-    """Give the class its own version of the fields of which Python finds another value than `@dataclass`.
-
-    Returns:
-        The annotations of these fields.
-    """
-    retained = {}
-    for name in inherited if len(cls.__bases__) > 1 else inherited.keys() & vars(cls).keys():
-        if name in own:
-            continue
-        value, nearest = _nearest(cls, name)
-        if value is MISSING and nearest is inherited[name]:
-            continue
-        if isinstance(value, type) and dataclasses.is_dataclass(value):
-            raise TypeError(
-                f"{cls.__qualname__}.{name} is the class {value.__name__}, expected a value: "
-                f"write {name}: {value.__name__}, or {name} = {value.__name__}()"
-            )
-        new = copy.copy(nearest)
-        if value is not MISSING:
-            given = value if isinstance(value, Field) else default_field(value)
-            new.default, new.default_factory = given.default, given.default_factory
-            metadata = {key: item for key, item in given.metadata.items() if item is not None}
-            new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **metadata})
-        owner, annotation = declaration(cls.__mro__[1:], name)
-        retained[name] = anchored(annotation, owner.__module__)
-        setattr(cls, name, new)
-    return retained
+    # Their types are those of the class that annotates them, with its type parameters.
+    cls.__retained_types__ = frozenset(retained)  # type: ignore[attr-defined]
 
 
 def _nearest(cls: type, name: str) -> tuple[Any, Field[Any]]:
-    """Return the nearest inherited version of a field, and the value that a nearer class has for it, or `MISSING`."""
+    """Return the value that a class has for an inherited field, or `MISSING`; and the nearest version of the field."""
     value = MISSING
     for base in cls.__mro__:
         found = vars(base).get("__dataclass_fields__", {}).get(name)
         if found is not None and name in inspect.get_annotations(base):
             return value, found
         given = vars(base).get(name, MISSING)
-        is_default = isinstance(given, type | Field) or not hasattr(given, "__get__")  # no method, no property
-        if value is MISSING and is_default:
+        if value is MISSING and (isinstance(given, type | Field) or not hasattr(given, "__get__")):  # no method
             value = given
     raise TypeError(f"{cls.__qualname__} has no field {name}")
-
-
-def _bind_fields(cls: type, own: dict[str, Any], inherited: Mapping[str, Field[Any]]) -> None:
-    """Give a new class its own version of the inherited fields whose TypeVars it binds."""
-    retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
-    for name, known in inherited.items():
-        if name in retained or name in vars(cls):
-            continue  # a default that was given explicitly wins
-        has_bound_default = isinstance(known.default_factory, BoundDefault)
-        argument = own[name] if name in own else bound_argument(cls, name)
-        if argument is UNBOUND or (name in own and not has_bound_default):
-            continue
-        own[name] = argument
-        new = copy.copy(known)
-        if has_bound_default or is_params_class(argument):
-            new.default, new.default_factory = MISSING, BoundDefault(cls, name)
-        setattr(cls, name, new)
 
 
 def _is_class_variable(annotation: Any) -> bool:
@@ -402,32 +372,6 @@ def _make_dataclass(cls: Any) -> None:
 
 
 _make_dataclass(ParamsBase)
-
-
-class RootParams(ParamsBase):
-    """Root of the params tree of a command: `params["train.num_processes"] = 2`.
-
-    The names are those of the flags, with the same values and errors as on a command line; see
-    `tfaip.params.flags`. Subclasses set `flag_root`, the name that begins their flags.
-    """
-
-    flag_root: ClassVar[str] = ""
-
-    # The methods import `flags` when they are called: it needs modules that scenarios do not.
-
-    def __getitem__(self, flag: str) -> Any:
-        from tfaip.params.flags import get_flag
-
-        return get_flag(self, flag)
-
-    def __setitem__(self, flag: str, value: Any) -> None:
-        self.set_flags({flag: value})
-
-    def set_flags(self, values: Mapping[str, Any]) -> None:
-        """Set several values by their flags; see `tfaip.params.flags.set_flags`."""
-        from tfaip.params.flags import set_flags
-
-        set_flags(self, values)
 
 
 @overload
@@ -493,7 +437,20 @@ def implementation(params_cls: type, named: Any) -> Any:
     if not isinstance(named, str) or not _CLASS_NAME.fullmatch(named):
         raise TypeError(f"{params_cls.__qualname__} names the class {named!r}, expected 'module:Class'")
     module, _, attribute = named.rpartition(":")
-    module = _absolute_module(params_cls, module)
+    home, declaring = params_cls.__module__, sys.modules.get(params_cls.__module__)
+    # None for a script; empty for a module at the top level, and for a script in a worker.
+    package = home.rpartition(".")[0] if declaring is None else declaring.__package__ or ""
+    if home == "__mp_main__":  # a worker process runs the script of the training under another name
+        home = "__main__"
+    if not package and re.match(r"\.\w", module):
+        module = module[1:]
+    try:
+        module = importlib.util.resolve_name(module or home, package)
+    except ImportError:
+        raise TypeError(
+            f"{params_cls.__qualname__} names the module {module!r}, but {home} is "
+            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
+        ) from None
 
     def cls() -> Any:
         # An error within the module keeps its traceback: it is one of the program, not of what a
@@ -507,26 +464,3 @@ def implementation(params_cls: type, named: Any) -> Any:
             ) from None
 
     return staticmethod(cls)
-
-
-def _absolute_module(params_cls: type, name: str) -> str:
-    """Return the full name of a module that the declaration of a class names."""
-    home = params_cls.__module__
-    # A worker process runs the script of the training under another name.
-    if home == "__mp_main__":
-        home = "__main__"
-    if not name.startswith("."):
-        return name or home
-    module = sys.modules.get(params_cls.__module__)
-    # None for a script; empty for a module at the top level, and for a script in a worker.
-    package = home.rpartition(".")[0] if module is None else module.__package__ or ""
-    sibling = name[1:]
-    if not package and sibling and not sibling.startswith("."):
-        return sibling
-    try:
-        return importlib.util.resolve_name(name, package)
-    except ImportError:
-        raise TypeError(
-            f"{params_cls.__qualname__} names the module {name!r}, but {home} is "
-            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
-        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, Se
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params.names.trust import SCENARIO_MARK
 from tfaip.params.part import is_part
 from tfaip.util.hooknames import log_near_hook, near_hooks
 from tfaip.util.text import shorten
@@ -142,3 +144,23 @@ def refuse_parts_of_given(scenario: type, declared: Mapping[str, Any], given: Pa
 
 def as_object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
+
+
+def name_of(scenario: type, kind: str) -> str:
+    """Return the short name of a params class of a scenario."""
+    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+
+
+def make_class(
+    scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None
+) -> Any:
+    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{scenario.__qualname__}.{kind}",
+        "__doc__": f"{doc} {scenario.__name__}.",
+        SCENARIO_MARK: scenario.__qualname__,
+        **(defaults or {}),
+    }
+    # The short name is a choice of a class in commands.
+    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -10,6 +13,9 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.params.generics import field_types
+from tfaip.params.names.trust import SCENARIO_MARK
+from tfaip.scenario.declared import make_class, name_of
 from tfaip.util.construction import construct
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
@@ -52,7 +58,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
     The second argument may also be the params of the data of a training (`TrainerPipelineParams[...]`,
     as a class of its own): trainer params with these are made then, see
-    `tfaip.scenario.paramsclasses.trainer_params_class`. `ScenarioParams`, `PipelineParams` and `TrainerParams` of the
+    `_trainer_params_class`. `ScenarioParams`, `PipelineParams` and `TrainerParams` of the
     scenario are its params classes.
 
     `ScenarioComponents` describes what else a scenario may override.
@@ -78,13 +84,10 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         declared: Any = super().trainer_params_cls()
         if not issubclass(declared, TrainerPipelineParamsBase):
             return declared
-        from tfaip.scenario.paramsclasses import trainer_params_class
-
         if overrides(cls, ScenarioComponents, "trainer_pipeline_params_cls"):
             declared = cls.trainer_pipeline_params_cls()
         scenario: Any = cls
-        trainer_cls: Any = cls.trainer_cls() if overrides(cls, ScenarioBase, "trainer_cls") else None
-        params_cls: type[TP] = trainer_params_class(scenario, declared, trainer_cls)
+        params_cls: type[TP] = _trainer_params_class(scenario, declared)
         return params_cls
 
     @classmethod
@@ -163,3 +166,28 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     ) -> MultiModelPredictor:
         """Create a predictor for models that vote; `trusted` as in `params_from_path`."""
         return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
+
+
+@functools.cache
+def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
+    """Return the class of the trainer params of a scenario that is declared without one.
+
+    A class of the author takes its place: the one that the trainer is declared with, or `MyTrainerParams` beside
+    `MyScenario`.
+    """
+    from tfaip.trainer.params import TrainerParams
+
+    candidates = [vars(sys.modules.get(scenario.__module__, object)).get(name_of(scenario, "TrainerParams"))]
+    if overrides(scenario, ScenarioBase, "trainer_cls"):
+        trainer_cls = scenario.trainer_cls()
+        with contextlib.suppress(TypeError):  # the trainer has none, as Trainer[Any]
+            candidates.insert(0, trainer_cls.params_cls())
+    for own in candidates:
+        is_params = isinstance(own, type) and issubclass(own, TrainerParams)
+        if not is_params or own is TrainerParams or SCENARIO_MARK in vars(own):
+            continue
+        wanted = field_types(own)["scenario"]
+        if isinstance(wanted, type) and issubclass(wanted, scenario.params_cls()):
+            return own
+    base: Any = TrainerParams
+    return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")

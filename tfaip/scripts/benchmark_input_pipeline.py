@@ -41,7 +41,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
-    from tfaip.params.help import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Measure the input pipeline of {described(scenario)}", scenario)

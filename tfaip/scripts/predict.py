@@ -53,7 +53,7 @@ def main(directories: list[str], flags: list[str]) -> None:
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     from dataclasses import replace
 
-    from tfaip.params.help import described
+    from tfaip.params.commandline.help import described
     from tfaip.predict.params import PredictorParams
     from tfaip.scripts.common.dataflags import parse_flags
     from tfaip.scripts.common.parser import CommandParser

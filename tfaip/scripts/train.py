@@ -86,7 +86,7 @@ def train_with_flags(
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
-    from tfaip.params.help import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)

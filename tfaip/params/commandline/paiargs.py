@@ -20,9 +20,9 @@ from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 from tfaip.errors import UsageError
 from tfaip.params.base import ParamsBase
 from tfaip.params.commandline.arguments import is_flag_word, is_value_word
+from tfaip.params.commandline.help import described_flag
 from tfaip.params.commandline.parser import build_root, require_values
 from tfaip.params.declaration.generics import field_types
-from tfaip.params.help import described_flag
 from tfaip.params.resolution.entries import Node
 from tfaip.params.resolution.resolver import Resolver
 from tfaip.params.resolution.sources import COMMAND_LINE, Settings, Source

@@ -11,7 +11,7 @@ from tfaip.components.userlogs import user_logs
 from tfaip.errors import TfaipError
 from tfaip.export.modelloading import precision_of
 from tfaip.lav.params import LAVParams
-from tfaip.params.help import described
+from tfaip.params.commandline.help import described
 from tfaip.scripts.common.dataflags import parse_flags
 from tfaip.scripts.common.exportedmodels import Models
 from tfaip.scripts.common.parser import CommandParser
