@@ -287,32 +287,28 @@ def _prepare_body(cls: type) -> None:
     is_simple = len(cls.__bases__) == 1 and "__orig_bases__" not in vars(cls)
     for name in inherited.keys() & {*own, *vars(cls)} if is_simple else inherited:
         value, nearest = _nearest(cls, name)
-        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault) and name not in explicit
+        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault)
         if name in own:
-            if name in vars(cls):
+            if name not in vars(cls):  # the default stays, as an attribute does
+                setattr(cls, name, new if is_bound else field(default=nearest.default))
+            continue
+        if isinstance(value, type) and dataclasses.is_dataclass(value):
+            raise TypeError(
+                f"{cls.__qualname__}.{name} is the class {value.__name__}, expected a value: "
+                f"write {name}: {value.__name__}, or {name} = {value.__name__}()"
+            )
+        if value is not MISSING:
+            given = value if isinstance(value, Field) else default_field(value)
+            new.default, new.default_factory = given.default, given.default_factory
+            said = {key: item for key, item in given.metadata.items() if item is not None}
+            new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
+        elif nearest is inherited[name]:  # else a base class before that which `@dataclass` takes it from has another
+            argument = bound_argument(cls, name) if is_bound or name not in explicit else UNBOUND
+            if argument is UNBOUND or not (is_bound or is_params_class(argument)):
                 continue
-            if not is_bound:  # the default stays, as an attribute does
-                new = field(default=nearest.default)
-        elif value is not MISSING or nearest is not inherited[name]:  # Python finds another default than `@dataclass`
-            if isinstance(value, type) and dataclasses.is_dataclass(value):
-                raise TypeError(
-                    f"{cls.__qualname__}.{name} is the class {value.__name__}, expected a value: "
-                    f"write {name}: {value.__name__}, or {name} = {value.__name__}()"
-                )
-            if value is not MISSING:
-                given = value if isinstance(value, Field) else default_field(value)
-                new.default, new.default_factory = given.default, given.default_factory
-                said = {key: item for key, item in given.metadata.items() if item is not None}
-                new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
-            owner, annotation = declaration(cls.__mro__[1:], name)
-            retained[name] = anchored(annotation, owner.__module__)
-        else:
-            argument = UNBOUND if name in explicit else bound_argument(cls, name)
-            if argument is UNBOUND:
-                continue
-            own[name] = argument
-            if is_bound or is_params_class(argument):
-                new.default, new.default_factory = MISSING, BoundDefault()
+            new.default, new.default_factory = MISSING, BoundDefault(cls, name)
+        owner, annotation = declaration(cls.__mro__[1:], name)
+        retained[name] = anchored(annotation, owner.__module__)
         setattr(cls, name, new)
     for name, annotation in own.items():
         if _is_class_variable(annotation):
