@@ -1,7 +1,6 @@
 """Trees of params: dataclasses that are Python attributes, flags, JSON and help at once."""
 
 from tfaip.params.base import ParamsBase, pai_dataclass
-from tfaip.params.commandline.paihook import use_trees
 from tfaip.params.metadata import pai_meta
 from tfaip.params.names.nameable import nameable
 from tfaip.params.options import option
@@ -9,5 +8,3 @@ from tfaip.params.shared import shared
 from tfaip.params.tree.nodes import post_init
 
 __all__ = ["ParamsBase", "nameable", "option", "pai_dataclass", "pai_meta", "post_init", "shared"]
-
-use_trees()
