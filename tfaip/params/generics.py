@@ -60,7 +60,13 @@ def field_types(cls: Any) -> dict[str, Any]:
     origin = get_origin(cls) or cls
     found = {}
     for field in dataclasses.fields(origin):
-        found[field.name] = declared = _field_type(cls, origin, field.name)
+        owner, annotation = declaration(origin.__mro__, field.name)
+        variables = parameters(owner)
+        declared = resolve_annotation(annotation, owner, {variable.__name__: variable for variable in variables})
+        bound, passed = {}, arguments(cls, owner) if variables else ()
+        for variable, argument in zip(variables, passed, strict=True):
+            bound[variable] = resolve_annotation(_fall_back(argument, variable), origin)
+        found[field.name] = declared = _substitute(declared, bound)
         if field.default is None and declared is not Any:
             found[field.name] = Optional[declared]  # noqa: UP045 - takes what `|` does not
     return found
@@ -101,18 +107,6 @@ def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:
     raise TypeError(f"no class in {[c.__name__ for c in mro]} declares the field {name!r}")
 
 
-def _field_type(cls: Any, origin: type, name: str) -> Any:
-    owner, annotation = declaration(origin.__mro__, name)
-    variables = parameters(owner)
-    resolved = resolve_annotation(annotation, owner, {variable.__name__: variable for variable in variables})
-    if not variables:
-        return resolved
-    bound = {}
-    for variable, argument in zip(variables, arguments(cls, owner), strict=True):
-        bound[variable] = resolve_annotation(_fall_back(argument, variable), origin)
-    return _substitute(resolved, bound)
-
-
 def parameters(cls: type) -> tuple[Any, ...]:
     """Return the type parameters of a generic class."""
     # Not the inherited attribute: a non-generic subclass has no parameters.
@@ -138,14 +132,11 @@ def arguments(cls: Any, base: type) -> tuple[Any, ...]:
             continue
         for index, argument in enumerate(arguments(parent, base)):
             # In a parent without arguments, its TypeVars mean nothing here.
-            is_free = parent is parent_class and _mentions(argument, parameters(parent))
+            mentioned = {argument, *getattr(argument, "__parameters__", ())}
+            is_free = parent is parent_class and not mentioned.isdisjoint(parameters(parent))
             if found[index] is UNBOUND and not is_free:
                 found[index] = anchored(argument, cls.__module__)
     return tuple(found)
-
-
-def _mentions(argument: Any, variables: tuple[Any, ...]) -> bool:
-    return argument in variables or any(v in variables for v in getattr(argument, "__parameters__", ()))
 
 
 def _substitute(argument: Any, values: Mapping[Any, Any]) -> Any:

@@ -69,23 +69,18 @@ class Part(ParamsBase):
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""
         part = object.__new__(type(self))
-        for name, value in self._values().items():
-            vars(part)[name] = copied(value)
-        vars(part).update(self._shared_values())
+        shared = shared_of(type(self))
+        for name, value in self.__getstate__().items():
+            vars(part)[name] = value if name in shared else copied(value)
         vars(part).update(attributes, _is_created=True)
         return part
 
-    def _values(self) -> dict[str, Any]:
-        """Return the values of the fields that are set."""
-        return {field.name: vars(self)[field.name] for field in node_fields(self) if field.name in vars(self)}
-
-    def _shared_values(self) -> dict[str, Any]:
-        """Return the values that are filled in from the tree."""
-        return {name: vars(self)[name] for name in shared_of(type(self)) if name in vars(self)}
-
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies and worker processes get: of params nothing that code has computed."""
-        return dict(vars(self)) if self._is_created else self._values() | self._shared_values()
+        if self._is_created:
+            return dict(vars(self))
+        names = [*(field.name for field in node_fields(self)), *shared_of(type(self))]
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     if not TYPE_CHECKING:  # a type checker must find mistyped attributes itself
 
