@@ -228,8 +228,9 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
         if name in bound:
             raise TypeError(f"{function} got multiple values for argument {name!r}")
         bound[name] = value
+    has_constructor = cls.__init__ is not ParamsBase.__init__  # it sets the others itself
     for name, known in taken.items():
-        if name not in bound and known.default is known.default_factory is MISSING:
+        if name not in bound and known.default is known.default_factory is MISSING and not has_constructor:
             raise TypeError(f"{function} misses the argument {name!r}, which has no default")
     return bound
 
@@ -285,7 +286,9 @@ def _prepare_body(cls: type) -> None:
     own, inherited, retained = dict(inspect.get_annotations(cls)), inherited_fields(cls), dict[str, Any]()
     explicit = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
     is_simple = len(cls.__bases__) == 1 and "__orig_bases__" not in vars(cls)
-    for name in inherited.keys() & {*own, *vars(cls)} if is_simple else inherited:
+    for name in inherited:
+        if is_simple and name not in own and name not in vars(cls):
+            continue
         value, nearest = _nearest(cls, name)
         new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault)
         if name in own:
