@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params.declaration.generics import type_argument
-from tfaip.params.part import Part
+from tfaip.params.classes import Part
+from tfaip.params.generics import type_argument
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs

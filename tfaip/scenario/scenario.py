@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.declaration.generics import UNBOUND, arguments, type_argument
+from tfaip.params.fields import copied
+from tfaip.params.generics import UNBOUND, arguments, type_argument
 from tfaip.params.tree.nodes import node_fields
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.scenario.declared import (

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.classes import Part, is_part
 from tfaip.params.names.suggestions import did_you_mean, one_of
 from tfaip.params.names.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
-from tfaip.params.part import Part, is_part
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.types import origin_of
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.metadata import COMMON
+from tfaip.params.fields import COMMON
 from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import load_trainer_params
