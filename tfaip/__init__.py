@@ -10,9 +10,8 @@ from tfaip.util.importpath import leave_start_directory
 leave_start_directory()
 
 from tfaip.util.lazy import lazy_attributes  # noqa: E402
-from tfaip.util.oldnames import find_old_modules, parse_trees  # noqa: E402
+from tfaip.util.oldnames import find_old_modules  # noqa: E402
 from tfaip.version import __version__ as __version__  # noqa: E402
 
 __getattr__, __dir__ = lazy_attributes(__name__, __file__)
 find_old_modules()
-parse_trees()

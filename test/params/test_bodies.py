@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import pickle
 from collections import namedtuple
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-import paiargparse
 import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field, field_types
-from tfaip.params.limits import FieldError, limits_of
+from tfaip.params.limits import FieldError
 from tfaip.params.values.serialization import from_json, to_json
 
 
@@ -48,25 +45,6 @@ class Louder(Sound):
 
 def metadata(cls: type, name: str, key: str) -> Any:
     return next(field for field in dataclasses.fields(cls) if field.name == name).metadata.get(key)
-
-
-def test_everything_is_there_before_the_first_object() -> None:
-    class Fresh(Sound):
-        more: int = 3
-
-    assert [field.name for field in dataclasses.fields(Fresh)][-2:] == ["later", "more"]
-
-    class Signed(Fresh):
-        again: float = 1.5
-
-    assert list(inspect.signature(Signed).parameters)[-2:] == ["more", "again"]
-    assert Signed.__match_args__[-1] == "again"
-    assert metadata(Signed, "rate", "help") == "Rate in kHz"
-
-    class Limited(Fresh):
-        volume: float = 0.3
-
-    assert limits_of(Limited, "volume") == limits_of(Sound, "volume") is not None
 
 
 def test_defaults_are_copied_for_each_object() -> None:
@@ -236,17 +214,6 @@ def test_protocols_and_abstract_classes_as_further_bases() -> None:
     assert not isinstance(3, Tone)
 
 
-def test_two_threads_that_use_a_class_first() -> None:
-    def declare(index: int) -> type[ParamsBase]:
-        return type(f"Declared{index}", (ParamsBase,), {"__annotations__": {"x": int}, "x": option(index, "Help")})
-
-    classes = [declare(index) for index in range(200)]
-    with ThreadPoolExecutor(8) as pool:
-        objects = list(pool.map(lambda cls: cls(), [cls for cls in classes for _ in range(4)]))
-    assert [one.x for one in objects[::4]] == list(range(200))  # type: ignore[attr-defined]
-    assert all(metadata(cls, "x", "help") == "Help" for cls in classes)
-
-
 def test_names_of_python_are_no_fields(subtests: pytest.Subtests) -> None:
     for name in ["__cls__", "__post_init__", "__class__"]:
         with (
@@ -254,15 +221,3 @@ def test_names_of_python_are_no_fields(subtests: pytest.Subtests) -> None:
             pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"),
         ):
             type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
-
-
-def test_the_first_use_of_a_class_decorated_by_paiargparse_is_safe() -> None:
-    @paiargparse.pai_dataclass
-    @dataclasses.dataclass
-    class Theirs(Tone):
-        y: int = 1
-
-    from tfaip.errors import UsageError
-
-    with pytest.raises(UsageError, match="antigravity is not among the trusted packages"):
-        Theirs.from_json('{"__cls__": "antigravity:X"}')

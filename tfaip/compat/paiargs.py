@@ -2,7 +2,7 @@
 
 The library parses only what its own decorators and `typing.List` describe. Roots that hold params
 are taken out of its hands: their flags are resolved as by the commands, all others are left to it.
-The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames.parse_trees`
+The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
 answers with the one here, as soon as a program has imported the library.
 """
 

@@ -46,9 +46,10 @@ def old_name(module: str, name: str) -> Any:
 
 
 def find_old_modules() -> None:
-    """Let Python find modules of tfaip 1.2; it asks only for those that are nowhere else."""
+    """Let Python find modules of tfaip 1.2, asked only for those that are nowhere else; adapt its parser's library."""
     if not any(isinstance(finder, OldModules) for finder in sys.meta_path):
         sys.meta_path.append(OldModules())
+        _parse_trees()
 
 
 class OldModules:
@@ -72,7 +73,7 @@ class OldModules:
         module.__dict__["__getattr__"] = old_names(module.__name__)
 
 
-def parse_trees() -> None:
+def _parse_trees() -> None:
     """Let `paiargparse`, if a program imports it, parse params trees; see `tfaip.compat.paiargs`.
 
     A program may import the library before or after its params, and gives them to a parser of the library itself: only
