@@ -353,17 +353,19 @@ def test_a_scenario_in_a_function_cannot_be_stored() -> None:
 
 NOTEBOOK = """
 from test.scenario.waves.new import *
+class CellParams(WavesModelParams, cls="CellModel"): ...
+class CellModel: ...
 class CellScenario(WavesScenario):
-    train = Waves(size=4)
+    model, train = CellParams, Waves(size=4)
 params = CellScenario.default_trainer_params()
-print(params.gen.train.size)
+print(params.gen.train.size, CellScenario.model_cls() is CellModel)
 params.to_json()
 """
 
 
 def test_a_scenario_in_a_notebook_cannot_be_stored() -> None:
     result = finish_command(start_python("-c", NOTEBOOK))
-    assert result.stdout == "4\n"
+    assert result.stdout == "4 True\n"
     assert result.stderr.splitlines()[-1] == (
         "TypeError: CellScenario cannot be stored: no other program can import a class of a notebook, "
         "move it to a module"
