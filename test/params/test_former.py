@@ -16,7 +16,7 @@ from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase
 from tfaip.params.names import oldnames
 from tfaip.params.resource import Resource
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.params.values.former import FormerDecoder
 from tfaip.params.values.serialization import from_dict, load_params, to_dict
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario

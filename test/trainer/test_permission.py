@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from test.support.tiny.scenario import TinyScenario
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.params.values.serialization import save_params
 from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission

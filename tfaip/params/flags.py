@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames
 from tfaip.params.resolution.choices import full_name
@@ -17,8 +17,7 @@ from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Settings, Sou
 from tfaip.params.resolution.unknown import refuse_unknown, removed_note
 from tfaip.params.tree.nodes import children, is_node, items_of, post_init
 from tfaip.params.tree.places import Place, flag_of, walk_places
-from tfaip.params.types.kinds import field_kind, origin_of
-from tfaip.params.types.objects import NamedObject
+from tfaip.params.types import NamedObject, field_kind, origin_of
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.words import Text
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text

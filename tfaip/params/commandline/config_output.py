@@ -11,7 +11,7 @@ from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.resolution.resolver import Resolver
 from tfaip.params.resolution.sources import Settings
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.types import origin_of
 from tfaip.params.values.encoding import encode
 
 DERIVED = "derived"

@@ -10,10 +10,9 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.arguments import split_arguments
-from tfaip.params.commandline.completion import COMPLETION, answer_shell, values_of
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
-from tfaip.params.commandline.help import HelpText
+from tfaip.params.commandline.help import COMPLETION, HelpText, answer_shell, values_of
 from tfaip.params.limits import FieldError
 from tfaip.params.names.trust import check_packages
 from tfaip.params.resolution.entries import MISSING, Group, Leaf, Node

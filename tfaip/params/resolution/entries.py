@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.fieldhelp import help_of
+from tfaip.params.fields import help_of
 from tfaip.params.limits import FieldError
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT

@@ -14,8 +14,7 @@ from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Group, Leaf, Node
 from tfaip.params.resolution.sources import COMMAND_LINE, Hit, Settings
 from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
-from tfaip.params.types.kinds import origin_of
-from tfaip.params.types.objects import NamedObject, plain_argument
+from tfaip.params.types import NamedObject, origin_of, plain_argument
 from tfaip.params.values.decoding import Decoder, parse_argument, parse_words
 from tfaip.params.values.jsonoptions import decode_with
 from tfaip.params.values.scalars import is_none

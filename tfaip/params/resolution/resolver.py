@@ -9,8 +9,8 @@ from dataclasses import MISSING
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.generics import field_types
-from tfaip.params.metadata import COMMON, is_common
+from tfaip.params.fields import COMMON, is_common
+from tfaip.params.generics import field_types
 from tfaip.params.names import oldnames
 from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust
@@ -20,8 +20,7 @@ from tfaip.params.resolution.given import carried_values, chosen_class, chosen_n
 from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.tree.places import prefix_below
-from tfaip.params.types.kinds import field_kind, origin_of
-from tfaip.params.types.objects import object_type
+from tfaip.params.types import field_kind, object_type, origin_of
 from tfaip.params.values.words import Words
 
 NO_META: Mapping[str, Any] = {}

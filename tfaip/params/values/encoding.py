@@ -11,7 +11,7 @@ from typing import Any
 from tfaip.params.names.trust import class_name
 from tfaip.params.resource import Resource
 from tfaip.params.tree.nodes import is_node
-from tfaip.params.types.objects import NamedObject
+from tfaip.params.types import NamedObject
 from tfaip.params.values.jsonoptions import JsonOptions, options_of
 from tfaip.util.text import shorten
 

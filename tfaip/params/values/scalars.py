@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.resource import Resource
-from tfaip.params.types.functions import FunctionName
-from tfaip.params.types.kinds import expected, is_subclass
+from tfaip.params.types import FunctionName, expected, is_subclass
 from tfaip.params.values.words import Text, Word, Words
 from tfaip.util.text import shorten, shorten_text
 

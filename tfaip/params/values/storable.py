@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
@@ -19,9 +19,7 @@ from tfaip.params.tree.changes import diff
 from tfaip.params.tree.nodes import children, is_node, node_fields, post_init
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, flag_of
-from tfaip.params.types.functions import load_function
-from tfaip.params.types.kinds import type_name
-from tfaip.params.types.objects import NamedObject, checked_name
+from tfaip.params.types import NamedObject, checked_name, load_function, type_name
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.jsonoptions import options_of

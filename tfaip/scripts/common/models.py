@@ -19,8 +19,8 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import backend_of, load_exported_params, precision_of
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.params import LAVParams
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
+from tfaip.params.commandline.help import described
+from tfaip.params.fields import COMMON
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.nodes import node_fields

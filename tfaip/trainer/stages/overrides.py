@@ -17,7 +17,7 @@ from tfaip.params.tree.copying import copy_tree
 from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, flag_of, walk_places
 from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.params.values.words import Text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides

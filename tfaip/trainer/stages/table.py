@@ -9,7 +9,7 @@ from tfaip.params.tree.changes import ABSENT, Change
 from tfaip.params.tree.nodes import field_default, is_node, node_fields
 from tfaip.params.tree.paths import get_path, is_hidden
 from tfaip.params.tree.places import flag_of
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.trainer.stages.overrides import differences
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.trainer.transfer.params import TransferParams

@@ -2,8 +2,8 @@
 
 The library parses only what its own decorators and `typing.List` describe. Roots that hold params
 are taken out of its hands: their flags are resolved as by the commands, all others are left to it.
-The library asks a method for the class of the parser of its roots; `use_trees` answers with the one
-here, as soon as a program has imported the library.
+The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
+answers with the one here, as soon as a program has imported the library.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from paiargparse import PAIArgumentParser, RequiredArgumentError
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 
 from tfaip.errors import UsageError
-from tfaip.params.base import ParamsBase
+from tfaip.params.classes import ParamsBase
 from tfaip.params.commandline.arguments import is_flag_word, is_value_word
-from tfaip.params.commandline.flagtexts import described_flag
+from tfaip.params.commandline.help import described_flag
 from tfaip.params.commandline.parser import build_root, require_values
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.resolution.entries import Node
 from tfaip.params.resolution.resolver import Resolver
 from tfaip.params.resolution.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.resolution.unknown import all_entries, is_flag, refuse_unknown
-from tfaip.params.types.kinds import field_kind, origin_of
+from tfaip.params.types import field_kind, origin_of
 from tfaip.params.values.words import Words
 from tfaip.util.text import shorten
 
