@@ -16,11 +16,6 @@ from tfaip.backend.keras_private.layers import (
     sublayers,
 )
 from tfaip.backend.keras_private.numbers import NumberVariable
-from tfaip.backend.keras_private.symbolic import (
-    SymbolicCall,
-    recorded_calls,
-    symbolic_call,
-)
 from tfaip.backend.kerastools import watched_methods
 from tfaip.model.variables import variables_by_path
 
@@ -53,20 +48,6 @@ def test_calls_of_layers_are_watched_for_a_while() -> None:
     assert seen == [(inner.name, [2.0]), (outer.name, [20.0]), (own.name, [201.0])]
     assert ops.convert_to_numpy(own(outer(x))).tolist() == [[3.0]]
     assert ["call" in vars(layer) for layer in (outer, inner, own)] == [False, False, True]
-
-
-def test_calls_with_keras_tensors_are_recorded() -> None:
-    dense = keras.layers.Dense(2)
-    x = keras.Input((3,))
-    (y,) = SymbolicCall(dense, (x,), {}, [dense(x)]).outputs
-    call = symbolic_call(y)
-    assert call is not None
-    assert (call.operation, call.args, list(call.outputs)) == (dense, (x,), [y])
-    assert [found.operation for found in recorded_calls(dense)] == [dense]
-    product = symbolic_call(ops.matmul(x, dense.kernel))
-    assert product is not None
-    assert type(product.operation).__name__ == "Matmul"
-    assert product.args[1] is dense.kernel
 
 
 def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:
