@@ -10,7 +10,7 @@ import pytest
 from keras import layers, ops
 
 from test.model.support import FunctionModel, keras_inputs, logged, training_model
-from tfaip.backend.keras_private.losses import mask_of
+from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope

@@ -21,7 +21,8 @@ from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
 from tfaip.backend.jaxloop import LoopedSteps
 from tfaip.backend.jaxstep import CompiledStep as CompiledStep, local_value
-from tfaip.backend.keras_private.randomstate import forget_global_random_state
+from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state
+from tfaip.backend.kerastools import without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"
@@ -128,8 +129,7 @@ def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
 
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
-    # Public by its name, but not documented; without it a callback reads arrays that a step has given away.
-    model.jax_state_sync()
+    assign_kept_state(model)
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:
@@ -256,6 +256,20 @@ def branch(
     after = ops.cond(predicate, lambda: values_after(then), lambda: values_after(otherwise))
     for variable, value in zip(variables, after, strict=True):
         variable.assign(value)
+
+
+@contextlib.contextmanager
+def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Variable, Tensor]]) -> Iterator[None]:
+    """Context in which variables have other values; what is assigned to others, or added as a loss, stays."""
+    # What is assigned in a compiled step is a value, and not the memory of the variable.
+    before = without_autocast(lambda: [variable.value for variable, _ in values])
+    try:
+        for variable, value in values:
+            variable.assign(value)
+        yield
+    finally:
+        for (variable, _), value in zip(values, before, strict=True):
+            variable.assign(value)
 
 
 def losses_and_gradients(

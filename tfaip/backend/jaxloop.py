@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tfaip.backend.keras_private.models import keep_state
+from tfaip.backend.keras_private import keep_state
 from tfaip.util.typing import Tensor
 
 # Batches of one call, as of an execution on TensorFlow.

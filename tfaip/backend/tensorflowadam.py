@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfaip.backend.keras_private.optimizers import adam_moments
 from tfaip.util.typing import Tensor
 
 # Of `1 - beta`, relative: 0.999 has 1.3e-5, 0.9999 has 1.7e-4.
@@ -21,14 +22,26 @@ class FusedAdam(keras.optimizers.Adam):
     left to Keras.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._moments: dict[tuple[Any, str], keras.Variable] = {}
+
+    def add_variable_from_reference(
+        self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Create a moment of a weight; see Keras."""
+        variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
+        self._moments[id(_variable(reference_variable)), str(name)] = variable
+        return variable
+
     def update_step(self, gradient: Tensor, variable: keras.Variable | tf.Variable, learning_rate: Tensor) -> None:
         """Update a weight by the kernel; with AMSGrad or a gradient that is sparse or not float32, as Keras does."""
-        weight = variable.value if isinstance(variable, keras.Variable) else variable  # Keras itself passes the latter
+        weight = _variable(variable)
         is_dense = isinstance(gradient, tf.Tensor) and gradient.dtype == weight.dtype == tf.float32
         if self.amsgrad or not is_dense or not (_is_precise(self.beta_1) and _is_precise(self.beta_2)):
             super().update_step(gradient, variable, learning_rate)
             return
-        momentum, velocity = adam_moments(self, variable)
+        momentum, velocity = (self._moments[id(weight), name] for name in ("momentum", "velocity"))
         beta_1, beta_2 = tf.cast(self.beta_1, tf.float32), tf.cast(self.beta_2, tf.float32)
         count = tf.cast(self.iterations + 1, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
@@ -43,6 +56,11 @@ class FusedAdam(keras.optimizers.Adam):
             epsilon=tf.cast(self.epsilon, tf.float32),
             grad=gradient,
         )
+
+
+def _variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
+    """Return the variable of TensorFlow, which Keras itself passes to `update_step`."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def _is_precise(beta: float) -> bool:

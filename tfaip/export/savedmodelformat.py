@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.keras_private.archives import archive_variables
+from tfaip.backend.keras_private import archive_variables
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formatnames import SERVE_DIR as SERVE_DIR
 from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.backend.keras_private.archives import write_fingerprint
 from tfaip.errors import TfaipError
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
 from tfaip.model.hostbuffer import HOST_ALIGNMENT
@@ -92,7 +91,6 @@ class SavedModelTemplate:
                     shape_and_slices=[""] * (1 + len(self._keys)),
                     tensors=[tf.constant(self._objects), *(tensors[path] for path in self._keys.values())],
                 )
-            write_fingerprint(directory)
         except tf.errors.OpError as error:
             raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
 

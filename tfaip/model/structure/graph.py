@@ -1,8 +1,8 @@
 """Structure of the weights of a built graph, from its layers and from how they are connected.
 
-The graph is called once with symbolic tensors, and the functional model of this call is walked through. Followed are the
-features of each tensor (its last axis): through layers that change no feature, joins, `Flatten`, Keras models and layers
-that consist of layers. At everything else, as layers with `channels_first`, the features are unknown.
+The graph is called once with symbolic tensors, and the functional model of this call is walked through. Followed are
+the features of each tensor (its last axis): through layers that change no feature, joins, `Flatten`, Keras models and
+layers that consist of layers. At everything else, as layers with `channels_first`, the features are unknown.
 """
 
 from __future__ import annotations
