@@ -17,10 +17,14 @@ import numpy as np
 from jax import export
 from keras import ops
 
-from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
-from tfaip.backend.jaxloop import LoopedSteps
-from tfaip.backend.jaxstep import CompiledStep as CompiledStep, local_value
+from tfaip.backend.jaxsteps import (
+    CompiledStep as CompiledStep,
+    Datasets as Datasets,
+    LoopedSteps,
+    consume as consume,
+    local_value,
+)
 from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state
 from tfaip.backend.kerastools import without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
@@ -381,26 +385,6 @@ def host_view(variable: keras.Variable) -> np.ndarray:
     """Return the value of a variable, a view if it is in memory of the host: drop it before the next step."""
     # While there is a view, a step that gives the array away cannot use its memory.
     return np.asarray(variable.value)
-
-
-class Datasets:
-    """Makes datasets of equal specs, in the form that `fit` reads fastest: a plain iterator."""
-
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        pass
-
-    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
-        """Return a dataset that can be read once."""
-        return (packed(element) for element in elements())
-
-    def release(self) -> None:
-        """Do nothing: an iterator belongs to whoever reads it."""
-
-
-def consume(data: Any) -> None:
-    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    for element in data:
-        jax.block_until_ready(jax.device_put(element))
 
 
 # Operations

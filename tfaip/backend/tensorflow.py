@@ -19,9 +19,12 @@ from keras import ops
 
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import RecordingScope
-from tfaip.backend.tensorflowadam import FusedAdam
-from tfaip.backend.tensorflowdata import Datasets as Datasets, consume as consume
-from tfaip.backend.tensorflowstep import CompiledStep as CompiledStep
+from tfaip.backend.tensorflowsteps import (
+    CompiledStep as CompiledStep,
+    Datasets as Datasets,
+    FusedAdam,
+    consume as consume,
+)
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "mirror"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.backend.selection import quiet_stderr
+from tfaip.backend.environment import quiet_stderr
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.keras2endpoints import keras_2_endpoint, signature_endpoint

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.backend.selection import quiet_stderr
+from tfaip.backend.environment import quiet_stderr
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weightsource import Source
 from tfaip.util.reading import require_regular_files

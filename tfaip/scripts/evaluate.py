@@ -54,7 +54,7 @@ def main(names: list[str], flags: list[str]) -> None:
 
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
-    from tfaip.backend.selection import select_backend
+    from tfaip.backend.environment import select_backend
     from tfaip.components.loading import load_scenario
     from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params

@@ -42,7 +42,7 @@ not available). A SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
-    from tfaip.backend.selection import prefer_backend
+    from tfaip.backend.environment import prefer_backend
     from tfaip.scripts.common.exportcheck import check_export
     from tfaip.scripts.common.exportedmodels import exported_model, open_verified
 
@@ -99,7 +99,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
-    from tfaip.backend.selection import import_backend
+    from tfaip.backend.environment import import_backend
 
     import_backend()
     from tfaip.export.formats import Advice

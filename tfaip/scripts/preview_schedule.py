@@ -39,7 +39,7 @@ def main(name: str, flags: list[str]) -> None:
     """Show the learning rate of a training."""
     scenario_cls = open_scenario(name)
     args = _parse(f"{PROG} {name}", scenario_cls, flags)
-    from tfaip.backend.selection import import_backend
+    from tfaip.backend.environment import import_backend
 
     import_backend()
     from tfaip.params.values.storable import flags_of

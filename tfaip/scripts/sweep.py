@@ -52,8 +52,8 @@ stopped or killed. Takes the flags of tfaip-train, and:
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
-    from tfaip.backend.selection import import_backend
-    from tfaip.device.gpus import installed_gpus, visible_gpus
+    from tfaip.backend.environment import import_backend
+    from tfaip.device.devices import installed_gpus, visible_gpus
     from tfaip.params.commandline.arguments import split_arguments
     from tfaip.util.construction import construct
     from tfaip.util.paths import require_directory

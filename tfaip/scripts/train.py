@@ -43,7 +43,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def open_scenario(name: str) -> Any:
     """Load the scenario class that a user named; imports no backend, but the scenario may."""
-    from tfaip.backend.selection import select_backend
+    from tfaip.backend.environment import select_backend
     from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras
@@ -105,7 +105,7 @@ def _check_output_dir(params: Any) -> None:
 
     The trainer checks it again, with all processes if there are several.
     """
-    from tfaip.device.cluster import find_cluster
+    from tfaip.device.devices import find_cluster
     from tfaip.params.values.storable import flags_of
 
     with flags_of(params, "trainer"):

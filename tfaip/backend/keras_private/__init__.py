@@ -108,7 +108,8 @@ class BuiltModel(keras.Model):
     loss_mean: Any = None
     """The mean of the total loss, which `fit` updates; None: the model is not compiled."""
     train_function: Any
-    """What `fit` calls for each execution; None: Keras makes it."""
+    test_function: Any
+    """What `fit` and `evaluate` call for each execution; None: Keras makes it."""
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the model as Keras does."""

@@ -22,7 +22,7 @@ def check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
     """
     from dataclasses import asdict
 
-    from tfaip.backend.selection import import_backend
+    from tfaip.backend.environment import import_backend
     from tfaip.scripts.common.exportedmodels import open_verified
     from tfaip.scripts.common.results import write_results
     from tfaip.util.construction import construct

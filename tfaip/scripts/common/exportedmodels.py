@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaip.backend.selection import prefer_backend
+from tfaip.backend.environment import prefer_backend
 from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.errors import UsageError

@@ -44,7 +44,7 @@ class _Recorded:
     @cached_property
     def best(self) -> BestModel | None:
         """The criterion of its best model, which the model names; None: unknown. Imports the backend."""
-        from tfaip.backend.selection import import_backend
+        from tfaip.backend.environment import import_backend
 
         names = self.history.names()
         if self.scenario is None or not names:
