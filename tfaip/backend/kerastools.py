@@ -25,7 +25,8 @@ def _attributes_of_keras(layer: keras.layers.Layer) -> set[str]:
 KERAS_ATTRIBUTES = frozenset(
     _attributes_of_keras(keras.layers.Layer(name="empty")) | _attributes_of_keras(keras.Model(name="empty"))
 )
-_FUNCTIONAL = type(keras.Model(*[keras.Input((1,), name="empty")] * 2, name="empty"))
+_input = keras.Input((1,), name="input")
+_FUNCTIONAL = type(keras.Model(_input, keras.layers.Identity(name="identity")(_input), name="empty"))
 _creation = threading.RLock()
 
 

@@ -77,6 +77,7 @@ class SavedModelTemplate:
             TfaipError: if TensorFlow cannot write it, for example because the disk is full.
         """
         import tensorflow as tf
+        from tensorflow.python.saved_model.fingerprinting_utils import write_fingerprint
 
         for name in (".", *self._directories):
             (directory / name).mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,7 @@ class SavedModelTemplate:
                     shape_and_slices=[""] * (1 + len(self._keys)),
                     tensors=[tf.constant(self._objects), *(tensors[path] for path in self._keys.values())],
                 )
+            write_fingerprint(str(directory))
         except tf.errors.OpError as error:
             raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
 

@@ -222,7 +222,7 @@ class OpenOptimizer(keras.optimizers.Optimizer):
 
     def track(self, variable: keras.Variable) -> None:
         """Take over a variable that was made elsewhere: an optimizer owns those that its attributes hold."""
-        setattr(self, f"taken_{len(self.variables)}", variable)
+        setattr(self, f"taken_{len(super().variables)}", variable)
 
     def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Update the weights with the gradients of a batch; default: as Keras."""

@@ -126,15 +126,20 @@ class _Walk:
 
     def _through(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         """Return the features of outputs whose graph begins at inputs with known features."""
-        if not outputs:
-            return []
+        axes = {id(tensor): self._found[id(tensor)][1] for tensor in inputs}
+        made = list({id(output): output for output in outputs if id(output) not in axes}.values())
+        if made:
+            axes.update(zip(map(id, made), self._followed(inputs, made), strict=True))
+        return [axes[id(output)] for output in outputs]
+
+    def _followed(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         try:
             graph = keras.Model(inputs, outputs)
         except ValueError as error:  # two layers of one name, or no way from the inputs: of the others more is known
             if len(outputs) == 1:
                 log.debug("%s cannot be followed: %r", outputs[0].name, error)
                 return [Unknown(0, NOT_FOLLOWED)]
-            return [axis for output in outputs for axis in self._through(inputs, [output])]
+            return [axis for output in outputs for axis in self._followed(inputs, [output])]
         followed = keras.models.clone_model(
             graph, input_tensors=inputs, clone_function=lambda operation: operation, call_function=self._apply
         )
