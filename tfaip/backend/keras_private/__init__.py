@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -252,3 +253,10 @@ def archive_variables(archive: Any) -> Mapping[str, Sequence[Any]]:
     The second list, of those that the functions use, exists when the archive has been written once.
     """
     return {"variables": archive.variables, "_all_variables": archive._tf_trackable._all_variables}
+
+
+def write_fingerprint(directory: Path) -> None:
+    """Write the file with the checksums of a SavedModel that is written completely."""
+    from tensorflow.python.saved_model import fingerprinting_utils
+
+    fingerprinting_utils.write_fingerprint(str(directory))
