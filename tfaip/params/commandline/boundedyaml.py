@@ -1,4 +1,4 @@
-"""Loader of YAML that is safe, and bounded in values and levels; imports the library."""
+"""Reader of YAML that is safe, and bounded in values and levels; imports the library."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ YAML_VALUES = 50_000
 _LONGEST_INTEGER = 4300
 
 
-class BoundedLoader(yaml.SafeLoader):
-    """Safe loader of a bounded number of values and levels; an alias counts as a copy."""
-
-    nodes = values = 0
-
-    def document(self) -> Any:
-        """Return the document; an empty one holds no flags."""
-        root = self.get_single_node()
-        return {} if root is None else self.value_of(root, 0)
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self.nodes += 1
-        if self.nodes > YAML_VALUES:
+def read_document(text: str) -> Any:
+    """Return the plain values of a document; an empty one holds no flags."""
+    nodes = depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        if nodes > YAML_VALUES:
             raise yaml.YAMLError(f"more than {YAML_VALUES} values; a JSON file may hold more")
-        return super().compose_node(parent, index)
+    root = yaml.compose(text, yaml.SafeLoader)
+    return {} if root is None else _Values().value_of(root, 0)
+
+
+class _Values:
+    """Plain values of the nodes of a document, as many as are allowed; an alias counts as a copy."""
+
+    def __init__(self) -> None:
+        self.values = 0
+        self._scalars = yaml.SafeLoader("")
 
     def value_of(self, node: yaml.Node, depth: int) -> Any:
         """Return the plain value of a node at some depth."""
@@ -42,7 +47,7 @@ class BoundedLoader(yaml.SafeLoader):
         if tag == "int" and len(node.value) > _LONGEST_INTEGER:
             raise _marked(f"a number has more than {_LONGEST_INTEGER} digits", node)
         if isinstance(node, yaml.ScalarNode):
-            return self.construct_object(node, deep=True)
+            return self._scalars.construct_object(node, deep=True)
         if tag == "seq":
             return [self.value_of(item, depth + 1) for item in node.value]
         if tag != "map":
