@@ -6,14 +6,15 @@ import copy
 import dataclasses
 import pickle
 from collections import namedtuple
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
+from tfaip.params.fields import help_of
 from tfaip.params.generics import bound_field, field_types
-from tfaip.params.limits import FieldError
+from tfaip.params.limits import FieldError, limits, limits_of
 from tfaip.params.values.serialization import from_json, to_json
 
 
@@ -221,3 +222,35 @@ def test_names_of_python_are_no_fields(subtests: pytest.Subtests) -> None:
             pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"),
         ):
             type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
+
+
+Share = Annotated[float, limits(low=0, high=1), "A share"]
+
+
+def test_metadata_may_be_attached_to_types() -> None:
+    class Sound(ParamsBase):
+        volume: Share = 0.5
+        quiet: Share | None = option(None, "Own help")
+        mode: Annotated[Literal["a", "b"], "The mode", option("a", choices=["a", "b"])] = "a"
+        tones: list[Annotated[int, limits(low=1)]] = [1]  # noqa: RUF012
+        plain: int = 3
+
+    assert [help_of(Sound, name) for name in ("volume", "quiet", "mode", "plain")] == [
+        "A share",
+        "Own help",
+        "The mode",
+        "",
+    ]
+    assert Sound() == Sound(0.5, None, "a", [1], 3)
+    for values in ({"volume": 1.5}, {"quiet": -1.0}, {"tones": [0]}):
+        with pytest.raises(FieldError, match=f"{next(iter(values))}.* is "):
+            Sound(**values)
+    assert limits_of(Sound, "volume") == limits_of(Sound, "quiet") is not None
+
+    class Louder(Sound):
+        volume = 0.9
+
+    with pytest.raises(FieldError, match="volume"):
+        Louder(volume=2.0)
+    with pytest.raises(TypeError, match="Unknown"):
+        type("Late", (ParamsBase,), {"__annotations__": {"x": "Annotated[Unknown, 'text']"}, "__module__": __name__})

@@ -29,7 +29,15 @@ from typing import (
 )
 
 from tfaip.params.fields import Shared, copied, default_field, is_mutable, shared_of, take_shared
-from tfaip.params.generics import UNBOUND, BoundDefault, anchored, bound_argument, declaration, is_params_class
+from tfaip.params.generics import (
+    UNBOUND,
+    BoundDefault,
+    anchored,
+    annotated_metadata,
+    bound_argument,
+    declaration,
+    is_params_class,
+)
 from tfaip.params.limits import check_fields
 from tfaip.params.names import oldnames, suggestions
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
@@ -333,6 +341,12 @@ def _prepare_body(cls: type) -> None:
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
+        if attached := annotated_metadata(annotation, cls):
+            if not isinstance(value, Field):
+                value = field(default=value) if value is MISSING else default_field(value)
+                setattr(cls, name, value)
+            said = {key: item for key, item in value.metadata.items() if item is not None}
+            value.metadata = MappingProxyType({**value.metadata, **attached, **said})
         if isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
             value.default_factory = BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):

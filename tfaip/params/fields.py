@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from tfaip.params.limits import NO_MEANINGS, limits
+from tfaip.params.limits import NO_MEANINGS, Metadata, limits
 
 T = TypeVar("T")
 
@@ -63,18 +63,20 @@ def pai_meta(
         are_classes = _are_classes(choices)
         if enforce_choices is None:
             enforce_choices = not are_classes
-    return {
-        "help": help,
-        "separator": separator,
-        "mode": mode,
-        "required": required,
-        "nargs": nargs,
-        "choices": choices,
-        "disable_subclass_check": disable_subclass_check,
-        "enforce_choices": enforce_choices,
-        "fix_dc": fix_dc or tuple_like,
-        "tuple_like": tuple_like,
-    }
+    return Metadata(
+        {
+            "help": help,
+            "separator": separator,
+            "mode": mode,
+            "required": required,
+            "nargs": nargs,
+            "choices": choices,
+            "disable_subclass_check": disable_subclass_check,
+            "enforce_choices": enforce_choices,
+            "fix_dc": fix_dc or tuple_like,
+            "tuple_like": tuple_like,
+        }
+    )
 
 
 def _are_classes(choices: Sequence[Any]) -> bool:

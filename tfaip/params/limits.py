@@ -175,6 +175,13 @@ class Limits:
         return f"in {opening}{lower}, {upper}{closing}"
 
 
+class Metadata(dict[str, Any]):
+    """Metadata of a field, hashed by identity: `Annotated[float, limits(low=0)] | None` needs a hash."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+
 def limits(
     *,
     low: float | None = None,
@@ -201,7 +208,7 @@ def limits(
         choices: the only values.
         text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
     """
-    return {_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)}
+    return Metadata({_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)})
 
 
 def limits_of(cls: type, name: str) -> Limits | None:
