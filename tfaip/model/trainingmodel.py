@@ -14,7 +14,6 @@ from keras.initializers import Constant
 from tfaip.backend.active import backend
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.models import BuiltModel, loss_tracker
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
 from tfaip.model.inputgradients import InputGradientPenalty
@@ -183,9 +182,8 @@ class TrainingModel(BuiltModel):
             weights: by name; a loss that is not in them gets its weight in the model.
         """
         own = self.model_base._loss_weights() or {}
-        for name, variable in self._loss_weights.items():
-            if not isinstance(variable, NumberVariable):  # else a schedule changes it
-                self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+        for name in self._loss_weights:
+            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
 
     def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
         """Add penalties to the losses of layers; call it before `compile`."""

@@ -8,7 +8,7 @@ import pytest
 
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.schedules.table import ScheduleTable
+from tfaip.trainer.schedules.instep import ScheduleTable
 
 SCHEDULES = [
     ScheduleParams("linear", {1: 2.0, 3: 1.0, 4: 5.0}),

@@ -1,0 +1,216 @@
+"""Schedules of what the step reads: functions of the update, computed inside of what is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfaip.model.scheduledvalues import ScheduledValue, WithScheduledValues
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import all_layers_by_path
+from tfaip.trainer.optimizer.build import scheduled_momenta, scheduled_numbers
+from tfaip.trainer.run.names import SCHEDULED_PREFIX
+from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.schedules.params import ScheduleParams
+from tfaip.trainer.schedules.targets import (
+    GRAPH,
+    INPUT_GRADIENT,
+    LOSS_WEIGHTS,
+    MODEL,
+    OPTIMIZER,
+    refuse,
+    schedules_of,
+    shown_name,
+)
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs, Tensor
+
+log = logger(__name__)
+
+# Time between two points, in epochs, below which a value jumps: shorter than an update.
+_SHORTEST = 1e-12
+_DROPOUTS = (
+    keras.layers.Dropout,
+    keras.layers.SpatialDropout1D,
+    keras.layers.SpatialDropout2D,
+    keras.layers.SpatialDropout3D,
+    keras.layers.GaussianDropout,
+)
+
+
+class StepSchedules:
+    """Schedules whose values are variables that the step assigns when it begins.
+
+    So a value is the same for any number of steps per execution, nothing is compiled again, and nothing is stored.
+
+    Args:
+        params: the trainer params.
+    """
+
+    def __init__(self, params: Any) -> None:
+        self._params = params
+        self._known = [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
+        self._schedules = [schedule for schedule in self._known if not schedule.is_of_epoch]
+        self._table = ScheduleTable([schedule.params for schedule in self._schedules]) if self._schedules else None
+        self._targets: list[keras.Variable] = []
+        self._model: TrainingModel | None = None
+        paths = [s.path for s in self._schedules if not s.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))]
+        self.variables = {path: keras.Variable(0.0, trainable=False, dtype="float32") for path in paths}
+        """Variables in the place of numbers of the trainer params, by path; model and optimizer have to own them."""
+
+    def bind(self, model: TrainingModel) -> None:
+        """Let the step of a model, compiled with the variables, follow the schedules.
+
+        Raises:
+            FieldAdvice: if there is no such target; its path begins at the trainer params.
+        """
+        known = self._targets_of(model)
+        for schedule in self._known:
+            if schedule.path not in known:
+                # Without those of the outermost graph that are there as `model.NAME` too.
+                names = [path for path in known if path.replace(GRAPH, MODEL, 1) not in known or GRAPH not in path]
+                # In full: a command shortens its errors.
+                log.info("values that can be scheduled: %s", ", ".join(sorted(map(shown_name, names))))
+                raise refuse(schedule, names)
+            log.info("schedule %s: %s", schedule.name, schedule.described())
+        self._targets = [known[schedule.path] for schedule in self._schedules]
+        self._model = model
+        if self._targets or model.noise is not None:
+            model.follow(self)
+
+    def begin_step(self) -> None:
+        """Set the values of an update, inside of the compiled step."""
+        model = self._bound()
+        self._assign(model.optimizer.completed_epochs)
+        if model.noise is not None:
+            model.noise.begin_update(model.optimizer.update_number)
+
+    def end_epoch(self) -> Logs:
+        """Set the values of the last update that was trained, which a validation has; return them by logged name."""
+        # Computed here, not in the step, whose last bit may differ: a run that resumes after the last batch has not
+        # executed it.
+        optimizer = self._bound().optimizer
+        self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
+        named = zip(self._schedules, self._targets, strict=True)
+        return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in named}
+
+    def _assign(self, epochs: Tensor) -> None:
+        if self._table is not None:
+            values = self._table.values(epochs)
+            for i, variable in enumerate(self._targets):
+                variable.assign(values[i])
+
+    def _bound(self) -> TrainingModel:
+        assert self._model is not None  # noqa: S101 (set by `bind`)
+        return self._model
+
+    def _targets_of(self, model: TrainingModel) -> dict[str, Any]:
+        """Return all targets of a model by path, with the variables of those that the step assigns."""
+        found = {path: self.variables.get(path) for path in fixed_targets(self._params)}
+        found.update({f"{LOSS_WEIGHTS}{name}": model.loss_weights.get(name) for name in model.loss_names})
+        found.update(dict.fromkeys(objects_of_epochs(model)))
+        found.update(scheduled_values(model))
+        return found
+
+
+class ScheduleTable:
+    """Points of several schedules as arrays.
+
+    A dozen operations serve all schedules: one for each of them would take as long as the rest of a small step.
+
+    Args:
+        schedules: at least one.
+    """
+
+    def __init__(self, schedules: Sequence[ScheduleParams]) -> None:
+        width = max(len(schedule.points) for schedule in schedules)
+        # Of each schedule a row for the time before the first point, and one for each point and the time after it.
+        self._times = np.full((len(schedules), width), np.inf, np.float32)
+        self._parts = np.zeros((len(schedules), width + 1, 4), np.float32)
+        for times, parts, schedule in zip(self._times, self._parts, schedules, strict=True):
+            points = sorted(schedule.points.items())
+            times[: len(points)] = [time for time, _ in points]
+            parts[:, 2] = parts[:, 3] = points[0][1]
+            for i, (time, value) in enumerate(points, start=1):
+                following, last = points[min(i, len(points) - 1)]
+                length = following - time
+                moves = length > _SHORTEST and schedule.interpolation is not Interpolation.STEP
+                parts[i] = (time, 1.0 / length if moves else 0.0, value, last if moves else value)
+        self._first_rows = np.arange(len(schedules), dtype=np.int32) * (width + 1)
+        kinds = [schedule.interpolation for schedule in schedules]
+        self._is_cosine = np.array([kind is Interpolation.COSINE for kind in kinds])
+        self._is_exponential = np.array([kind is Interpolation.EXPONENTIAL for kind in kinds])
+
+    def values(self, epochs: Tensor) -> Tensor:
+        """Return the value of each schedule, shape `[schedules]`, float32; at a point exactly the value given there.
+
+        Args:
+            epochs: completed epochs with a fraction, a float32 scalar.
+        """
+        passed = ops.sum(ops.cast(ops.greater_equal(epochs, self._times), "int32"), axis=1)
+        rows = ops.take(self._parts.reshape(-1, 4), passed + self._first_rows, axis=0)
+        start, factor, first, last = (rows[:, i] for i in range(4))
+        share = ops.clip((epochs - start) * factor, 0.0, 1.0)
+        if self._is_cosine.any():
+            share = ops.where(self._is_cosine, (1.0 - ops.cos(np.float32(np.pi) * share)) / 2.0, share)
+        values = first + (last - first) * share
+        if self._is_exponential.any():
+            # Where it does not apply, the base is 1: it may be 0 / 0 there.
+            base = ops.where(self._is_exponential, last / ops.where(self._is_exponential, first, 1.0), 1.0)
+            values = ops.where(self._is_exponential, first * ops.power(base, share), values)
+        return values
+
+
+def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
+    """Return the layers and optimizers of Keras whose rate or momentum epochs set, by the path of the target."""
+    found: dict[str, list[Any]] = {}
+    for path, layer in all_layers_by_path(model.graph).items():
+        # One that was made with rate 0 has no random generator, and needs it before the model is built.
+        if isinstance(layer, _DROPOUTS) and layer.rate > 0:
+            found[_graph_path(path, "rate")] = [layer]
+    for group in model.optimizer.groups:
+        if hasattr(group, "momentum"):
+            found.setdefault(f"{OPTIMIZER}{group.setup.momentum}", []).append(group)
+    return found
+
+
+def scheduled_values(model: TrainingModel) -> dict[str, ScheduledValue]:
+    """Return the numbers that were made with `scheduled`, by the path of the target; the outermost graph has two."""
+    found: dict[str, ScheduledValue] = {}
+    for path, layer in {"": model.graph, **all_layers_by_path(model.graph)}.items():
+        if isinstance(layer, WithScheduledValues):
+            found.update({_graph_path(path, name): value for name, value in layer.scheduled_values.items()})
+    own = {**model.graph.scheduled_values, **model.model_base.scheduled_values}
+    return {**found, **{f"{MODEL}{name}": value for name, value in own.items()}}
+
+
+def fixed_targets(params: Any) -> list[str]:
+    """Return the paths of the targets that every model has with these trainer params."""
+    numbers = [*scheduled_numbers(params.optimizer), *scheduled_momenta(params.optimizer)]
+    paths = ["weight_noise.stddev", *(f"{OPTIMIZER}{name}" for name in numbers)]
+    for index in range(len(params.weight_penalties)):
+        paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
+    if params.scenario.use_input_gradient_regularization:
+        paths.append(INPUT_GRADIENT)
+    return paths
+
+
+def check_targets(params: Any) -> None:
+    """Raise unless all targets are possible, as far as that is known without the model.
+
+    Raises:
+        FieldAdvice: if one is not; its path begins at the trainer params.
+    """
+    fixed = fixed_targets(params)
+    for schedule in schedules_of(params):
+        by_model = schedule.is_of_data or schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))
+        if not by_model and schedule.path not in fixed:
+            raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
+
+
+def _graph_path(path: str, name: str) -> str:
+    return GRAPH + f"{path}/{name}".lstrip("/").replace("/", ".")
