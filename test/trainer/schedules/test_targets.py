@@ -84,7 +84,7 @@ def test_a_value_that_the_target_cannot_have_is_refused(target: str, value: floa
 def test_a_fraction_of_an_epoch_is_refused_where_it_has_no_effect(target: str) -> None:
     expected = f"{target} is set at the beginning of an epoch: change --schedules.0.points"
     with pytest.raises(UsageError, match=rf"points\[0.5\] is 0.5, expected whole epochs, since {expected}"):
-        train(live_params([1.0], ScheduleParams(target, {0: 0.5, 0.5: 0.25})), scenario=LiveScenario)
+        train(live_params([1.0], ScheduleParams(target, {0.5: 0.25})), scenario=LiveScenario)
 
 
 def test_a_target_is_found_by_the_name_that_messages_show() -> None:
