@@ -21,6 +21,7 @@ from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
 from tfaip.backend.jaxloop import LoopedSteps
 from tfaip.backend.jaxstep import CompiledStep as CompiledStep, local_value
+from tfaip.backend.keras_private.models import running_metrics
 from tfaip.backend.keras_private.randomstate import forget_global_random_state
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -130,6 +131,11 @@ def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
     # Public by its name, but not documented; without it a callback reads arrays that a step has given away.
     model.jax_state_sync()
+
+
+def metric_values(model: keras.Model) -> list[np.ndarray]:
+    """Return the values of `metrics_variables` of a model between the executions of a running `fit`."""
+    return [np.asarray(local_value(value)) for value in running_metrics(model)]
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:

@@ -285,6 +285,13 @@ class TrainingModel(BuiltModel):
             self.train_function = function
         return data
 
+    def execute_together(self, steps: int) -> None:
+        """Let `fit` run this number of steps per execution; what is compiled for another one is compiled again."""
+        if steps != self.steps_per_execution:
+            self.steps_per_execution = steps
+            if not self.execution.loops:  # else it is no part of what is compiled
+                self.train_function = None
+
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         with backend.after_the_data(args[-1]):

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from tfaip.backend.active import backend
+from tfaip.backend.execution import Execution
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
@@ -254,3 +255,12 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
             "steps_per_execution",
         )
     return given
+
+
+def most_steps_per_execution(params: Params, devices: Devices, execution: Execution) -> int:
+    """Return how many steps an execution may have that ends with a window of updates."""
+    if not execution.is_automatic:
+        return _steps_per_execution(params, devices)
+    # Twice as many as by default, since the number of steps in a window may have no divisor close to that.
+    steps = 1 if execution.loops is False else _steps_per_execution(params, devices)
+    return steps if steps == 1 else 2 * steps

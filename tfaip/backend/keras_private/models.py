@@ -14,6 +14,7 @@ from tfaip.backend.keras_private.layers import sublayers
 class BuiltModel(keras.Model):
     """Base of a model whose variables all exist before `fit`."""
 
+    steps_per_execution: int
     train_function: Any
     """What `fit` calls for each execution; None: Keras makes it."""
 
@@ -55,6 +56,12 @@ def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
     """
     names = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
     model._jax_state = dict(zip(names, state, strict=True))
+
+
+def running_metrics(model: keras.Model) -> Sequence[Any]:
+    """Return the values of the metrics in a running `fit` on JAX: `jax_state_sync` assigns all, which takes longer."""
+    values: Sequence[Any] = model._jax_state["metrics_variables"]
+    return values
 
 
 def loss_tracker(model: keras.Model) -> keras.metrics.Metric:
