@@ -65,6 +65,13 @@ def test_an_open_window_goes_on_after_a_resume(tmp_path: Path) -> None:
     assert list(scalars(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
 
 
+@pytest.mark.slow
+def test_a_resume_begins_to_log_windows(tmp_path: Path) -> None:
+    assert not windows_of(tmp_path / "run", every=0, interrupted=True, steps_per_execution=1)
+    # Of the window from batch 4 to 6 only the last one is left, which says nothing of it.
+    assert windows_of(tmp_path / "run", restore=True) == WHOLE[2:]
+
+
 def test_windows_of_updates_of_several_batches() -> None:
     found = windows_of(None, every=2, train_accum_steps=2)
     # The update of the last batch of the first epoch ends in the second one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 from keras import ops
@@ -29,16 +29,6 @@ from tfaip.util.overriding import overrides
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 
-class StepChanges(Protocol):
-    """Changes numbers of a model, and of its optimizer, in the course of the training."""
-
-    def begin_step(self) -> None:
-        """Assign variables that are not trained, at the beginning of a step and inside of what is compiled."""
-
-    def end_epoch(self) -> Logs:
-        """Assign the values of the last step, after an epoch; return what is logged of them by name."""
-
-
 class _Values:
     """Accumulators of logged values; a plain object, since Keras would track them and forbids to add any later."""
 
@@ -51,7 +41,7 @@ class _Values:
         self.loss_names: list[str] = []
         self.penalties: Sequence[WeightPenalty] = ()
         self.noise: UpdateNoise | None = None
-        self.changes: StepChanges | None = None
+        self.changes: Any = None
         self.shapes = ""
         self.assigned: Sequence[keras.Variable] = ()
         self.kept_finite: list[tuple[keras.Variable, list[keras.Variable]]] = []
@@ -191,8 +181,8 @@ class TrainingModel(BuiltModel):
         if penalties:
             self._values.mean_of(REGULARIZATION)
 
-    def follow(self, changes: StepChanges) -> None:
-        """Let something change numbers of the model in the course of the training; call it after `compile`."""
+    def follow(self, changes: Any) -> None:
+        """Let schedules (`begin_step`, `end_epoch`) assign variables, also in the step; call it after `compile`."""
         self._values.changes = changes
 
     def forget_batches_that_are_not_finite(self, in_values: bool) -> None:
@@ -288,7 +278,7 @@ class TrainingModel(BuiltModel):
     def execute_together(self, steps: int) -> None:
         """Let `fit` run this number of steps per execution; what is compiled for another one is compiled again."""
         if steps != self.steps_per_execution:
-            self.steps_per_execution = steps
+            self.steps_per_execution, self.test_function = steps, None
             if not self.execution.loops:  # else it is no part of what is compiled
                 self.train_function = None
 

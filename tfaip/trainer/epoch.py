@@ -69,8 +69,7 @@ class TrainingEpoch(StepCallbacks):
         self._save_every = None if updates is None else updates * setup.params.train_accum_steps
         self._windows: UpdateWindows | None = None
         if setup.params.log_every_n_updates:
-            self._windows = UpdateWindows(setup, self.steps, self._batches_before_epoch, self._log_window)
-        self._callbacks = callbacks
+            self._windows = UpdateWindows(setup, callbacks, self.steps, self._batches_before_epoch)
         self._started = time.monotonic() - progress.seconds
         self._polled = time.monotonic()
         self._feed: Feed | None = None
@@ -183,10 +182,6 @@ class TrainingEpoch(StepCallbacks):
             self.save_checkpoint()
         # A stop is decided after the epoch if this was its last batch.
         return self._setup.stop.received is not None and step < self.steps
-
-    def _log_window(self, update: int, values: Logs) -> None:
-        self._setup.events.write_updates(update, values)
-        self._callbacks.on_log(update, values)
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
         backend.synchronize(self._setup.model)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import keras
 
 from tfaip.backend.active import backend
 from tfaip.trainer.run.names import RATE
 from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.util.typing import Logs
 
 
@@ -21,16 +21,18 @@ class UpdateWindows:
 
     Args:
         setup: the parts of the training.
+        callbacks: callbacks of the user.
         last: batches of the epoch.
         before: batches of the training before the epoch.
-        log: called with the number of updates so far and the means at the end of each window.
     """
 
-    def __init__(self, setup: TrainingSetup, last: int, before: int, log: Callable[[int, Logs], None]) -> None:
+    def __init__(self, setup: TrainingSetup, callbacks: UserCallbacks, last: int, before: int) -> None:
         self._model, self._progress = setup.model, setup.state.progress
         self._accum_steps = setup.params.train_accum_steps
         self._batches = setup.params.log_every_n_updates * self._accum_steps
-        self._last, self._before, self._log = last, before, log
+        self._events, self._callbacks, self._last, self._before = setup.events, callbacks, last, before
+        # A resume may choose a smaller window than the open one, or the first: that one is left out.
+        self._is_too_long = self._progress.step - self._progress.window_step >= self._batches
         variables = [id(variable) for variable in self._model.metrics_variables]
         mean = keras.metrics.Mean  # without classes whose result is another, such as RootMeanSquaredError
         means = [m for m in self._model.metrics if isinstance(m, mean) and type(m).result is mean.result]
@@ -64,4 +66,8 @@ class UpdateWindows:
         if schedule.varies:
             backend.synchronize(self._model)
             rate = float(schedule(batches - 1))
-        self._log(batches // self._accum_steps, {**values, RATE: rate})
+        if not self._is_too_long:
+            update, logs = batches // self._accum_steps, {**values, RATE: rate}
+            self._events.write_updates(update, logs)
+            self._callbacks.on_log(update, logs)
+        self._is_too_long = False

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from tfaip.model.scheduledvalues import ScheduledValue, WithScheduledValues
@@ -14,8 +12,6 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
 from tfaip.trainer.optimizer.build import scheduled_momenta, scheduled_numbers
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
-from tfaip.trainer.scheduler.interpolation import Interpolation
-from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.trainer.schedules.targets import (
     GRAPH,
     INPUT_GRADIENT,
@@ -31,8 +27,6 @@ from tfaip.util.typing import Logs, Tensor
 
 log = logger(__name__)
 
-# Time between two points, in epochs, below which a value jumps: shorter than an update.
-_SHORTEST = 1e-12
 _DROPOUTS = (
     keras.layers.Dropout,
     keras.layers.SpatialDropout1D,
@@ -55,7 +49,6 @@ class StepSchedules:
         self._params = params
         self._known = [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
         self._schedules = [schedule for schedule in self._known if not schedule.is_of_epoch]
-        self._table = ScheduleTable([schedule.params for schedule in self._schedules]) if self._schedules else None
         self._targets: list[keras.Variable] = []
         self._model: TrainingModel | None = None
         paths = [s.path for s in self._schedules if not s.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))]
@@ -99,10 +92,8 @@ class StepSchedules:
         return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in named}
 
     def _assign(self, epochs: Tensor) -> None:
-        if self._table is not None:
-            values = self._table.values(epochs)
-            for i, variable in enumerate(self._targets):
-                variable.assign(values[i])
+        for schedule, variable in zip(self._schedules, self._targets, strict=True):
+            variable.assign(schedule.params.value(epochs, ops))
 
     def _bound(self) -> TrainingModel:
         assert self._model is not None  # noqa: S101 (set by `bind`)
@@ -115,54 +106,6 @@ class StepSchedules:
         found.update(dict.fromkeys(objects_of_epochs(model)))
         found.update(scheduled_values(model))
         return found
-
-
-class ScheduleTable:
-    """Points of several schedules as arrays.
-
-    A dozen operations serve all schedules: one for each of them would take as long as the rest of a small step.
-
-    Args:
-        schedules: at least one.
-    """
-
-    def __init__(self, schedules: Sequence[ScheduleParams]) -> None:
-        width = max(len(schedule.points) for schedule in schedules)
-        # Of each schedule a row for the time before the first point, and one for each point and the time after it.
-        self._times = np.full((len(schedules), width), np.inf, np.float32)
-        self._parts = np.zeros((len(schedules), width + 1, 4), np.float32)
-        for times, parts, schedule in zip(self._times, self._parts, schedules, strict=True):
-            points = sorted(schedule.points.items())
-            times[: len(points)] = [time for time, _ in points]
-            parts[:, 2] = parts[:, 3] = points[0][1]
-            for i, (time, value) in enumerate(points, start=1):
-                following, last = points[min(i, len(points) - 1)]
-                length = following - time
-                moves = length > _SHORTEST and schedule.interpolation is not Interpolation.STEP
-                parts[i] = (time, 1.0 / length if moves else 0.0, value, last if moves else value)
-        self._first_rows = np.arange(len(schedules), dtype=np.int32) * (width + 1)
-        kinds = [schedule.interpolation for schedule in schedules]
-        self._is_cosine = np.array([kind is Interpolation.COSINE for kind in kinds])
-        self._is_exponential = np.array([kind is Interpolation.EXPONENTIAL for kind in kinds])
-
-    def values(self, epochs: Tensor) -> Tensor:
-        """Return the value of each schedule, shape `[schedules]`, float32; at a point exactly the value given there.
-
-        Args:
-            epochs: completed epochs with a fraction, a float32 scalar.
-        """
-        passed = ops.sum(ops.cast(ops.greater_equal(epochs, self._times), "int32"), axis=1)
-        rows = ops.take(self._parts.reshape(-1, 4), passed + self._first_rows, axis=0)
-        start, factor, first, last = (rows[:, i] for i in range(4))
-        share = ops.clip((epochs - start) * factor, 0.0, 1.0)
-        if self._is_cosine.any():
-            share = ops.where(self._is_cosine, (1.0 - ops.cos(np.float32(np.pi) * share)) / 2.0, share)
-        values = first + (last - first) * share
-        if self._is_exponential.any():
-            # Where it does not apply, the base is 1: it may be 0 / 0 there.
-            base = ops.where(self._is_exponential, last / ops.where(self._is_exponential, first, 1.0), 1.0)
-            values = ops.where(self._is_exponential, first * ops.power(base, share), values)
-        return values
 
 
 def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:

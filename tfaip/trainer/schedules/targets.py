@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree.nodes import children, is_node
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, walk_places
@@ -127,12 +126,12 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
 
 def refuse(schedule: Schedule, known: Sequence[str]) -> FieldAdvice:
     """Return the error of a target that a schedule cannot change, given the paths that can be changed."""
-    names = [shown_name(path) for path in known]
-    if schedule.is_of_data:
-        text = f": the data have no such number{did_you_mean(schedule.name, names)}"
-    else:
-        text = f"; what can: {', '.join(sorted(names))}; with the next epoch numbers of gen.*, setup.train.* and "
-        text += "data.pre_proc.*"
+    names = ", ".join(sorted(map(shown_name, known)))
+    of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
+    return _refused(schedule, f"; what can: {names}; {of_data}")
+
+
+def _refused(schedule: Schedule, text: str) -> FieldAdvice:
     field = f"{schedule.place}.target"
     return FieldAdvice(f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled{text}", field)
 
@@ -143,7 +142,9 @@ def _path_of(params: Any, target: str) -> str:
     if name.startswith(GRAPH):
         return name
     paths: dict[str, str] = {}
-    for path, place in _places(params):
+    root = type(params).flag_root
+    for place, _ in walk_places(params, Place.of_root(root)):
+        path = place.path.removeprefix(root).removeprefix(".")
         paths.setdefault(path, path)
         for prefix in ("gen.", "scenario."):  # as messages and logs show them
             paths.setdefault(path.removeprefix(prefix), path)
@@ -165,13 +166,6 @@ def split_known(name: str, known: Container[str]) -> tuple[str, str]:
     return beginning, rest
 
 
-def _places(params: Any) -> Iterator[tuple[str, Place]]:
-    """Yield the path of every node and value, from the trainer params, with its place."""
-    root = type(params).flag_root
-    for place, _ in walk_places(params, Place.of_root(root)):
-        yield place.path.removeprefix(root).removeprefix("."), place
-
-
 def _limits(params: Any, path: str) -> Limits | None:
     value, found = params, None
     for part in path.split("."):
@@ -187,25 +181,16 @@ def type_of_data(params: Any, schedule: Schedule) -> type[int] | type[float]:
     Raises:
         FieldAdvice: if it is no number in the params; its path begins there.
     """
-    kind = _number_type(params, schedule.path)
-    if kind is None:
-        paths = [path for path, _ in _places(params) if path.startswith(_OF_DATA) and not path.startswith(_VALIDATION)]
-        raise refuse(schedule, [path for path in paths if _number_type(params, path) is not None])
-    return kind
-
-
-def _number_type(params: Any, path: str) -> type[int] | type[float] | None:
-    """Return the type of the numbers of a field or of an item of a list; None: it holds no number."""
-    parent, _, name = path.rpartition(".")
+    parent, _, name = schedule.path.rpartition(".")
     try:
-        value, node = get_path(params, path), get_path(params, parent)
-    except UsageError:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        return None
+        value, node = get_path(params, schedule.path), get_path(params, parent)
+    except UsageError as error:
+        raise _refused(schedule, f": {error}") from error
     cls: Any = type(node)
-    declared: Any = field_types(cls).get(name) if is_node(node) else None
-    types = (type(value), declared, *get_args(declared))
+    declared: Any = field_types(cls)[name] if is_node(node) else type(value)
+    types = (declared, *get_args(declared))
     if float in types:
         return float
-    return int if int in types else None
+    if int in types:
+        return int
+    raise _refused(schedule, f": it is no number, but {shorten(value)}")
