@@ -12,6 +12,7 @@ from test.events.test_writer import scalars
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
+from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.schedules.targets import schedules_of, schedules_without
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
@@ -85,6 +86,20 @@ def test_a_fraction_of_an_epoch_is_refused_where_it_has_no_effect(target: str) -
     expected = f"{target} is set at the beginning of an epoch: change --schedules.0.points"
     with pytest.raises(UsageError, match=rf"points\[0.5\] is 0.5, expected whole epochs, since {expected}"):
         train(live_params([1.0], ScheduleParams(target, {0.5: 0.25})), scenario=LiveScenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"points": {}}, "points is {}, expected numbers of completed epochs, at least 0"),
+        ({"points": {-1: 1.0}}, "expected numbers of completed epochs, at least 0"),
+        ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "values above 0 for exponential"),
+        ({"points": {0: float("nan")}}, r"points\[0\] is nan, expected a finite number"),
+    ],
+)
+def test_points_that_cannot_be(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ScheduleParams("weight_noise.stddev", **fields)
 
 
 def test_a_target_is_found_by_the_name_that_messages_show() -> None:

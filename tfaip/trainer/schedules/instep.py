@@ -45,12 +45,13 @@ class StepSchedules:
         params: the trainer params.
     """
 
+    _model: TrainingModel
+
     def __init__(self, params: Any) -> None:
         self._params = params
         self._known = [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
         self._schedules = [schedule for schedule in self._known if not schedule.is_of_epoch]
         self._targets: list[keras.Variable] = []
-        self._model: TrainingModel | None = None
         paths = [s.path for s in self._schedules if not s.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))]
         self.variables = {path: keras.Variable(0.0, trainable=False, dtype="float32") for path in paths}
         """Variables in the place of numbers of the trainer params, by path; model and optimizer have to own them."""
@@ -77,7 +78,7 @@ class StepSchedules:
 
     def begin_step(self) -> None:
         """Set the values of an update, inside of the compiled step."""
-        model = self._bound()
+        model = self._model
         self._assign(model.optimizer.completed_epochs)
         if model.noise is not None:
             model.noise.begin_update(model.optimizer.update_number)
@@ -86,7 +87,7 @@ class StepSchedules:
         """Set the values of the last update that was trained, which a validation has; return them by logged name."""
         # Computed here, not in the step, whose last bit may differ: a run that resumes after the last batch has not
         # executed it.
-        optimizer = self._bound().optimizer
+        optimizer = self._model.optimizer
         self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
         named = zip(self._schedules, self._targets, strict=True)
         return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in named}
@@ -94,10 +95,6 @@ class StepSchedules:
     def _assign(self, epochs: Tensor) -> None:
         for schedule, variable in zip(self._schedules, self._targets, strict=True):
             variable.assign(schedule.params.value(epochs, ops))
-
-    def _bound(self) -> TrainingModel:
-        assert self._model is not None  # noqa: S101 (set by `bind`)
-        return self._model
 
     def _targets_of(self, model: TrainingModel) -> dict[str, Any]:
         """Return all targets of a model by path, with the variables of those that the step assigns."""
