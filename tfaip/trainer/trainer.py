@@ -361,6 +361,9 @@ class Trainer(Generic[P]):
     @contextmanager
     def _ready(self) -> Iterator[TrainingSetup]:
         """Open the devices, with the model that was trained last, or a new one."""
+        if self._runner is not None:  # within `train`
+            yield self._runner.setup
+            return
         with flags_of(self._params, "trainer"), opened_devices(self._params, self._stop) as devices:
             if self._setup is None:
                 if self._restore:

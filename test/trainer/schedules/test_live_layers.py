@@ -82,22 +82,6 @@ def test_the_rate_of_a_dropout_is_that_of_the_epoch_in_the_training_only(layer: 
     assert trainer.scenario.graph.drop.rate == 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.backend
-def test_dropout_keeps_the_expectation() -> None:
-    params = live_params(
-        [1.0] * 20,
-        step("graph.drop.rate", 0.75),
-        model={"dropout": "Dropout", "rate": 0.1},
-        epochs=1,
-        samples_per_epoch=2000,
-    )
-    (weight,) = weights_after(params)
-    # 2000 draws of 0 or 4 with the probabilities 3/4 and 1/4: mean 1, standard deviation sqrt(3).
-    assert weight % 4 == 0
-    assert abs(weight + 2000) < 4 * np.sqrt(3 * 2000)
-
-
 @pytest.mark.backend
 def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> None:
     params = live_params([1.0], step("graph.sharpness", 1.0, 3.0), output_dir=tmp_path / "run", export_final=True)

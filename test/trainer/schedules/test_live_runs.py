@@ -35,6 +35,7 @@ def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> 
     assert logged == [None, None, 0.5, 0.5]
 
 
+@pytest.mark.slow
 def test_eagerly() -> None:
     schedules = [
         ScheduleParams("optimizer.clip_value", {0: 1.0, 1: 0.5}, Interpolation.EXPONENTIAL),
