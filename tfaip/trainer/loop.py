@@ -10,8 +10,7 @@ from tfaip.params.values.storable import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.nonfinite import NonFiniteValues
-from tfaip.trainer.reporting.epochtable import EpochResult
-from tfaip.trainer.reporting.progress import log_epoch
+from tfaip.trainer.reporting.progress import EpochResult, log_epoch
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.schedules.instep import scheduled_values
 from tfaip.trainer.setup import TrainingSetup

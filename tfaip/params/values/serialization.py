@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import Trust
+from tfaip.params.tree.nodes import nodes_of
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.former import FormerDecoder, is_former, report
@@ -102,9 +103,13 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
             f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
         )
     try:
-        return _decode(cls, document, trusted, path, key)
+        loaded = _decode(cls, document, trusted, path, key)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+    for node in nodes_of(loaded):
+        if hasattr(node, "limit_to_machine"):
+            node.limit_to_machine(path)
+    return loaded
 
 
 def _decode(
