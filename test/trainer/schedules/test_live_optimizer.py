@@ -11,10 +11,7 @@ import pytest
 from test.trainer.line import CallbackOf, train
 from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
-from tfaip.trainer.optimizer import (
-    OptimizerGroupParams,
-    SGDOptimizer,
-)
+from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
 from tfaip.trainer.schedules import ScheduleParams
 
 

@@ -92,7 +92,6 @@ def test_a_fraction_of_an_epoch_is_refused_where_it_has_no_effect(target: str) -
     ("fields", "message"),
     [
         ({"points": {}}, "points is {}, expected numbers of completed epochs, at least 0"),
-        ({"points": {-1: 1.0}}, "expected numbers of completed epochs, at least 0"),
         ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "values above 0 for exponential"),
         ({"points": {0: float("nan")}}, r"points\[0\] is nan, expected a finite number"),
     ],
