@@ -48,7 +48,8 @@ def windows_of(output_dir: Path | None, every: int = 3, interrupted: bool = Fals
     return windows.seen
 
 
-@pytest.mark.parametrize("steps", [None, 1, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [None, 1, 7])
 def test_the_means_of_each_window_in_callbacks_and_events(steps: int | None, tmp_path: Path) -> None:
     assert windows_of(tmp_path / "run", steps_per_execution=steps) == WHOLE
     losses = scalars(tmp_path / "run" / "updates", "updates/loss")

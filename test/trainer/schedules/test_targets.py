@@ -59,8 +59,9 @@ def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, t
             scenario=LiveScenario,
         )
     message = str(caught.value)
+    made = " (the layer must be made with a rate above 0)" if target.endswith(".rate") else ""
     names = "graph.attention.dropout_layer.rate, loss_weights"
-    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled; what can: {names}")
+    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled{made}; what can: {names}")
     assert "model.offset, model.sharpness, optimizer.clip_global_norm, optimizer.clip_norm" in message
     assert "optimizer.momentum" in message
     assert not (tmp_path / "run").exists()

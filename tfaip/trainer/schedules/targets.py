@@ -128,7 +128,8 @@ def refuse(schedule: Schedule, known: Sequence[str]) -> FieldAdvice:
     """Return the error of a target that a schedule cannot change, given the paths that can be changed."""
     names = ", ".join(sorted(map(shown_name, known)))
     of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
-    return _refused(schedule, f"; what can: {names}; {of_data}")
+    made = " (the layer must be made with a rate above 0)" if schedule.is_of_dropout else ""
+    return _refused(schedule, f"{made}; what can: {names}; {of_data}")
 
 
 def _refused(schedule: Schedule, text: str) -> FieldAdvice:
