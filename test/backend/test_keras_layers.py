@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.kerastools import own_training_flag, sublayers, watched_methods
 from tfaip.model.variables import variables_by_path
 
@@ -87,40 +85,3 @@ def test_a_nested_call_keeps_the_training_flag_of_the_caller() -> None:
     assert set(np.unique(ops.convert_to_numpy(Outer(True)(x, training=True)))) == {0.0, 2.0}
     # What it is needed for: without it no dropout acts.
     assert set(np.unique(ops.convert_to_numpy(Outer(False)(x, training=True)))) == {1.0}
-
-
-@pytest.mark.parametrize("name", ["Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"])
-def test_a_dropout_layer_with_a_rate_that_changes(name: str) -> None:
-    layer = getattr(keras.layers, name)(0.0)
-    shape = {"Dropout": (4, 6), "SpatialDropout1D": (4, 3, 6), "SpatialDropout2D": (4, 3, 2, 6)}.get(
-        name, (4, 2, 3, 2, 6)
-    )
-    x = np.ones(shape, np.float32)
-    layer(x, training=True)
-    rate = NumberVariable(0.5)
-    set_dropout_rate(layer, rate, seed=1)
-    kept = ops.convert_to_numpy(layer(x, training=True))
-    assert set(kept.ravel()) == {0.0, 2.0}
-    if name != "Dropout":
-        # One draw for each sample and channel.
-        flat = kept.reshape(4, -1, 6)
-        assert (flat == flat[:, :1]).all()
-    assert (ops.convert_to_numpy(layer(x, training=False)) == 1).all()
-    rate.assign(1.0)
-    assert not ops.convert_to_numpy(layer(x, training=True)).any()
-    rate.assign(0.0)
-    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
-    assert layer.get_config()["rate"] == 0.0
-    reset_dropout_rate(layer)
-    rate.assign(1.0)
-    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
-
-
-def test_gaussian_dropout_with_a_rate_that_changes() -> None:
-    layer = keras.layers.GaussianDropout(0.2)
-    rate = NumberVariable(0.8)
-    set_dropout_rate(layer, rate, seed=1)
-    drawn = ops.convert_to_numpy(layer(np.ones((10_000,), np.float32), training=True))
-    # Mean 1 and variance 0.8 / 0.2.
-    assert abs(drawn.mean() - 1) < 4 * 2 / 100
-    assert abs(drawn.var() - 4) < 4 * 4 * np.sqrt(2 / 10_000)

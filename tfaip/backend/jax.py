@@ -25,7 +25,7 @@ from tfaip.backend.jaxsteps import (
     consume as consume,
     local_value,
 )
-from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state
+from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
 from tfaip.backend.kerastools import without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -134,6 +134,11 @@ def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
     assign_kept_state(model)
+
+
+def metric_values(model: keras.Model) -> list[np.ndarray]:
+    """Return the values of `metrics_variables` of a model between the executions of a running `fit`."""
+    return [np.asarray(local_value(value)) for value in running_metrics(model)]
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:

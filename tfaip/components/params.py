@@ -45,7 +45,7 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
         0.01, "Input gradient regularization: length h of the step, in units of the inputs", above=0
     )
     input_gradient_regularization_lambda: float = option(
-        0.1, "Input gradient regularization: factor of the penalty in the loss", above=0
+        0.1, "Input gradient regularization: factor of the penalty in the loss", low=0
     )
     export_keras: bool = option(
         False,

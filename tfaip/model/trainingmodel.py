@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,7 +14,6 @@ from keras.initializers import Constant
 from tfaip.backend.active import backend
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import BuiltModel
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
 from tfaip.model.inputgradients import InputGradientPenalty
@@ -30,16 +29,6 @@ from tfaip.util.overriding import overrides
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 
-class StepChanges(Protocol):
-    """Changes numbers of a model, and of its optimizer, in the course of the training."""
-
-    def begin_step(self) -> None:
-        """Assign variables that are not trained, at the beginning of a step and inside of what is compiled."""
-
-    def end_epoch(self) -> Logs:
-        """Assign the values of the last step, after an epoch; return what is logged of them by name."""
-
-
 class _Values:
     """Accumulators of logged values; a plain object, since Keras would track them and forbids to add any later."""
 
@@ -52,7 +41,7 @@ class _Values:
         self.loss_names: list[str] = []
         self.penalties: Sequence[WeightPenalty] = ()
         self.noise: UpdateNoise | None = None
-        self.changes: StepChanges | None = None
+        self.changes: Any = None
         self.shapes = ""
         self.assigned: Sequence[keras.Variable] = ()
         self.kept_finite: list[tuple[keras.Variable, list[keras.Variable]]] = []
@@ -183,9 +172,8 @@ class TrainingModel(BuiltModel):
             weights: by name; a loss that is not in them gets its weight in the model.
         """
         own = self.model_base._loss_weights() or {}
-        for name, variable in self._loss_weights.items():
-            if not isinstance(variable, NumberVariable):  # else a schedule changes it
-                self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+        for name in self._loss_weights:
+            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
 
     def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
         """Add penalties to the losses of layers; call it before `compile`."""
@@ -193,8 +181,8 @@ class TrainingModel(BuiltModel):
         if penalties:
             self._values.mean_of(REGULARIZATION)
 
-    def follow(self, changes: StepChanges) -> None:
-        """Let something change numbers of the model in the course of the training; call it after `compile`."""
+    def follow(self, changes: Any) -> None:
+        """Let schedules (`begin_step`, `end_epoch`) assign variables, also in the step; call it after `compile`."""
         self._values.changes = changes
 
     def forget_batches_that_are_not_finite(self, in_values: bool) -> None:
@@ -286,6 +274,13 @@ class TrainingModel(BuiltModel):
             function, data = backend.train_function(self, self.execution, data)
             self.train_function = function
         return data
+
+    def execute_together(self, steps: int) -> None:
+        """Let `fit` run this number of steps per execution; what is compiled for another one is compiled again."""
+        if steps != self.steps_per_execution:
+            self.steps_per_execution, self.test_function = steps, None
+            if not self.execution.loops:  # else it is no part of what is compiled
+                self.train_function = None
 
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""

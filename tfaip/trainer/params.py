@@ -142,6 +142,9 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     histogram_every_n: int = option(
         0, "Write histograms of the weights for TensorBoard every n epochs (0: never)", low=0
     )
+    log_every_n_updates: int = option(
+        0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
+    )
     profile: bool = option(False, "Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')")
     profile_steps: list[int] = option(
         [10, 20],

@@ -9,8 +9,8 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
+from tfaip.trainer.epochschedules import EpochSchedules, check_batch_sizes
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.params import ProgressBarMode
@@ -18,6 +18,7 @@ from tfaip.trainer.reporting.progress import create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import place_of
@@ -57,7 +58,7 @@ def set_up_training(
     params: Params = stage.params
     devices = run.devices
     check_batch_sizes(params, devices)
-    curriculum = Curriculum(params, scenario, devices)
+    schedules = EpochSchedules(params, scenario, devices)
     train_data = create_training_pipeline(params, scenario)
     val_data = create_validation_pipeline(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
@@ -72,7 +73,7 @@ def set_up_training(
                 model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted)
         else:
             model = before.model
-            model.set_loss_weights(params.loss_weights)
+            model.set_loss_weights(given_loss_weights(params))
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
@@ -88,7 +89,7 @@ def set_up_training(
         stop=run.stop,
         train_data=train_data,
         sample_data=sample_data,
-        curriculum=curriculum,
+        schedules=schedules,
         feeder=feeder,
         model=model,
         state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),

@@ -153,8 +153,14 @@ class UserCallbacks(SynchronousCallbacks):
         super().__init__(
             callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
         )
+        self._of_windows = [callback for callback in callbacks if hasattr(callback, "on_log")]
         self.for_batches = self if has_batch_methods(callbacks) else None
         """These callbacks if they have methods per batch, else None: then no step waits for the device."""
+
+    def on_log(self, update: int, logs: Logs) -> None:
+        """Call `on_log` of the callbacks that have it, after each window of `log_every_n_updates`."""
+        for callback in self._of_windows:
+            callback.on_log(update, dict(logs))
 
 
 def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,20 @@ import keras
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.collectives import barrier, run_on_chief
 from tfaip.errors import UsageError
+from tfaip.lav.evaluation import evaluation_pipeline
+from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.params.generics import type_argument
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.values.storable import flags_of, prepare
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Predictor
 from tfaip.trainer.dryrun import check_left_out, log_trial, trial_params
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
@@ -47,6 +54,7 @@ from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.runparams import copy_for_run, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
+from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls
 from tfaip.trainer.stagerunner.preview import ExpectedWeights
@@ -55,6 +63,7 @@ from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import check_work, find_place, further_records
+from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -120,6 +129,7 @@ class Trainer(Generic[P]):
         self._runner: StageRunner | None = None
         self._fits: FitCalls | None = None
         self._callbacks: list[keras.callbacks.Callback] | None = None
+        self._setup: TrainingSetup | None = None
         self._logs: Logs = {}
         self._is_trial = False
         self._stages: list[PlannedStage] | None = None
@@ -304,6 +314,68 @@ class Trainer(Generic[P]):
             self._stages = [*plan[:-1], replace(plan[-1], params=self._params)]
         return shortened_plan(self._stages) if self._is_trial else self._stages
 
+    @property
+    def model(self) -> keras.layers.Layer:
+        """The Keras model that `build_model` has made, or the graph, with the weights of the last update."""
+        with self._ready() as setup:
+            graph = setup.scenario.graph
+            return graph.network if isinstance(graph, KerasGraph) else graph
+
+    def evaluate(self, data: Any = None) -> Logs:
+        """Return losses and metrics by name, as the validation of an epoch has them, but without `val_`.
+
+        With averages of the weights (`calc_ema`), they are those of the averages. Without a training the model has its
+        first weights.
+
+        Args:
+            data: params of a generator, or samples with targets; None: the validation data.
+
+        Raises:
+            UsageError: if there are no data, or the trainer resumes a run and has not trained yet.
+        """
+        with self._ready() as setup, setup.model.optimizer.with_averages():
+            params, pipeline = setup.params, setup.evaluation.val
+            if data is not None:
+                generator = data if isinstance(data, DataGeneratorParams) else RawDataGeneratorParams(list(data))
+                pipeline = evaluation_pipeline(setup.scenario, params.gen.setup.val, generator, params.random_seed or 0)
+            if pipeline is None:
+                raise UsageError("there are no validation data: give evaluate the params of a generator, or samples")
+            return setup.evaluation.validate(pipeline)
+
+    def predict(self, data: Any) -> list[Sample]:
+        """Return the predicted samples, as a predictor with the final model gives them; see `evaluate` for the weights.
+
+        Args:
+            data: params of a generator, or samples or inputs as `Predictor.predict_raw` takes them.
+        """
+        with self._ready() as setup, setup.model.optimizer.with_averages():
+            params, scenario = setup.params, setup.scenario
+            pipeline = replace(params.gen.setup.val, batch_drop_remainder=False)
+            options = PredictorParams(pipeline, silent=True, run_eagerly=params.force_eager)
+            options.random_seed = params.random_seed or 0
+            predictor_cls: type[Predictor] = getattr(type(scenario), "predictor_cls", lambda: Predictor)()
+            predictor = predictor_cls(options, scenario.data)
+            predictor.set_model(scenario.graph)
+            is_generator = isinstance(data, DataGeneratorParams)
+            return list(predictor.predict(data) if is_generator else predictor.predict_raw(data))
+
+    @contextmanager
+    def _ready(self) -> Iterator[TrainingSetup]:
+        """Open the devices, with the model that was trained last, or a new one."""
+        if self._runner is not None:  # within `train`
+            yield self._runner.setup
+            return
+        with flags_of(self._params, "trainer"), opened_devices(self._params, self._stop) as devices:
+            if self._setup is None:
+                if self._restore:
+                    raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
+                call_setup_hooks(self, Trainer)
+                check_params(self._params, self._scenario)
+                seed_run(self._params, self._scenario.scenario_id(), devices, None)
+                run = create_parts(self._params, self._plan(), None, devices, self._stop)
+                self._setup = set_up_training(run, run.plan[-1], self._scenario, self.create_warmstarter())
+            yield self._setup
+
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
 
@@ -404,7 +476,8 @@ class Trainer(Generic[P]):
             self.fit()
             self._fits.check_restored()
         finally:
-            self._progress = stages.progress  # also of a training that was interrupted
+            # Also of a training that was interrupted.
+            self._progress, self._setup = stages.progress, stages.latest_setup
             self._runner = self._fits = None
         setup = stages.setup
         with setup.model.optimizer.with_averages():

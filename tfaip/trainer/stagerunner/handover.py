@@ -18,7 +18,7 @@ from tfaip.params.values.storable import flags_of
 from tfaip.trainer.modelsetup import weight_structure
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.schedules.dataparams import params_of_data
+from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stages.overrides import begins
 from tfaip.trainer.stages.planned import PlannedStage, path_of_params
@@ -204,7 +204,8 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
         first_epoch: of the next one.
     """
     position = progress.position
-    if _same_stream(params_of_data(before, max(progress.epoch, 1)), params_of_data(after, first_epoch)):
+    ended = EpochValues(before).params_of(max(progress.epoch, 1))
+    if _same_stream(ended, EpochValues(after).params_of(first_epoch)):
         return position
     return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)
 

@@ -106,6 +106,11 @@ class StageRunner:
         return self._setup
 
     @property
+    def latest_setup(self) -> TrainingSetup | None:
+        """The same; None: there is none yet."""
+        return self._setup
+
+    @property
     def best(self) -> BestModel | None:
         """What decides which epoch of the stage is the best; None: it has no epochs."""
         return None if self._setup is None else self._setup.best

@@ -108,6 +108,7 @@ class BuiltModel(keras.Model):
 
     loss_mean: Any = None
     """The mean of the total loss, which `fit` updates; None: the model is not compiled."""
+    steps_per_execution: int
     train_function: Any
     test_function: Any
     """What `fit` and `evaluate` call for each execution; None: Keras makes it."""
@@ -174,6 +175,12 @@ def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
     """
     names = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
     model._jax_state = dict(zip(names, state, strict=True))
+
+
+def running_metrics(model: keras.Model) -> Sequence[Any]:
+    """Return the values of the metrics in a running `fit` on JAX: to assign all that it keeps takes longer."""
+    values: Sequence[Any] = model._jax_state["metrics_variables"]
+    return values
 
 
 def assign_kept_state(model: keras.Model) -> None:
