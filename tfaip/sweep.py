@@ -25,9 +25,10 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from tfaip.errors import TfaipError, UsageError
+from tfaip.params.codec import plain_of
 from tfaip.params.commandline.config_files import load_config
-from tfaip.params.flags import flag_values
-from tfaip.params.resolution.unknown import UnknownFlag
+from tfaip.params.settings import flag_values
+from tfaip.params.unknown import UnknownFlag
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.run.names import HISTORY_FILE, PARAMS_FILE
@@ -131,7 +132,7 @@ def read_space(file: str, parse: Parse) -> list[Variable]:
     Raises:
         UsageError: if the file cannot be read, or a flag has neither a range nor choices that it takes.
     """
-    entries = _entries(load_config(file).tree)
+    entries = _entries(plain_of(load_config(file).tree))
     space: list[Variable] = []
     for flag in sorted(entries, key=lambda flag: flag.count(".")):  # classes before their flags
         try:
@@ -162,8 +163,7 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
         choices = {value if isinstance(value, str) else json.dumps(value): value for value in entry}
         variable, samples = Variable(flag, CategoricalDistribution(list(choices)), choices), list(choices)
     else:
-        # YAML reads `1e-4`, without a dot, as a text.
-        numbers = {key: float(value) if isinstance(value, str) else value for key, value in entry.items()}
+        numbers = dict(entry)
         if not all(map(math.isfinite, numbers.values())):
             raise ValueError("a limit is not finite")
         variable = Variable(flag, FloatDistribution(**numbers), {})

@@ -14,7 +14,7 @@ import pytest
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.resolution.choices import ClassChoice
+from tfaip.params.choices import ClassChoice
 
 
 @dataclass

@@ -17,9 +17,8 @@ from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, pai_meta, post_init
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits
-from tfaip.params.resolution.entries import Leaf, walk_entries
-from tfaip.params.resolution.resolver import Resolver
-from tfaip.params.resolution.sources import Settings
+from tfaip.params.resolver import Leaf, Resolver, walk_entries
+from tfaip.params.sources import Settings
 from tfaip.params.tree.paths import get_path
 from tfaip.params.values.serialization import from_dict, to_dict
 from tfaip.params.values.storable import flags_of, prepare

@@ -22,7 +22,7 @@ from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params.flags import flag_values
+from tfaip.params.settings import flag_values
 from tfaip.scenario.scenario import Scenario
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.scheduler import CosineDecayParams

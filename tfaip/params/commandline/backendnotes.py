@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 
 from tfaip.params.commandline.helplines import all_nodes
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.params.resolution.entries import Node
+from tfaip.params.resolver import Node
 from tfaip.params.types.kinds import origin_of
 
 _BACKENDS = {"keras", "tensorflow", "jax"}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin
 
-from tfaip.params.resolution.entries import Entry, Leaf
+from tfaip.params.resolver import Entry, Leaf
 from tfaip.params.types.kinds import is_subclass, is_union, members_of, strip
 
 # Set by a shell for the command whose line it completes.

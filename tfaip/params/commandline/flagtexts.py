@@ -6,7 +6,7 @@ import inspect
 
 from tfaip.params.commandline.config_output import shown_value, yaml_value
 from tfaip.params.limits import limits_of
-from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
+from tfaip.params.resolver import Entry, Group, Leaf, Node
 from tfaip.params.types.kinds import expected, origin_of
 from tfaip.params.types.objects import object_type
 

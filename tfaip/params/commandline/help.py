@@ -13,9 +13,9 @@ from tfaip.params.commandline.flagtexts import NO_BREAK, help_text, range_text, 
 from tfaip.params.commandline.helplines import FlagLine, all_nodes, declaring_class, flag_lines, mentions
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
-from tfaip.params.resolution.unknown import flags_of_other_classes
+from tfaip.params.resolver import Entry, Group, Leaf, Node
 from tfaip.params.types.kinds import origin_of
+from tfaip.params.unknown import flags_of_other_classes
 from tfaip.util.text import shorten
 
 ALL = "all"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tfaip.params.commandline.flagtexts import help_text
 from tfaip.params.metadata import is_common
-from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
-from tfaip.params.resolution.unknown import is_flag
+from tfaip.params.resolver import Entry, Group, Leaf, Node
 from tfaip.params.types.kinds import origin_of
+from tfaip.params.unknown import is_flag
 
 
 @dataclass(frozen=True, eq=False)

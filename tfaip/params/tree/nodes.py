@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfaip.params.limits import below, check_fields
+from tfaip.params.limits import FieldAdvice, FieldError, check_fields
 from tfaip.params.names.trust import top_package
+from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 
 def is_node(value: Any) -> bool:
@@ -84,19 +85,31 @@ def packages_of(params: Any) -> set[str]:
     return {top_package(type(node).__module__) for node in nodes_of(params)}
 
 
-def post_init(params: Any) -> None:
+def post_init(params: Any, path: str = "") -> None:
     """Check all limits of a tree and run every `__post_init__` again, children first, to share values.
 
+    Args:
+        params: the root of the tree, or what is at a path.
+        path: dotted path, for errors.
+
     Raises:
-        FieldError: if a value is not allowed; its path begins at `params`.
+        FieldError: if a value is not allowed, or a `__post_init__` fails; its path begins at the root.
     """
     for name, child in (children(params) or {}).items():
-        with below(name):
-            post_init(child)
-    if is_node(params):
+        post_init(child, join_path(path, name))
+    if not is_node(params):
+        return
+    try:
         if hasattr(params, "__post_init__"):
             params.__post_init__()
         check_fields(params)  # also of a class whose __post_init__ does not call the inherited one
+    except FieldError as error:
+        if path:
+            error.move_below(path)
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        node = join_path(path, "*")
+        raise FieldAdvice(f"{{{node}}}: {shorten_text(str(error), ERROR_LIMIT)}", node) from error
 
 
 def join_path(path: str, part: str) -> str:

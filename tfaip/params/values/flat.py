@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfaip.params.codec import CLASS_KEY
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.tree.places import Place
 from tfaip.params.types.kinds import FieldKind, field_kind, origin_of
 from tfaip.params.types.objects import ARGUMENTS, CLASS
-from tfaip.params.values.encoding import CLASS_KEY
 
 _UNKNOWN = FieldKind("leaf", None, optional=False)
 

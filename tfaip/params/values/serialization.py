@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Decoder, encode
 from tfaip.params.names.trust import Trust
-from tfaip.params.values.decoding import Decoder
-from tfaip.params.values.encoding import encode
 from tfaip.params.values.former import FormerDecoder, is_former, report
 from tfaip.util.files import write_text
 from tfaip.util.reading import parse_json, read_json

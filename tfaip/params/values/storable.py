@@ -11,20 +11,19 @@ from pathlib import PurePath
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Decoder, encode, options_of
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
+from tfaip.params.settings import check
 from tfaip.params.tree.changes import diff
-from tfaip.params.tree.nodes import children, is_node, node_fields, post_init
+from tfaip.params.tree.nodes import children, is_node, node_fields
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, flag_of
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
 from tfaip.params.types.objects import NamedObject, checked_name
-from tfaip.params.values.decoding import Decoder
-from tfaip.params.values.encoding import encode
-from tfaip.params.values.jsonoptions import options_of
 from tfaip.util.text import shorten, shorten_text
 
 
@@ -38,15 +37,14 @@ def prepare(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit its field.
         FieldError: a field does not keep its limits; the message names the flag.
-        ValueError: a `__post_init__` refuses a value.
+
     """
     try:
-        post_init(params)
+        check(params, root)
     # What a `__post_init__` raises for a value of a wrong type.
     except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
         conform(params, root)
-        with flags_of(params, root):
-            post_init(params)
+        check(params, root)
     conform(params, root)
 
 

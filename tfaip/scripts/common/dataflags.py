@@ -9,8 +9,8 @@ from typing import Any
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
+from tfaip.params.choices import ClassChoice
 from tfaip.params.metadata import COMMON
-from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.nodes import node_fields
 from tfaip.params.tree.paths import is_hidden

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Text
 from tfaip.params.root import RootParams
 from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.params.types.fieldtext import path_below
-from tfaip.params.values.words import Text
 from tfaip.trainer.schedules.targets import split_known
 from tfaip.util.text import shorten_text
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.flags import check_flags, get_flag, set_flags
+from tfaip.params.codec import Text
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.root import RootParams
+from tfaip.params.settings import check_flags, get_flag, set_flags
 from tfaip.params.tree.changes import Change, diff
 from tfaip.params.tree.copying import copy_tree
 from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, flag_of, walk_places
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.types.fieldtext import value_text
-from tfaip.params.values.words import Text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
