@@ -57,14 +57,12 @@ class Variable:
         flag: without dashes.
         distribution: of what Optuna draws.
         choices: choice as Optuna has it -> value of the flag; empty for a range.
-        others: the dict that the flag names an item of, without the sweep; None: it names no item.
         contexts: choices of other flags; the flag exists if all choices of one context were drawn.
     """
 
     flag: str
     distribution: Any
     choices: Mapping[str, Any]
-    others: Mapping[str, Any] | None = None
     contexts: list[Point] = field(default_factory=list)
 
     def exists(self, point: Point) -> bool:
@@ -113,12 +111,7 @@ def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for variable in [variable for variable in space if variable.flag in point]:
         drawn = point[variable.flag]
-        value = variable.choices.get(drawn, drawn)
-        parent, _, item = variable.flag.rpartition(".")
-        if variable.others is None:
-            config[variable.flag] = value
-        else:
-            config[parent] = {**variable.others, **config.get(parent, {}), item: value}
+        config[variable.flag] = variable.choices.get(drawn, drawn)
     return config
 
 
@@ -171,13 +164,11 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
     parent, _, item = flag.rpartition(".")
     unknown, has_fractions = UnknownFlag(), False
     for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")]):
-        values = flag_values(parse(config_of(before, context)))
-        if isinstance(values.get(parent), dict):
-            variable.others = values[parent]
         try:
             for sample in samples:
                 values = flag_values(parse(config_of([*before, variable], {**context, flag: sample})))
-                taken = values.get(flag) if variable.others is None else values[parent][item]
+                is_item = isinstance(values.get(parent), dict)
+                taken = values[parent].get(item) if is_item else values.get(flag)
                 has_fractions = has_fractions or isinstance(taken, float)
             variable.contexts.append(context)
         except UnknownFlag as error:

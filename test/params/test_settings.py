@@ -158,7 +158,9 @@ def test_a_section_without_keys_sets_nothing(write: Write, name: str) -> None:
 
 
 def test_merge_keys(write: Write) -> None:
-    text = "p.part: &a {size: 4, rows: [1]}\nnear: {<<: *a, size: 5}\np.maybe: {__cls__: PartParams, <<: [{size: 6}, *a]}"
+    text = (
+        "p.part: &a {size: 4, rows: [1]}\nnear: {<<: *a, size: 5}\np.maybe: {__cls__: PartParams, <<: [{size: 6}, *a]}"
+    )
     found = parse("--config", write("a.yaml", text))
     assert (found.near, found.maybe) == (PartParams(5, [1]), PartParams(6, [1]))
     with pytest.raises(UsageError, match="line 1, column 14: expected one or several mappings to be merged"):
@@ -211,3 +213,12 @@ def test_an_error_names_the_source_and_changes_nothing() -> None:
 
 def test_post_init_runs_once() -> None:
     assert parse("--p.whole", "2", "--p.part", "OtherPartParams").runs == 1
+
+
+def test_items_of_a_dict_have_flags() -> None:
+    tree = TextParams(free={"a": 1, "b": 2})
+    set_flags(tree, {"p.free.b": "1e-3", "p.free.c": "x y"})
+    assert tree.free == {"a": 1, "b": 0.001, "c": "x y"}
+    assert parse("--p.free.a", "3", "--p.whole", "2").free == {"a": 3}
+    with pytest.raises(UsageError, match=r"^--p\.free is given as a whole and in parts: give one of them$"):
+        parse("--p.free.a", "3", "--p.free", "b=2")

@@ -321,8 +321,8 @@ class Resolver:
         hit = self._hit(place, lowest, owner)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
             leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
-        if object_type(declared) is not None:
-            self._add_arguments(leaf, lowest if hit is None else hit.rank)
+        if object_type(declared) is not None or origin_of(declared) in DICT_TYPES or isinstance(leaf.value, dict):
+            self._add_parts(leaf, hit, lowest)
         return leaf
 
     def _hit(self, place: Place, lowest: int, owner: type) -> Setting | None:
@@ -369,20 +369,26 @@ class Resolver:
                     raise UsageError(f"{hit.label}: {shorten(item)} is not among the choices {names}")
         return value
 
-    def _add_arguments(self, leaf: Leaf, lowest: int) -> None:
-        """Set the arguments of the objects of a field, given below its flag; a new class begins without any."""
+    def _add_parts(self, leaf: Leaf, whole: Setting | None, lowest: int) -> None:
+        """Set items of a dict, or arguments of objects, given below a flag; a new value begins without any."""
+        lowest = lowest if whole is None else whole.rank
         self.settings.replace(f"{leaf.flag}.", lowest)
         given = self.settings.below(leaf.flag, lowest)
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
+            leaf.origin, chosen = hit.origin, dataclasses.replace(hit, path=leaf.flag)
+            if object_type(leaf.declared) is None:
+                if whole is not None and whole.rank == hit.rank:
+                    raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
+                item = self._decoded(dataclasses.replace(chosen, value={name: hit.value}), leaf)
+                leaf.value = {**(leaf.value if isinstance(leaf.value, dict) else {}), **item}
+                continue
             index, _, argument = name.rpartition(".")
             named = (items_of(leaf.value) or {}).get(index) if index else leaf.value
             if not isinstance(named, NamedObject):
-                chosen = dataclasses.replace(hit, path=leaf.flag).label
-                raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen}")
+                raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen.label}")
             named.arguments[argument] = parse_argument(hit.value, hit.label)
-            leaf.origin = hit.origin
 
     def _set_like_tuple(self, node: Node, lowest: int) -> None:
         hit = self.settings.value(node.flag, lowest, holds_nodes=True)
