@@ -18,10 +18,11 @@ from tfaip.params import ParamsBase, pai_meta, post_init
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits
 from tfaip.params.resolver import Leaf, Resolver, walk_entries
+from tfaip.params.settings import flags_of
 from tfaip.params.sources import Settings
 from tfaip.params.tree.paths import get_path
 from tfaip.params.values.serialization import from_dict, to_dict
-from tfaip.params.values.storable import flags_of, prepare
+from tfaip.params.values.storable import prepare
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 

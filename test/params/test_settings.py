@@ -215,10 +215,12 @@ def test_post_init_runs_once() -> None:
     assert parse("--p.whole", "2", "--p.part", "OtherPartParams").runs == 1
 
 
-def test_items_of_a_dict_have_flags() -> None:
+def test_items_of_a_dict_have_flags(write: Write) -> None:
     tree = TextParams(free={"a": 1, "b": 2})
     set_flags(tree, {"p.free.b": "1e-3", "p.free.c": "x y"})
     assert tree.free == {"a": 1, "b": 0.001, "c": "x y"}
-    assert parse("--p.free.a", "3", "--p.whole", "2").free == {"a": 3}
+    whole = write("a.yaml", "p.free: {a: 1, b: 2}")
+    assert parse("--config", whole, "--p.free.a", "3").free == {"a": 3, "b": 2}
+    assert parse("--config", write("b.yaml", "p.free.a: 3"), whole).free == {"a": 1, "b": 2}
     with pytest.raises(UsageError, match=r"^--p\.free is given as a whole and in parts: give one of them$"):
         parse("--p.free.a", "3", "--p.free", "b=2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
@@ -209,12 +209,12 @@ class Resolver:
         if not place.meta.get("fix_dc"):
             choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
         node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=owner)
-        hit = None
-        if choice is None:
-            self.settings.skip_empty(place.flag)
-        else:
-            hit = self.settings.choice(place.flag, lowest)
-        if hit is not None and choice is not None and (optional or not hit.is_empty_section):
+        hit = self.settings.choice(place.flag, lowest, is_fixed=choice is None)
+        if hit is not None and is_node(hit.value):
+            _require_class([hit.value], declared, hit)
+            node.origin, default = hit.origin, hit.value
+            self._begin(node, type(default), default)
+        elif hit is not None and choice is not None and (optional or not hit.is_empty_section):
             node.origin = hit.origin
             cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
             # A lower source may have set fields of the class that was chosen there.
@@ -289,7 +289,12 @@ class Resolver:
             # A new list replaces the whole list of lower sources, with all fields of its items.
             group.origin, lowest, items = hit.origin, hit.rank, {}
             self.settings.replace(f"{place.flag}.", hit.rank)
-            names = _chosen_names(group, hit)
+            objects = items_of(hit.value) or {}
+            if any(map(is_node, objects.values())):
+                _require_class(list(objects.values()), declared, hit)
+                self.settings.value(place.flag, lowest)  # marks them as used
+                items = objects
+            names = dict.fromkeys(items) or _chosen_names(group, hit)
         else:
             hit = None
         if names is None:
@@ -447,6 +452,14 @@ def _chosen_names(group: Group, hit: Setting) -> dict[str, str | None] | None:
             raise UsageError(f"{hit.label}: a key is given twice")
         found[key] = name or None
     return found
+
+
+def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
+    """Raise unless given objects have the declared class."""
+    expected = origin_of(declared)
+    if not all(isinstance(item, expected) for item in objects):
+        got = shorten_text(", ".join(type(item).__name__ for item in objects))
+        raise UsageError(f"{hit.label}: expected {expected.__name__}, got {got}")
 
 
 def _is_section(declared: Any) -> bool:

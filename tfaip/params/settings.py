@@ -6,6 +6,7 @@ tree begin with the names of its fields.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -15,15 +16,13 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params.choices import full_name
 from tfaip.params.codec import Text, encode
-from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames
 from tfaip.params.resolver import Node, Resolver, set_field
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
 from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import children, is_node, items_of, node_fields, nodes_of, post_init
+from tfaip.params.tree.nodes import children, is_node, node_fields, nodes_of, post_init
 from tfaip.params.tree.places import Place, walk_places
-from tfaip.params.types.kinds import field_kind, origin_of
 from tfaip.params.types.objects import NamedObject
 from tfaip.params.unknown import all_entries, refuse_unknown, removed_note
 from tfaip.util.text import shorten, shorten_text
@@ -93,6 +92,25 @@ def check(params: Any, root: str, origins: Mapping[str, str] = _NO_ORIGINS) -> N
         post_init(params)
     except FieldError as error:
         error.name_flags(partial(_label, params, Place.of_root(root), origins))
+        raise
+
+
+@contextlib.contextmanager
+def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
+    """Context that adds its flag to the error of a field of a tree.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+        path: dotted path of the object that the block checks, if it is not the root.
+    """
+    try:
+        yield
+    except FieldError as error:
+        if not error.flags:  # else a context within this one knew more
+            if path:
+                error.move_below(path)
+            error.name_flags(lambda field: _label(params, Place.of_root(root), _NO_ORIGINS, field) or field)
         raise
 
 
@@ -168,15 +186,11 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
     """
-    objects = {_name(flag): value for flag, value in values.items() if children(value) is not None}
-    nodes = [node for tree in (params, *objects.values()) for node in nodes_of(tree)]
+    nodes = [node for tree in (params, *values.values()) for node in nodes_of(tree)]
     names = [(node, field.name) for node in nodes for field in node_fields(node) if hasattr(node, field.name)]
     before = [(node, name, getattr(node, name)) for node, name in names]
     try:
-        for flag, value in objects.items():
-            _set_object(params, flag, value)
-        others = {flag: value for flag, value in values.items() if _name(flag) not in objects}
-        build(_resolve(params, [_source_of(others)]))
+        build(_resolve(params, [_source_of(values)]))
     except BaseException:
         for node, name, value in before:
             if getattr(node, name, None) is not value:
@@ -189,7 +203,7 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
 
     Args:
         params: a tree.
-        values: as `set_flags` takes them, without objects.
+        values: as `set_flags` takes them.
 
     Raises:
         UsageError: an unknown flag, or a value of another type.
@@ -221,7 +235,9 @@ def _source_of(values: Mapping[str, Any]) -> Source:
 
 
 def _given(value: Any, flag: str) -> Any:
-    """Return a value as a config file has it; a text as on a command line."""
+    """Return a value as a config file has it; a text as on a command line; params as they are."""
+    if children(value) is not None:
+        return value
     if isinstance(value, type):
         return full_name(value)
     if isinstance(value, Text):
@@ -232,26 +248,3 @@ def _given(value: Any, flag: str) -> Any:
         return encode(value, None, f"--{flag}")
     except TypeError as error:
         raise UsageError(str(error)) from error
-
-
-def _set_object(params: Any, flag: str, value: Any) -> None:
-    """Set a node, or a container of nodes, as it is."""
-    for node_place, node in [(place, node) for place, node in _walk(params) if is_node(node)]:
-        cls: Any = type(node)
-        for name, declared in field_types(cls).items():
-            place = node_place.below(name, node)
-            if place.flag == flag and not place.is_hidden:
-                _check_type(value, declared, flag)
-                set_field(node, name, value)
-                return
-    _resolve(params, [Source(COMMAND_LINE, {flag: None})])
-
-
-def _check_type(value: Any, declared: Any, flag: str) -> None:
-    kind = field_kind(declared)
-    nodes = [value] if kind.kind == "node" else list((items_of(value) or {}).values())
-    expected = origin_of(kind.declared)
-    if kind.kind == "leaf" or not all(isinstance(node, expected) for node in nodes):
-        wanted = getattr(expected, "__name__", str(expected))
-        shown = shorten_text(", ".join(type(node).__name__ for node in nodes))
-        raise UsageError(f"--{flag}: expected {wanted}, got {shown}")

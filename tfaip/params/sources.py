@@ -8,7 +8,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
-from tfaip.params.tree.nodes import items_of
+from tfaip.params.tree.nodes import is_node, items_of
 from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"
@@ -115,13 +115,18 @@ class Settings:
                 found = Setting(flag, value, source.origin, rank)
         return found
 
-    def choice(self, flag: str, lowest: int = 0) -> Setting | None:
-        """Return the selected class: `flag: Name`, or `__cls__` below the flag."""
+    def choice(self, flag: str, lowest: int = 0, is_fixed: bool = False) -> Setting | None:
+        """Return the selected class, `flag: Name` or `__cls__` below the flag; or an object, or an empty section.
+
+        A class that is fixed cannot be selected.
+        """
         found: Setting | None = None
         for rank, source, path, value in self._found(flag):
             if isinstance(value, Mapping) and CLASS_KEY in value:
                 path, value = (*path, CLASS_KEY), value[CLASS_KEY]
-            elif isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
+            if is_fixed and not is_node(value) and value is not None:
+                continue
+            if isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
                 if not value:
                     source.used.add(path)
                 continue
@@ -139,12 +144,6 @@ class Settings:
                 if rank >= lowest:
                     found[name] = Setting(f"{flag}.{name}", value, source.origin, rank)
         return found
-
-    def skip_empty(self, flag: str) -> None:
-        """Mark a section whose keys are missing as used."""
-        for _, source, path, value in self._found(flag):
-            if value is None and source.origin != COMMAND_LINE:
-                source.used.add(path)
 
     def replace(self, prefix: str, rank: int) -> None:
         """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""

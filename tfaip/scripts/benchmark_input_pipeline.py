@@ -27,7 +27,7 @@ written), and:
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.util.construction import construct
 
     scenario_cls = open_scenario(name)

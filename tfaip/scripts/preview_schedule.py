@@ -42,7 +42,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.backend.selection import import_backend
 
     import_backend()
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.trainer.historyreading import read_history
     from tfaip.trainer.stages.plan import plan_stages
     from tfaip.trainer.stages.table import plan_table
@@ -96,7 +96,7 @@ def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[Rated
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.util.construction import construct
 
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate

@@ -49,7 +49,7 @@ def main(name: str, flags: list[str]) -> None:
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)

@@ -63,8 +63,11 @@ def main(name: str, flags: list[str]) -> None:
     require_directory(Path(args.output_dir))
     given = {flag: words for flag, words in split_arguments(flags, ["config", "trust"]).items() if flag not in _OWN}
 
+    fixed = {*given, "trainer.output_dir", "overwrite"}
+    dicts = {flag for flag, words in given.items() if any("=" in word for word in words)}
+
     def parse(content: Mapping[str, Any]) -> Any:
-        for flag in content.keys() & {*given, "trainer.output_dir", "overwrite"}:
+        for flag in fixed & content.keys() or dicts & {flag.rpartition(".")[0] for flag in content}:
             raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
         with tempfile.TemporaryDirectory() as directory:
             config = Path(directory, "trial.json")

@@ -68,7 +68,7 @@ def train_with_flags(
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.trainer.stages.plan import plan_stages
 
     plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
@@ -106,7 +106,7 @@ def _check_output_dir(params: Any) -> None:
     The trainer checks it again, with all processes if there are several.
     """
     from tfaip.device.cluster import find_cluster
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
 
     with flags_of(params, "trainer"):
         directory = params.run_directory()

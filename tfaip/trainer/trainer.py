@@ -19,9 +19,10 @@ from tfaip.device.collectives import barrier, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.model.summary import summary_lines
 from tfaip.params.declaration.generics import type_argument
+from tfaip.params.settings import flags_of
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.storable import flags_of, prepare
+from tfaip.params.values.storable import prepare
 from tfaip.trainer.dryrun import check_left_out, log_trial, trial_params
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, encode, options_of
 from tfaip.params.declaration.generics import field_types
-from tfaip.params.limits import FieldError
 from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.settings import check
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.nodes import children, is_node, node_fields
-from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, flag_of
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
@@ -46,33 +43,6 @@ def prepare(params: Any, root: str) -> None:
         conform(params, root)
         check(params, root)
     conform(params, root)
-
-
-@contextlib.contextmanager
-def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
-    """Context that adds its flag to the error of a field of a tree.
-
-    Args:
-        params: the root of the tree.
-        root: name of the root, which begins its flags.
-        path: dotted path of the object that the block checks, if it is not the root.
-    """
-    try:
-        yield
-    except FieldError as error:
-        if not error.flags:  # else a context within this one knew more
-            if path:
-                error.move_below(path)
-            error.name_flags(partial(_flag_of_error, params, root))
-        raise
-
-
-def _flag_of_error(params: Any, root: str, path: str) -> str:
-    try:
-        get_path(params, path)
-    except UsageError:
-        return path  # of an object that is not part of the tree
-    return flag_of(params, root, path)
 
 
 def conform(params: Any, root: str) -> None:

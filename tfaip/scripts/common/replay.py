@@ -11,7 +11,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.metadata import COMMON
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.best import BestModel

@@ -16,7 +16,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.benchmark import StageTimes, Throughput, measure_stages, measure_throughput, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.trainer.datasetup import create_training_pipeline
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
