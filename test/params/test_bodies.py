@@ -17,7 +17,7 @@ import pytest
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.declaration.generics import bound_field, field_types
 from tfaip.params.limits import FieldError, limits, limits_of
-from tfaip.params.values.serialization import from_json, to_json
+from tfaip.params.stored import from_json, to_json
 
 Share = Annotated[float, limits(low=0, high=1), "A share"]
 

@@ -26,7 +26,7 @@ from test.params.conftest import Write
 from tfaip.errors import UsageError
 from tfaip.params.commandline import boundedyaml
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.tree.changes import diff
+from tfaip.params.tree import diff
 
 
 def parse(*argv: str, default: RunParams | None = None) -> Any:

@@ -20,9 +20,9 @@ from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, l
 from tfaip.params.resolver import Leaf, Resolver, walk_entries
 from tfaip.params.settings import flags_of
 from tfaip.params.sources import Settings
-from tfaip.params.tree.paths import get_path
-from tfaip.params.values.serialization import from_dict, to_dict
-from tfaip.params.values.storable import prepare
+from tfaip.params.storable import prepare
+from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.tree import get_path
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 

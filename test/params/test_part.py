@@ -19,9 +19,8 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.part import is_part
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.nodes import walk
-from tfaip.params.values.storable import prepare, require_readable
+from tfaip.params.storable import prepare, require_readable
+from tfaip.params.tree import diff, walk
 
 
 class Untouchable(Generator):

@@ -100,7 +100,7 @@ def test_params_classes_are_named_after_the_scenario() -> None:
 
 READ = """
 import pickle, sys
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.trainer.params import TrainerParams
 params = load_params(sys.argv[1], TrainerParams, trusted=["test"])
 assert pickle.loads(bytes.fromhex(sys.argv[2])) == params

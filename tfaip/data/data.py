@@ -12,7 +12,7 @@ from tfaip.data.specs import TensorSpec, as_specs
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.part import Part
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree import node_fields
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.overriding import refuse_uncalled
 

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.params import limit_stored_workers
 from tfaip.data.specs import TensorSpec
 from tfaip.params import ParamsBase, option
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 

@@ -6,7 +6,7 @@ from tfaip.params.metadata import pai_meta
 from tfaip.params.names.nameable import nameable
 from tfaip.params.options import option
 from tfaip.params.shared import shared
-from tfaip.params.tree.nodes import post_init
+from tfaip.params.tree import post_init
 
 __all__ = ["ParamsBase", "nameable", "option", "pai_dataclass", "pai_meta", "post_init", "shared"]
 

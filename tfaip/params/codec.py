@@ -27,10 +27,9 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.textnames import check_text
-from tfaip.params.names.trust import Trust, UntrustedName, check_function, class_name, find_class
+from tfaip.params.names.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.params.resource import Resource
-from tfaip.params.tree.nodes import field_default, has_default, is_node, node_fields
+from tfaip.params.tree import field_default, has_default, is_node, node_fields
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
 from tfaip.params.types.kinds import (

@@ -10,7 +10,7 @@ from tfaip.params.declaration.defaults import copied
 from tfaip.params.declaration.generics import inherited_fields
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.shared import Shared, shared_of
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree import node_fields
 from tfaip.util.overriding import overrides
 
 # Set on the objects that work: a field of one of these names would be replaced.

@@ -19,9 +19,7 @@ from tfaip.params.names import oldnames
 from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import field_default, is_node, items_of, node_fields, values_of
-from tfaip.params.tree.places import Place
+from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
 from tfaip.params.types.kinds import DICT_TYPES, SEQUENCE_TYPES, field_kind, is_union, members_of, origin_of
 from tfaip.params.types.objects import NamedObject, object_type
 from tfaip.util.text import shorten, shorten_text

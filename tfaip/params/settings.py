@@ -20,9 +20,7 @@ from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames
 from tfaip.params.resolver import Node, Resolver, set_field
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import children, is_node, node_fields, nodes_of, post_init
-from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.tree import Place, children, copy_tree, is_node, node_fields, nodes_of, post_init, walk_places
 from tfaip.params.types.objects import NamedObject
 from tfaip.params.unknown import all_entries, refuse_unknown, removed_note
 from tfaip.util.text import shorten, shorten_text

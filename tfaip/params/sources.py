@@ -8,7 +8,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
-from tfaip.params.tree.nodes import is_node, items_of
+from tfaip.params.tree import is_node, items_of
 from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"

@@ -11,7 +11,7 @@ from tfaip.params.names.oldnames import removed_fields, warn_removed
 from tfaip.params.names.suggestions import RETURNN_OPTIONS, nearest
 from tfaip.params.resolver import Entry, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, label
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree import node_fields
 from tfaip.params.types.kinds import origin_of
 from tfaip.util.text import shorten_text
 

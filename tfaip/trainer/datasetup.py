@@ -15,9 +15,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import Change, diff, flag_of, is_hidden
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.trainer.runparams import Params

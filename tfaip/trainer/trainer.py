@@ -20,9 +20,9 @@ from tfaip.errors import UsageError
 from tfaip.model.summary import summary_lines
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.settings import flags_of
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.storable import prepare
+from tfaip.params.sharing import fill_shared
+from tfaip.params.storable import prepare
+from tfaip.params.tree import diff
 from tfaip.trainer.dryrun import check_left_out, log_trial, trial_params
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History

@@ -27,7 +27,7 @@ from tfaip.params.declaration.generics import field_types
 from tfaip.params.resolver import Node, Resolver
 from tfaip.params.settings import build
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.tree.copying import copy_tree
+from tfaip.params.tree import copy_tree
 from tfaip.params.types.kinds import field_kind, origin_of
 from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 from tfaip.util.text import shorten

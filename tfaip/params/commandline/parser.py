@@ -19,7 +19,7 @@ from tfaip.params.names.trust import check_packages
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import build
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.tree.copying import copy_tree
+from tfaip.params.tree import copy_tree
 from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 
 _CONFIG = "config"

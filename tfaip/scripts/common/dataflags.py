@@ -12,9 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
 from tfaip.params.metadata import COMMON
 from tfaip.params.settings import flags_of
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.nodes import node_fields
-from tfaip.params.tree.paths import is_hidden
+from tfaip.params.tree import diff, is_hidden, node_fields
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.text import shorten_text
 

@@ -11,7 +11,7 @@ from tfaip.backend.selection import prefer_backend
 from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.errors import UsageError
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.sharing import fill_shared
 from tfaip.scripts.common import command
 from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE

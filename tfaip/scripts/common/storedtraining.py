@@ -43,7 +43,7 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     """
     from tfaip.components.loading import load_trusted_scenario
     from tfaip.data.pipeline.processor.params import limit_stored_workers
-    from tfaip.params.values.serialization import load_params
+    from tfaip.params.stored import load_params
     from tfaip.trainer.run.permission import read_permission
 
     permission = read_permission(path).and_trusted(trusted)

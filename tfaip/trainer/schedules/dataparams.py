@@ -8,7 +8,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError, below, check_fields
-from tfaip.params.tree.nodes import is_node
+from tfaip.params.tree import is_node
 from tfaip.trainer.schedules.targets import Schedule, number_type, numbers_of_data, refuse, schedules_of_data
 
 # More epochs are not checked one by one before the first.

@@ -13,12 +13,9 @@ from tfaip.params.codec import Text
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.root import RootParams
 from tfaip.params.settings import apply, check_flags, get_flag
+from tfaip.params.sharing import fill_shared
 from tfaip.params.sources import Setting
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import children
-from tfaip.params.tree.places import Place, flag_of, walk_places
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.tree import Change, Place, children, copy_tree, diff, flag_of, walk_places
 from tfaip.params.types.fieldtext import value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides

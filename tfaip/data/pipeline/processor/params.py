@@ -12,8 +12,8 @@ from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, availa
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.declaration.defaults import copied
-from tfaip.params.tree.nodes import nodes_of
-from tfaip.params.tree.sharing import with_shared
+from tfaip.params.sharing import with_shared
+from tfaip.params.tree import nodes_of
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 

@@ -15,9 +15,7 @@ from tfaip.params.declaration.generics import field_types
 from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.settings import check
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.nodes import children, is_node, node_fields
-from tfaip.params.tree.places import Place, flag_of
+from tfaip.params.tree import Place, children, diff, flag_of, is_node, node_fields
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
 from tfaip.params.types.objects import NamedObject, checked_name

@@ -11,7 +11,7 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.defaults import copied
 from tfaip.params.declaration.generics import resolve_annotation
 from tfaip.params.shared import Shared, shared_of
-from tfaip.params.tree.nodes import is_node, items_of, node_fields
+from tfaip.params.tree import is_node, items_of, node_fields
 from tfaip.params.types.kinds import members_of, strip
 
 T = TypeVar("T")
