@@ -27,7 +27,15 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
+from tfaip.params.names.trust import (
+    Trust,
+    UntrustedName,
+    check_function,
+    check_text,
+    class_name,
+    find_class,
+    top_package,
+)
 from tfaip.params.resource import Resource
 from tfaip.params.tree import field_default, has_default, is_node, node_fields
 from tfaip.params.types.fieldtext import FieldText
@@ -256,7 +264,7 @@ class Decoder:
 
     Args:
         trusted: what may be named, besides the classes of `tfaip` and of the packages of declared types; None: the user
-            has typed the values, which may name any function.
+            has typed the values, which may name anything.
         directory: that of the file; its resources are relative to it.
     """
 
@@ -283,7 +291,9 @@ class Decoder:
             _require_text(value, place)
             value = value if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or is_node_type(declared)):
-            value = json_of(value, declared, place)
+            # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
+            strict = dataclasses.replace(self, trusted=self.trusted or Trust())
+            return strict.decode(json_of(value, declared, place), declared, place)
         if declared is Any or declared is object:
             return self._decode_any(value, place)
         if is_node_type(declared):
@@ -294,7 +304,7 @@ class Decoder:
             return self._decode_dict(value, declared, place)
         if is_subclass(declared, NamedObject):
             name, arguments = parts_of(plain_of(value) if isinstance(value, Mapping) else value, place)
-            return declared(self._checked_name(name, place), **arguments)
+            return declared(checked_name(name, self.trusted, place), **arguments)
         return self._decode_scalar(value, declared, place)
 
     def _decode_any(self, value: Any, place: str) -> Any:
@@ -470,12 +480,12 @@ class Decoder:
 
     def _decode_name(self, value: str, declared: Any, place: str) -> Any:
         if issubclass(declared, FunctionName):
-            if value and self.trusted is not None:  # "" is the placeholder of a function that is still to be named
+            if value:  # "" is the placeholder of a function that is still to be named
                 self._check_function(value, place)
             return FunctionName(value)
         if issubclass(declared, FieldText):
             if self.trusted is not None:
-                self._check_text(value, place)
+                check_text(value, self.trusted, place)
             return FieldText(value)
         if "\0" in value:
             raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
@@ -488,16 +498,12 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        return find_class(name, declared, self.trusted or Trust(), place)
+        of_user = Trust.of([top_package(str(name).partition(":")[0])])
+        return find_class(name, declared, of_user if self.trusted is None else self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
-        check_function(name, self.trusted or Trust(), place)
-
-    def _checked_name(self, name: str, place: str) -> str:
-        return checked_name(name, self.trusted, place)
-
-    def _check_text(self, text: str, place: str) -> None:
-        check_text(text, self.trusted or Trust(), place)
+        if self.trusted is not None:
+            check_function(name, self.trusted, place)
 
 
 def only_word(words: Words, declared: Any, flag: str) -> Any:

@@ -12,13 +12,12 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, encode, options_of
 from tfaip.params.declaration.generics import field_types
-from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.settings import check
 from tfaip.params.tree import Place, children, diff, flag_of, is_node, node_fields
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
-from tfaip.params.types.objects import NamedObject, checked_name
+from tfaip.params.types.objects import NamedObject
 from tfaip.util.text import shorten, shorten_text
 
 
@@ -57,7 +56,7 @@ def conform(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit; the message names the flag of its field.
     """
-    _Conformer().node(params, Place.of_root(root))
+    _conform_node(params, Place.of_root(root))
 
 
 def require_readable(params: Any, cls: Any, root: str) -> None:
@@ -77,7 +76,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     except (AttributeError, TypeError) as error:
         raise UsageError(str(error)) from error
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
-    decoded = _OwnValues().decode(encoded, cls, root)
+    decoded = _OWN.decode(encoded, cls, root)
     for change in diff(params, decoded):
         if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
             raise UsageError(
@@ -87,81 +86,58 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
 
 
 class _OwnValues(Decoder):
-    """Decoder of what the running program has encoded: its classes and functions are trusted."""
-
-    def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        return find_class(name, declared, Trust.of([top_package(str(name).partition(":")[0])]), place)
+    """Decoder of what the running program has encoded: its functions are imported."""
 
     def _check_function(self, name: str, place: str) -> None:
         load_function(name, place)
 
-    def _checked_name(self, name: str, place: str) -> str:
-        """Accept any package: the object is imported when it is made."""
-        return checked_name(name, None, place)
 
-    def _check_text(self, text: str, place: str) -> None:
-        """Accept any names: what they name is imported when the other field is set."""
+_OWN = _OwnValues(None)
 
 
-class _Conformer:
-    """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""
-
-    def __init__(self) -> None:
-        self._above: list[Any] = []
-        self._decoder = _OwnValues()
-
-    def node(self, node: Any, place: Place) -> None:
-        """Check the fields of a node and everything below it."""
-        if any(node is above for above in self._above):
-            raise UsageError(f"{place.label} contains itself: give it a copy")
-        self._above.append(node)
-        cls: Any = type(node)
-        types_of = field_types(cls)
-        for field in node_fields(node):
-            if not hasattr(node, field.name):
-                continue  # declared with init=False, and not set yet
-            value = getattr(node, field.name)
-            below = place.below(field.name, node)
-            # None, if the type allows it, means that there is deliberately no value.
-            if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
-                raise UsageError(f"{below.label} is required, and empty: give it a value")
-            conformed = self._value(value, types_of[field.name], below)
-            if conformed is not value:
-                # A frozen node keeps its value, which means the same.
-                with contextlib.suppress(dataclasses.FrozenInstanceError):
-                    setattr(node, field.name, conformed)
-        self._above.pop()
-
-    def _value(self, value: Any, declared: Any, place: Place) -> Any:
+def _conform_node(node: Any, place: Place, above: tuple[Any, ...] = ()) -> None:
+    """Check the fields of a node and everything below it; `above` are the nodes that hold it."""
+    if any(node is other for other in above):
+        raise UsageError(f"{place.label} contains itself: give it a copy")
+    cls: Any = type(node)
+    types_of = field_types(cls)
+    for field in node_fields(node):
+        if not hasattr(node, field.name):
+            continue  # declared with init=False, and not set yet
+        value, below = getattr(node, field.name), place.below(field.name, node)
+        # None, if the type allows it, means that there is deliberately no value.
+        if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+            raise UsageError(f"{below.label} is required, and empty: give it a value")
         try:
-            parts = None if is_node(value) else children(value)
+            parts = children(value)
+            conformed = _conformed(value, types_of[field.name], below) if parts is None else value
         except RecursionError as error:
-            raise _too_deep(place) from error
-        if is_node(value):
-            self.node(value, place)
-            return value
-        if parts is None:
-            return self._leaf(value, declared, place)
-        for name, part in parts.items():
+            raise UsageError(f"{below.label} contains itself, or is nested too deeply") from error
+        found = [(below, value)]
+        if not is_node(value):
+            found = [(below.below(name, value), part) for name, part in (parts or {}).items()]
+        for part_place, part in found:
             if is_node(part):
-                self.node(part, place.below(name, value))
-        return value
+                _conform_node(part, part_place, (*above, node))
+        if conformed is not value:
+            # A frozen node keeps its value, which means the same.
+            with contextlib.suppress(dataclasses.FrozenInstanceError):
+                setattr(node, field.name, conformed)
 
-    def _leaf(self, value: Any, declared: Any, place: Place) -> Any:
-        try:
-            encoded = encode(value, None, place.label)
-        except TypeError:
-            return value  # it can be used, but not stored: `require_readable` finds it
-        except RecursionError as error:
-            raise _too_deep(place) from error
-        decoded = self._decoder.decode(encoded, declared, place.label)
-        if not _is_lossless(value, decoded):
-            raise UsageError(
-                f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
-                f"value, or the type of the field ({shorten_text(type_name(declared))})"
-            )
-        # The object itself stays, if possible: it may be shared.
-        return value if _is_identical(value, decoded) else decoded
+
+def _conformed(value: Any, declared: Any, place: Place) -> Any:
+    try:
+        encoded = encode(value, None, place.label)
+    except TypeError:
+        return value  # it can be used, but not stored: `require_readable` finds it
+    decoded = _OWN.decode(encoded, declared, place.label)
+    if not _is_lossless(value, decoded):
+        raise UsageError(
+            f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+            f"value, or the type of the field ({shorten_text(type_name(declared))})"
+        )
+    # The object itself stays, if possible: it may be shared.
+    return value if _is_identical(value, decoded) else decoded
 
 
 def _is_excluded(params: Any, path: str) -> bool:
@@ -175,10 +151,6 @@ def _is_excluded(params: Any, path: str) -> bool:
             return True
         value = below
     return False
-
-
-def _too_deep(place: Place) -> UsageError:
-    return UsageError(f"{place.label} contains itself, or is nested too deeply")
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:
