@@ -18,7 +18,7 @@ from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.limits import limits
 from tfaip.params.resource import Resource
 from tfaip.params.root import RootParams
-from tfaip.params.settings import apply, check_flags, set_flags
+from tfaip.params.settings import apply, check_flags, differences, set_flags
 from tfaip.params.sources import Setting
 
 
@@ -224,3 +224,23 @@ def test_items_of_a_dict_have_flags(write: Write) -> None:
     assert parse("--config", write("b.yaml", "p.free.a: 3"), whole).free == {"a": 1, "b": 2}
     with pytest.raises(UsageError, match=r"^--p\.free is given as a whole and in parts: give one of them$"):
         parse("--p.free.a", "3", "--p.free", "b=2")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"name": None, "text": "None", "anything": "1e-3", "either": "1", "path": Path("a"), "pad": None},
+        {"rates": {1: 0.5}, "words": ["-a", "b c"], "free": {"a": [1, None]}, "order": ["none", None]},
+        {"part": OtherPartParams(7, rate=2.0), "maybe": PartParams(), "near": PartParams(rows=[1, 2])},
+        {"parts": [PartParams(5), OtherPartParams()]},
+        {"parts": []},
+        {"anything": len},
+    ],
+)
+def test_differences_are_the_settings_of_the_other_tree(changes: dict[str, Any]) -> None:
+    old, new = TextParams(), TextParams(**changes)
+    found = differences(old, new)
+    new.runs += 1
+    assert apply(old, found)[0] == new
+    assert (not found) == (not changes)

@@ -20,7 +20,7 @@ from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames
 from tfaip.params.resolver import Node, Resolver, set_field
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
-from tfaip.params.tree import Place, children, copy_tree, is_node, node_fields, nodes_of, post_init, walk_places
+from tfaip.params.tree import Place, children, copy_tree, diff, is_node, node_fields, nodes_of, post_init, walk_places
 from tfaip.params.types.objects import NamedObject
 from tfaip.params.unknown import all_entries, refuse_unknown, removed_note
 from tfaip.util.text import shorten, shorten_text
@@ -57,6 +57,32 @@ def apply(tree: T, settings: Iterable[Setting], trusted: Iterable[str] = ()) -> 
     ]
     root = _resolve(copy_tree(tree), sources, trusted)
     return build(root), origins_of(root)
+
+
+def differences(old: Any, new: Any, root: str | None = None) -> list[Setting]:
+    """Return the settings with which `apply` makes one tree equal to another; what has no flag is left out.
+
+    Args:
+        old: a tree.
+        new: another tree of the same class; params of other classes, and lists of other lengths, are its own objects.
+        root: name of the root; None: that of the command.
+    """
+    return list(_differences(old, new, Place.of_root(root_of(new) if root is None else root)))
+
+
+def _differences(old: Any, new: Any, place: Place) -> Iterator[Setting]:
+    before, after = children(old), children(new)
+    if place.is_hidden:
+        return
+    if type(old) is type(new) and before is not None and after is not None and before.keys() == after.keys():
+        for name, value in after.items():
+            yield from _differences(before[name], value, place.below(name, new))
+    elif diff(old, new):
+        value = new
+        if after is None:
+            with contextlib.suppress(TypeError):  # it cannot be stored, and is taken as it is
+                value = encode(new)
+        yield Setting(place.flag, value)
 
 
 def origins_of(root: Node) -> dict[str, str]:

@@ -11,8 +11,8 @@ from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
 from tfaip.params.metadata import COMMON
-from tfaip.params.settings import flags_of
-from tfaip.params.tree import diff, is_hidden, node_fields
+from tfaip.params.settings import differences, flags_of
+from tfaip.params.tree import node_fields
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.text import shorten_text
 
@@ -80,10 +80,8 @@ def _chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
     Raises:
         UsageError: if there is no default, and nothing was chosen.
     """
-    if defaults and type(chosen) is type(defaults[0]):
-        changes = diff(defaults[0], chosen)
-        if all(is_hidden(chosen, change.path) for change in changes):
-            return list(defaults)
+    if defaults and type(chosen) is type(defaults[0]) and not differences(defaults[0], chosen, "data"):
+        return list(defaults)
     if type(chosen) is DataGeneratorParams:
         raise UsageError(
             "which data? the model names no validation data of its training: name a generator, as in "
