@@ -94,6 +94,7 @@ HOME = str(Path.home())
         ("text", "0042", "0042", "0042"),
         ("text", "~/x", "=~/x", f"{HOME}/x"),
         ("path", "~/x", "=~/x", Path(HOME, "x")),
+        ("path", '"~/x"', "=~/x", Path(HOME, "x")),
         ("vocabulary", "~/x", "=~/x", Resource(f"{HOME}/x")),
         ("name", "None", "None", None),
         ("path", "null", "null", None),

@@ -355,7 +355,9 @@ class Resolver:
         else:
             decoder = Decoder(self._trusted_by(hit))
             try:
-                value = decoder.decode(Words([value]) if isinstance(value, Word) else value, leaf.declared, hit.label)
+                # In quotes, or in JSON, the home directory is meant, too.
+                is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
+                value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
             except UntrustedName as error:
                 raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
             except UsageError:
