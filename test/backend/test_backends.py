@@ -17,7 +17,7 @@ def public_members(module: str) -> dict[str, str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             members[node.name] = signature(node)
-        elif isinstance(node, ast.ClassDef):
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             methods = [member for member in node.body if isinstance(member, ast.FunctionDef)]
             members.update({f"{node.name}.{method.name}": signature(method) for method in methods})
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

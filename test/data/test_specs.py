@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfaip.data.specs import Spec, TensorSpec, as_specs
+from tfaip.data.specs import Spec, TensorSpec, as_input_specs, as_specs, export_name
 
 
 class FrameworkType:
@@ -117,3 +117,14 @@ def test_only_one_type_can_be_given() -> None:
     with pytest.raises(TypeError, match="has a type already, got also dtype='int32'"):
         Spec(1, int, dtype="int32")
     assert repr(Spec(None, "height", int)) == "Spec(None, 'height', dtype='int32')"
+
+
+def test_names_of_inputs_in_exports() -> None:
+    keys = ["petal length", "seg.png", "class", "größe", "1st", "_x", "x"]
+    exported = ["petal_length", "seg_png", "input_class", "gr__e", "input_1st", "input__x", "x"]
+    assert list(map(export_name, keys)) == exported
+    specs = dict.fromkeys(keys, Spec(1))
+    assert list(as_input_specs(specs, "D.inputs")) == keys
+    for twice in ("petal_length", "X"):
+        with pytest.raises(ValueError, match=f"and '{twice}', both '{twice.lower()}' in an export: rename one"):
+            as_input_specs(specs | {twice: Spec(1)}, "D.inputs")

@@ -67,6 +67,17 @@ class ScalarLossModel(TinyModel):
         return [self.error(targets["y"], outputs["y"]), self.score(targets["y"], outputs["y"])]
 
 
+class LossObjectParams(TinyModelParams, cls=":LossObjectModel"):
+    pass
+
+
+class LossObjectModel(TinyModel):
+    """A loss of Keras in a `_loss` of its own, which Keras divides by the replicas."""
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        return {"mse": keras.losses.MeanSquaredError()(targets["y"], outputs["y"])}
+
+
 class NormalizedGraph(TinyGraph):
     """Normalized over the whole batch."""
 

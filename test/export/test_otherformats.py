@@ -15,15 +15,25 @@ from test.export.exported import BATCH, Scores, largest_difference, outputs, run
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.commands import finish_command, start_python
 from test.support.tiny.scenario import TinyScenario
+from tfaip.data.data import DataBase
+from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.trainer.modelexport import export_advice
 from tfaip.util.typing import TensorDict
 
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")
+
+
+class NumberedData(DataBase[Any]):
+    """Data with these inputs."""
+
+    def __init__(self, specs: dict[str, TensorSpec]) -> None:
+        self._input_layer_specs = lambda: specs  # type: ignore[method-assign]
 
 
 class TwoGraph(ScaleGraph):
@@ -96,6 +106,33 @@ def test_every_format_writes_the_weights_of_the_moment(tmp_path: Path) -> None:
         y = [FORMATS[name].load(tmp_path / str(i) / name, "serve")({"x": column([1, 3])})["y"] for i in range(2)]
         assert [value[:, 0].tolist() for value in y] == [[2.0, 6.0], [10.0, 30.0]]
     formats.check({"x": column([1, 3])})
+
+
+class SumGraph(ScaleGraph):
+    """Adds up its inputs."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"the sum": self.dense(sum(inputs.values()))}
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_inputs_whose_names_are_no_identifiers(tmp_path: Path) -> None:
+    keys = ["petal length", "seg.png", "class", "größe", "1st", "_x", "a/b"]
+    layers = NumberedData({key: TensorSpec((1,)) for key in keys}).create_input_layers()
+    graph = SumGraph()
+    graph.predict(layers)
+    graph.dense.kernel.assign([[1.0]])
+    names = [name for name in FORMATS if name != "onnx" or keras.backend.backend() != "jax"]
+    formats = ExportFormats(ExportGraphs(graph, {"serve": graph.predict}, layers), names)
+    batch = {key: column([2**i]) for i, key in enumerate(keys)}
+    formats.check(batch)
+    formats.write(tmp_path)
+    for name in names:
+        assert FORMATS[name].load(tmp_path / name, "serve")(batch)["the sum"].tolist() == [[127.0]]
+    exported = {"petal_length", "seg_png", "input_class", "gr__e", "input_1st", "input__x", "a_b"}
+    assert set(ServedModel(tmp_path / "serve").inputs) == exported
+    assert set(keras.models.load_model(tmp_path / "keras" / "serve.keras").input) == exported
 
 
 def test_writing_leaves_the_graph_as_it_was(graphs: ExportGraphs, tmp_path: Path) -> None:
@@ -237,15 +274,16 @@ def test_dimensions_of_onnx_files_have_names(graphs: ExportGraphs, tmp_path: Pat
 
 
 class SignGraph(ScaleGraph):
-    """Tells the classes apart that the sign of zero decides in `argmax` of Keras."""
+    """Operations that are rewritten: `argmax` of Keras tells classes apart by the sign of zero, `gelu` uses `erfc`."""
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         both = keras.ops.concatenate([-inputs["x"], inputs["x"]], axis=-1)
-        return {"y": self.dense(inputs["x"]), "class": keras.ops.argmax(both, axis=-1)}
+        gelu = keras.activations.gelu(inputs["x"], approximate=False)
+        return {"y": self.dense(inputs["x"]), "class": keras.ops.argmax(both, axis=-1), "gelu": gelu}
 
 
 @on_tensorflow
-def test_argmax_is_the_same_in_onnx(tmp_path: Path) -> None:
+def test_argmax_and_gelu_are_the_same_in_onnx(tmp_path: Path) -> None:
     graph = SignGraph()
     inputs = keras_inputs({"x": (1,)})
     graph.predict(inputs)
@@ -254,6 +292,7 @@ def test_argmax_is_the_same_in_onnx(tmp_path: Path) -> None:
     found = OnnxExporter.load(tmp_path / "onnx", "serve")({"x": x})
     assert found["class"].tolist() == [1, 0, 1, 0, 1, 0]
     assert found["class"].tolist() == keras.ops.convert_to_numpy(graph.predict({"x": x})["class"]).tolist()
+    assert found["gelu"][2:4, 0] == pytest.approx([0.8413447, -0.1586553], abs=1e-6)  # x times the normal distribution
 
 
 class FftGraph(ScaleGraph):

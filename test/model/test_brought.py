@@ -22,7 +22,7 @@ from test.model.brought import (
     weights_of,
 )
 from test.trainer.line import CallbackOf
-from tfaip.export.modelcheck import check_formats
+from tfaip.export.formats import check_formats
 from tfaip.export.modelloading import load_exported
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams

@@ -333,3 +333,13 @@ def test_samples_may_come_in_any_iterable(graph):
     samples = [Sample(inputs={"x": x}) for x in points(3)]
     for given in (samples, tuple(samples), iter(samples), (sample for sample in samples), [], np.array(samples)):
         assert len(list(predictor_of(graph).predict_raw(given))) in (0, 3)
+
+
+def test_buckets_do_not_change_the_order(graph, monkeypatch):
+    monkeypatch.setattr(TinyData, "element_length_fn", lambda self, sample: int(sample.inputs["x"][0] > 0) + 1)
+    predictor = predictor_of(graph)
+    pipeline = predictor.params.pipeline
+    pipeline.bucket_boundaries, pipeline.bucket_batch_sizes = [2], [4, 4]
+    x = points(9)
+    samples = list(predictor.predict_raw([{"x": row} for row in x]))
+    assert [sample.inputs["x"].tolist() for sample in samples] == x.tolist()

@@ -21,7 +21,7 @@ from tfaip.export.modelloading import load_exported
 from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scripts import export
-from tfaip.scripts.common.exportedmodels import open_models
+from tfaip.scripts.common.models import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 from tfaip.util.text import LINE_LIMIT

@@ -46,7 +46,7 @@ def test_a_stream_that_was_closed_before(closed: str, name: str, code: int, tmp_
     [
         (">&- 2>&-", b""),
         ("<&- >&- 2>&-", b""),
-        ("> /dev/full", b"warning: nothing can be printed to stdout: No space left on device\n"),
+        ("> /dev/full", b"warning: stdout cannot be written: No space left on device\n"),
     ],
 )
 def test_a_training_without_streams(streams: str, printed: bytes, workplace: Path, tmp_path: Path) -> None:

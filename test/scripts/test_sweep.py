@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -19,8 +20,7 @@ from test.support.processes import list_processes
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common.parser import TrainingParser
-from tfaip.scripts.sweep import main
-from tfaip.sweep import Sweep, Variable, combinations, config_of, read_space
+from tfaip.scripts.sweep import Sweep, Variable, combinations, config_of, main, read_space
 from tfaip.util.files import is_locked
 
 SPACE = """
@@ -105,7 +105,7 @@ def losses(run: Path) -> dict[int, float]:
 )
 def test_values_of_a_flag(entry: str, kind: type, points: list[Any], tmp_path: Path) -> None:
     (variable,) = read(tmp_path, entry).values()
-    found = variable.grid()
+    found = list(variable.grid())
     assert found == pytest.approx(points, abs=1e-12) if kind is float else found == points
     assert {type(value) for value in found} == {kind}
     assert max(found) <= variable.distribution.high if kind is float else True
@@ -118,8 +118,8 @@ def test_a_flag_of_one_choice_is_drawn_with_this_choice(tmp_path: Path) -> None:
     assert variables["model.units"].contexts == [{}]
     points = combinations([variables["optimizer"], variables["optimizer.momentum"]])
     sgd = [{"optimizer": "SGD", "optimizer.momentum": momentum} for momentum in (0.0, 0.5, 1.0)]
-    assert points == [*sgd, {"optimizer": "Adam"}]
-    assert len(combinations(list(variables.values()))) == 8
+    assert list(points) == [*sgd, {"optimizer": "Adam"}]
+    assert len(list(combinations(list(variables.values())))) == 8
     with pytest.raises(UsageError, match="unknown key optimizer.momentum; it belongs to"):
         read(tmp_path, "optimizer: [Adam, Adamax]\noptimizer.momentum: [0.1]\n")
 
@@ -135,27 +135,15 @@ def test_items_of_a_dict_vary(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "flags", "message"),
     [
-        (
-            "trials: [1, 2]",
-            [],
-            "space.yaml: trials is a flag of the command itself: give it as --trials on the command",
-        ),
+        ("trials: [1, 2]", [], "space.yaml: trials is a flag of the command itself: give it as --trials on the "),
         ("--model.units: [1, 2]", [], "space.yaml: keys have no dashes: write model.units instead of --model.units"),
         ("model.unitz: [1, 2]", [], "space.yaml: unknown key model.unitz; did you mean model.units or model.dropout?"),
         ("model.units: [1, x]", [], "space.yaml: "),
         ("model.dropout: {low: 1}", [], "space.yaml: model.dropout is {'low': 1} ("),
-        (
-            "model.dropout: {low: 1, high: 2, hi: 3}",
-            [],
-            "space.yaml: model.dropout is {'hi': 3, 'high': 2, 'low': 1} (",
-        ),
+        ("model.dropout: {low: 1, high: 2, hi: 3}", [], "space.yaml: model.dropout is {'hi': 3, 'high': 2, "),
         ("model.dropout: {low: 1, high: 0}", [], "space.yaml: model.dropout is {'high': 0, 'low': 1} ("),
         ("model.dropout: {low: 0, high: 1, log: true}", [], "space.yaml: model.dropout is {'high': 1, 'log': True, "),
-        (
-            "model.dropout: {low: 0, high: .nan}",
-            [],
-            "space.yaml: model.dropout is {'high': nan, 'low': 0} (a limit is no",
-        ),
+        ("model.dropout: {low: 0, high: .nan}", [], "space.yaml: model.dropout is {'high': nan, 'low': 0} (a limit"),
         ("model.units: 3", [], "space.yaml: model.units is 3 ("),
         ("", [], "space.yaml: expected flags with a range or choices, got none"),
         (SPACE, ["--sampler", "tpi"], "--sampler: expected 'tpe' | 'random' | 'grid', got 'tpi'"),
@@ -166,11 +154,7 @@ def test_items_of_a_dict_vary(tmp_path: Path) -> None:
         ("trainer.output_dir: [a, b]", [], "space.yaml: trainer.output_dir is the same in all trials: leave it out"),
         ("model.units: {low: 1, high: 8.5}", [], "space.yaml: model.units: expected int, got 8.5"),
         ("model.units: {low: 1, high: 8, step: 0.5}", [], "space.yaml: model.units: expected int, got 1.5"),
-        (
-            "model.dropout: {low: 0, high: 1, step: 1.0e-5}",
-            ["--sampler", "grid"],
-            "the grid has more than 10000 points",
-        ),
+        ("model.dropout: {low: 0, high: 1, step: 1.0e-5}", ["--sampler", "grid"], "the grid has more than 10000 "),
         (SPACE, ["--model.units", "3"], "space.yaml: model.units is the same in all trials: leave it out there, or as"),
         (SPACE, ["--trainer.loss_weights", "a=1"], "space.yaml: trainer.loss_weights is the same in all trials"),
         ("learning_rate: [os:system]", [], "space.yaml: "),
@@ -241,8 +225,7 @@ def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     log = (first / "train.log").read_bytes()
     # The training holds its file, so that a sweep that was killed alone does not start it twice.
     assert [is_locked(run.with_suffix(".json")) for run in (first, second)] == [False, True]
-    (training,) = (running.pid for running in list_processes() if running.parent == process.pid)
-    for pid in (process.pid, training):
+    for pid in (training_of(process), process.pid):
         os.kill(pid, signal.SIGKILL)
     process.communicate()
     again = sweep(space, *flags)
@@ -262,31 +245,53 @@ def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     assert rows == [[f"runs/{run.name}", "done"] for run in best]
 
 
+def training_of(process: Any) -> int:
+    """The process of the only training of a sweep."""
+    (training,) = (running.pid for running in list_processes() if running.parent == process.pid)
+    return training
+
+
 @pytest.mark.series
 def test_a_sweep_that_is_killed_and_terminated_is_the_same(space: Path) -> None:
-    flags = ["--trials", "12", "--trainer.epochs", "4"]
+    flags = ["--trials", "12", "--trainer.epochs", "12"]
     whole = sweep(space, *flags, name="whole")
     assert whole.rc == 0, whole
-    for trial, number in ((4, signal.SIGKILL), (8, signal.SIGTERM), (10, signal.SIGINT)):
+    runs = [space / "broken" / f"trial_{number:04}" for number in range(12)]
+    # Trial, signal, number of the processes that get it: the sweep, and the training.
+    for trial, number, count in ((1, 9, 1), (3, 9, 2), (5, 15, 1), (7, 2, 1), (9, 9, 1), (10, 9, 2)):
         process = start(space, *flags, name="broken")
-        wait_for((space / "broken" / f"trial_{trial:04}" / "history.json").exists, f"trial {trial} has no epoch")
-        os.kill(process.pid, number)
+        wait_for((runs[trial] / "history.json").exists, f"trial {trial} has no epoch")
+        for pid in [process.pid, training_of(process)][:count]:
+            os.kill(pid, number)
         process.communicate()
         assert process.returncode == {9: -9, 15: 143, 2: 130}[number]
-    ended = sweep(space, *flags, name="broken")
-    assert ended.rc == 0, ended
-    states = [state for _, state, _ in trials(space / "whole")]
-    assert len(states) == 12
-    assert set(states) == {"COMPLETE", "PRUNED"}
-    assert trials(space / "broken") == trials(space / "whole")
+    process = start(space, *flags, name="broken")
+    wait_for((runs[11] / "history.json").exists, "the last trial has no epoch")
+    os.kill(training_of(process), signal.SIGKILL)
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    expected, found = trials(space / "whole"), trials(space / "broken")
+    assert len(expected) == 12
+    # With the highest rates the loss is not finite.
+    assert {state for _, state, _ in expected} == {"COMPLETE", "PRUNED", "FAIL"}
+    named = [line.partition(":")[0] for line in stdout.splitlines() if line.startswith("trial_")]
+    assert named == [f"trial_{number:04} failed" for number, trial in enumerate(found) if trial[1] == "FAIL"]
+    assert "trial_0011 failed: exit code -9\n" in stdout
+    assert found[:11] == expected[:11]
+    assert (found[11][0], found[11][1]) == (expected[11][0], "FAIL")
+    for run in runs:
+        logged = re.findall(r"Results of epoch (\d+)", (run / "train.log").read_text())
+        assert logged == sorted(set(logged)), run
     listed = finish_command(start_command("runs", "broken", "--json", cwd=space))
     assert len(json.loads(listed.stdout)) == 12
 
 
 @pytest.mark.slow
-def test_a_grid_and_two_jobs(space: Path) -> None:
+def test_a_grid_two_jobs_and_a_storage(space: Path) -> None:
     (space / "space.yaml").write_text("optimizer: [SGD, Adam]\noptimizer.momentum: {low: 0, high: 0.5, step: 0.5}")
-    result = sweep(space, "--sampler", "grid", "--jobs", "2", "--trainer.epochs", "1")
+    storage = ["--storage", f"sqlite:///{space}/study.db"]
+    result = sweep(space, "--sampler", "grid", "--jobs", "2", "--trainer.epochs", "1", *storage)
     assert result.rc == 0, result
-    found = [(params["optimizer"], params.get("optimizer.momentum")) for params, _, _ in trials(space / "runs")]
+    assert not (space / "runs" / "study.db").exists()
+    found = [(params["optimizer"], params.get("optimizer.momentum")) for params, _, _ in trials(space)]
     assert found == [("SGD", 0.0), ("SGD", 0.5), ("Adam", None)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfaip.util.garbage import collecting_new_objects
+from tfaip.util.process import collecting_new_objects
 
 
 class Node:

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from tfaip.util.terminal import align_right, cut, has_colors, is_terminal, print_table, terminal_width
+from tfaip.util.terminal import align_right, cut, is_terminal, print_table, terminal_width
 
 HEADER, ROWS = ["", "value"], [["acc", "0.5"], ["a [longer] name", "10"]]
 
@@ -81,5 +81,5 @@ def test_an_output_that_is_no_file_is_no_terminal(monkeypatch: pytest.MonkeyPatc
     for stream in (Tee(), closed, None):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", stream)
-            found = (is_terminal(), has_colors(), terminal_width())
-        assert found == (False, False, 80)
+            found = (is_terminal(), terminal_width())
+        assert found == (False, 80)

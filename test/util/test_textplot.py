@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfaip.util.terminal import needs_log_scale, text_plot
+from tfaip.util.chart import needs_log_scale, text_plot
 
 
 def test_a_falling_line() -> None:

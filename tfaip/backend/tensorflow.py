@@ -69,12 +69,24 @@ def device_names() -> list[str]:
     return [device.name.removeprefix("/device:") for device in devices]
 
 
+# True while losses are computed whose means Keras must not divide by the replicas.
+_keeps_means: ContextVar[bool] = ContextVar("keeps_means", default=False)
+
+
+class _Strategy(tf.distribute.MirroredStrategy):
+    """Strategy whose replicas Keras does not see where means are kept."""
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        return 1 if _keeps_means.get() else int(super().num_replicas_in_sync)
+
+
 @cache
 def create_strategy(names: tuple[str, ...]) -> Any:
     """Return the strategy that shares batches among devices."""
     # One for the process: TensorFlow mixes up the collective operations of two, which are numbered alike ("Shape
     # mismatch in the collective instance").
-    return tf.distribute.MirroredStrategy(list(names))
+    return _Strategy(list(names))
 
 
 def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
@@ -255,6 +267,16 @@ def losses_and_gradients(
 def num_replicas() -> int:
     """Return into how many parts a batch is split, each of which runs the step; 1 where a step sees whole batches."""
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+
+@contextlib.contextmanager
+def kept_means() -> Iterator[None]:
+    """Context in which loss objects of Keras return means over the part of a batch that a replica has."""
+    token = _keeps_means.set(True)
+    try:
+        yield
+    finally:
+        _keeps_means.reset(token)
 
 
 def replica_number() -> Any:

@@ -24,7 +24,6 @@ from tfaip.components.formermodel import params_file_of
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
-from tfaip.data.pipeline.processor.params import limit_stored_workers
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -351,7 +350,6 @@ class ScenarioComponents(Generic[SP, TP]):
         file, key = params_file_of(Path(path))
         packages = [*cls.declared_packages(), *trusted]
         params = load_params(file, cls.params_cls(), trusted=packages, key=key)
-        limit_stored_workers(params, file)
         require_resources_inside(params, file.parent)
         return params
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.specs import TensorSpec, as_specs
+from tfaip.data.specs import TensorSpec, as_input_specs, as_specs, export_name
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.part import Part
@@ -118,7 +118,7 @@ class DataBase(Generic[P]):
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the inputs by key."""
-        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs", self)
+        return as_input_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs", self)
 
     def target_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the targets by key; empty for unsupervised training."""
@@ -280,4 +280,5 @@ class Data(Part, DataBaseParams, DataBase[Any]):
 def _keras_inputs(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
     from tfaip.backend.kerastools import keras_inputs
 
-    return keras_inputs({key: (spec.shape, spec.dtype) for key, spec in specs.items()})
+    layers = keras_inputs({export_name(key): (spec.shape, spec.dtype) for key, spec in specs.items()})
+    return dict(zip(specs, layers.values(), strict=True))

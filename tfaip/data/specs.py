@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import numbers
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -118,6 +120,30 @@ def _size_of(data: Any, name: str, where: str) -> int | None:
     if size is None or (isinstance(size, numbers.Integral) and not isinstance(size, bool)):
         return None if size is None else int(size)
     raise TypeError(f"{where} names the size {name!r}, but {type(holder).__name__}.{name} is {size!r}, expected an int")
+
+
+def export_name(key: str) -> str:
+    """Return the name that an input has in exported models: letters of ASCII, digits and underscores.
+
+    `petal length` is `petal_length` there, `class` (a word of Python) and `1st` are `input_class` and `input_1st`.
+    """
+    name = re.sub(r"\W", "_", key, flags=re.ASCII)
+    return name if name[:1].isalpha() and not keyword.iskeyword(name) else f"input_{name}"
+
+
+def as_input_specs(specs: Mapping[str, Any], origin: str, data: Any = None) -> dict[str, TensorSpec]:
+    """Convert specs of inputs as `as_specs` does.
+
+    Raises:
+        ValueError: also if two inputs have one name in exported models.
+    """
+    keys: dict[str, str] = {}
+    for key in specs:
+        name = export_name(key).lower()  # TensorFlow takes capitals for small letters
+        if name in keys:
+            raise ValueError(f"{origin} names {keys[name]!r} and {key!r}, both {name!r} in an export: rename one")
+        keys[name] = key
+    return as_specs(specs, origin, data)
 
 
 def as_specs(specs: Mapping[str, Any], origin: str, data: Any = None) -> dict[str, TensorSpec]:

@@ -9,8 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
-from tfaip.export.formatnames import KERAS_DIR as KERAS_DIR
+from tfaip.export.modeldirectory import KERAS_DIR as KERAS_DIR
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.archives import require_uncompressed
@@ -74,18 +75,20 @@ class KerasExporter:
             raise TfaipError(f"{path} cannot be loaded: {shorten_text(reason, _SHOWN_CHARACTERS)}") from error
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
-            outputs: dict[str, np.ndarray] = model.predict_on_batch({n: inputs[n] for n in model.input})
+            given = {export_name(name): value for name, value in inputs.items()}
+            outputs: dict[str, np.ndarray] = model.predict_on_batch({name: given[name] for name in model.input})
             return outputs
 
         return predict
 
 
 def _functional_model(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor], name: str) -> Any:
+    selected = graph.select(inputs)
     symbolic = {
-        key: keras.Input(shape=tensor.shape[1:], dtype=tensor.dtype, name=key)
-        for key, tensor in graph.select(inputs).items()
+        export_name(key): keras.Input(shape=tensor.shape[1:], dtype=tensor.dtype, name=export_name(key))
+        for key, tensor in selected.items()
     }
     # A custom layer would need its code and a registration where the file is loaded.
     with inlined_layers():
-        outputs = graph(symbolic)
+        outputs = graph(dict(zip(selected, symbolic.values(), strict=True)))
     return keras.Model(symbolic, outputs, name=name)

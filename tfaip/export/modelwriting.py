@@ -17,9 +17,8 @@ import numpy as np
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
-from tfaip.export.modeldirectory import ADDED_FORMATS, FROZEN, ModelDirectory, shown_names
+from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, FROZEN, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase

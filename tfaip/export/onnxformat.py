@@ -13,8 +13,9 @@ import keras
 import numpy as np
 
 from tfaip.backend.environment import default_variable
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.formatnames import ONNX_DIR as ONNX_DIR
+from tfaip.export.modeldirectory import ONNX_DIR as ONNX_DIR
 from tfaip.export.savedmodelloading import quiet_tensorflow
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.reading import MIB, open_file
@@ -85,7 +86,8 @@ class OnnxExporter:
         outputs = [output.name for output in session.get_outputs()]
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
-            values = session.run(outputs, {i.name: np.asarray(inputs[i.name]) for i in session.get_inputs()})
+            given = {export_name(name): value for name, value in inputs.items()}
+            values = session.run(outputs, {i.name: np.asarray(given[i.name]) for i in session.get_inputs()})
             return dict(zip(outputs, values, strict=True))
 
         return predict
@@ -111,12 +113,12 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
     import tf2onnx
 
     selected = graph.select(inputs)
-    specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in selected.items()}
+    specs = {key: tf.TensorSpec(tensor.shape, tensor.dtype, name=export_name(key)) for key, tensor in selected.items()}
     log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
     disabled, log.disabled = log.disabled, True
     function = tf.function(graph, autograph=False)
     try:
-        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_sign_bits])
+        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_unknown])
     finally:
         log.disabled = disabled
     _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
@@ -170,15 +172,21 @@ def _variable_axes(tensor: Any) -> list[int]:
     return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
 
 
-def _rewrite_sign_bits(graph: Any, operations: list[Any]) -> list[Any]:
-    """Replace `signbit(x)` of Keras' argmax, which ONNX lacks, by `1 / x < 0` (true for -0.0)."""
-    for less in operations:
-        source = _sign_bit_of(less)
+def _rewrite_unknown(graph: Any, operations: list[Any]) -> list[Any]:
+    """Replace what ONNX lacks: `signbit(x)` of Keras' argmax by `1 / x < 0` (true for -0.0), `erfc(x)` of the exact
+    `gelu` by `1 - erf(x)`."""
+    for operation in operations:
+        source = _sign_bit_of(operation)
         if source is not None:
             inverse = graph.make_node("Reciprocal", [source])
-            zero = graph.make_const(f"{less.name}_zero", np.zeros((), np.float32))
+            zero = graph.make_const(f"{operation.name}_zero", np.zeros((), np.float32))
             negative = graph.make_node("Less", [inverse.output[0], zero.output[0]])
-            graph.replace_all_inputs(less.output[0], negative.output[0])
+            graph.replace_all_inputs(operation.output[0], negative.output[0])
+        elif operation.type == "Erfc":
+            erf = graph.make_node("Erf", [operation.input[0]])
+            one = graph.make_const(f"{operation.name}_one", np.ones((), np.float32))
+            rest = graph.make_node("Sub", [one.output[0], erf.output[0]])
+            graph.replace_all_inputs(operation.output[0], rest.output[0])
     return list(graph.get_nodes())
 
 

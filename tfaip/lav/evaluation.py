@@ -185,13 +185,14 @@ class PredictionEvaluation:
             self._step,
             samples_of,
             self.benchmark_results,
+            in_order=False,  # the batches of the validation, so that the values are equal
             devices=self._devices,
             collect=_ChiefOutputs(self._devices, scores),
             should_stop=self._should_stop,
         )
         results: dict[str, Any] = {}
         if self._devices.is_chief:
-            with scores:
+            with scores, pipeline.drops_logged():
                 for sample in pipeline.process_output(predicted):
                     scores.update(sample)
                 results = scores.result()

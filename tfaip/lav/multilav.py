@@ -145,8 +145,9 @@ class VotingEvaluation:
         steps = [*self._steps, self._vote_step]
         for step in steps:
             step.reset()
-        predicted = run_pass(pipelines[0], self._start, self._unbatch, self.benchmark_results)
+        predicted = run_pass(pipelines[0], self._start, self._unbatch, self.benchmark_results, in_order=False)
         with ExitStack() as stack:
+            stack.enter_context(pipelines[0].drops_logged())
             scores = [stack.enter_context(SampleScores(one, True, None)) for one in self._scenarios[:-1]]
             is_silent = params.silent or not params.print_samples
             scores.append(stack.enter_context(SampleScores(self._scenarios[-1], is_silent, on_sample)))

@@ -10,7 +10,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.active import backend
 from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
@@ -125,6 +124,8 @@ class DeclaredMetrics:
         owner, package = type(model).__name__, top_package(type(model).__module__)
         self._owner = owner
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
+        if declared(model, "weighted_metrics") is not None:
+            raise ValueError(f"{owner}.weighted_metrics is not used: call metrics with sample_weight in _metric")
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
             for identifier in identifiers:
@@ -315,7 +316,4 @@ def _loss_values(loss: Any, target: Tensor, output: Tensor, weights: Tensor | No
         weights = weights_like(weights, values, name)
     if loss.reduction in _MEANS and not is_masked:
         return values if weights is None else values * weights
-    reduced = loss(target, output, sample_weight=weights)
-    if len(values.shape) > 0 and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
-        return reduced * backend.num_replicas()  # Keras has divided it by them, as we divide the total
-    return reduced
+    return loss(target, output, sample_weight=weights)

@@ -45,7 +45,9 @@ def weights_like(weights: Tensor, values: Tensor, name: str) -> Tensor:
         weights = ops.squeeze(weights, axis=-1)
     while len(weights.shape) < len(values.shape):
         weights = ops.expand_dims(weights, axis=-1)
-    if not given or not 0 < len(values.shape) == len(weights.shape):
+    sizes = zip(weights.shape, values.shape, strict=False)
+    fits = all(size in (1, None, of_values) or of_values is None for size, of_values in sizes)
+    if not given or not 0 < len(values.shape) == len(weights.shape) or not fits:
         raise ValueError(
             f"_sample_weights returned weights of the shape {given} for the loss {name!r}, whose values have the shape "
             f"{tuple(values.shape)}: return a value per sample from the loss, and a weight for each"

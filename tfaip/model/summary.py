@@ -11,7 +11,7 @@ import keras
 from tfaip.backend.keras_private.layers import sublayers
 from tfaip.model.variables import all_layers_by_path
 from tfaip.params.names.trust import top_package
-from tfaip.util.terminal import align_left, align_right, text_width
+from tfaip.util.terminal import table_lines
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def summary_lines(graph: keras.layers.Layer) -> list[str]:
     rows = summarize(graph)
     cells = [["layer", "class", "output", "parameters", "trained"]]
     cells += [[row.path, row.kind, row.shapes, f"{row.parameters:,}", f"{row.trained:,}"] for row in rows]
-    return [*_table(cells), totals(rows)]
+    return [*table_lines(cells, left=3), totals(rows)]
 
 
 def totals(rows: Sequence[LayerSummary]) -> str:
@@ -134,13 +134,3 @@ def _shapes_in(value: object) -> list[tuple[int | None, ...]]:
     if isinstance(value, tuple | list):
         return [shape for item in value for shape in _shapes_in(item)]
     return []
-
-
-def _table(cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        texts = [align_left(text, width) for text, width in zip(row[:3], widths[:3], strict=True)]
-        texts += [align_right(text, width) for text, width in zip(row[3:], widths[3:], strict=True)]
-        lines.append("  ".join(texts))
-    return lines

@@ -319,9 +319,6 @@ class TrainingModel(BuiltModel):
         x = (inputs, targets)
         outputs = self(x, training=False)
         loss = self.compute_loss(x, None, outputs, training=False)
-        replicas = backend.num_replicas()
-        if replicas > 1:
-            loss = loss * replicas  # it is the share of one of them
         loss_tracker(self).update_state(loss, sample_weight=batch_size_of(x))
         return self.compute_metrics(x, None, outputs)
 
@@ -381,7 +378,8 @@ class TrainingModel(BuiltModel):
                 "the names of losses"
             )
         weighs = bool(sample_weights) and not overrides(type(model), ModelBase, "_loss")
-        with shapes_named(f"{type(model).__name__}._loss", targets, y_pred):
+        # The total is divided by the replicas.
+        with shapes_named(f"{type(model).__name__}._loss", targets, y_pred), backend.kept_means():
             if weighs:
                 losses = model.declared_losses(targets, y_pred).compute(targets, y_pred, sample_weights)
             else:

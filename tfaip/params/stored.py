@@ -16,7 +16,7 @@ from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.former import FormerDecoder, is_former, report
 from tfaip.params.names.trust import Trust
-from tfaip.params.tree import Place
+from tfaip.params.tree import Place, nodes_of
 from tfaip.params.types.kinds import FieldKind, field_kind, origin_of
 from tfaip.params.types.objects import ARGUMENTS, CLASS
 from tfaip.util.files import write_text
@@ -104,9 +104,13 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
             f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
         )
     try:
-        return _decode(cls, document, trusted, path, key)
+        loaded = _decode(cls, document, trusted, path, key)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
+    for node in nodes_of(loaded):
+        if hasattr(node, "limit_to_machine"):
+            node.limit_to_machine(path)
+    return loaded
 
 
 def _decode(

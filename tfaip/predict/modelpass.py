@@ -86,6 +86,7 @@ def run_pass(
     benchmark: BenchmarkResults,
     *,
     read_ahead: int = 0,
+    in_order: bool = True,
     devices: Devices | None = None,
     collect: Callable[[Any], list[Any]] = lambda own: [own],
     should_stop: Callable[[], bool] = lambda: False,
@@ -103,6 +104,7 @@ def run_pass(
         benchmark: gets the counts and times.
         read_ahead: rounds that are read and started before the outputs of the first one are waited
             for.
+        in_order: keep the order of the data, where buckets would change it.
         devices: the processes that share the batches; None: this process runs all of them.
         collect: gets what `start` returned for the batch of this process (None: a short last round
             has none for it), returns the outputs of each batch of the round whose samples this
@@ -124,7 +126,7 @@ def run_pass(
             yield group, running
 
     # JAX compiles every shape: few_shapes pads the batches of a bucket to the same length.
-    with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
+    with pipeline.generate_input_batches(False, few_shapes=compiles_each_shape(), in_order=in_order) as batches:
         for group, running in _delayed(started(progress(batches)), read_ahead):
             before = time.perf_counter()
             made = [unbatch(*pair) for pair in zip(group, collect(running), strict=False)]

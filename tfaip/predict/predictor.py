@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -163,8 +164,9 @@ class Predictor:
 
     def _run(self, pipeline: DataPipeline, silent: bool) -> Iterator[Sample]:
         self._benchmark = BenchmarkResults()
-        for sample in self._processed(self._predicted(pipeline, silent), pipeline):
-            yield self._finished(sample)
+        with nullcontext() if silent else pipeline.drops_logged():
+            for sample in self._processed(self._predicted(pipeline, silent), pipeline):
+                yield self._finished(sample)
         if not silent:
             log.info("%s", self._benchmark)
 
@@ -184,7 +186,7 @@ class Predictor:
             self._unbatch,
             self._benchmark,
             read_ahead=read_ahead,
-            progress=lambda batches: track(batches, "Prediction", total, bar),
+            progress=lambda batches: track(batches, "Prediction", total, bar, "batch"),
         )
 
     def _start(self, batch: Batch) -> list[TensorDict]:

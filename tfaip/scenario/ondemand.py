@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from types import CodeType, ModuleType
 from typing import Any
 
-from tfaip.util.dataworker import is_data_worker
+from tfaip.util.process import is_data_worker
 
 
 def are_made_on_demand(scenario: type, names: Collection[str], make: Callable[[], Any]) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
+from tfaip.util.construction import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -27,29 +26,22 @@ written), and:
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.settings import flags_of
-    from tfaip.util.construction import construct
-
-    scenario_cls = open_scenario(name)
-    args = _parse(f"{PROG} {name}", scenario_cls, flags)
-    with flags_of(args.trainer, "trainer", "device"):
-        prepare_devices(args.trainer.device)
-    scenario = construct(scenario_cls, args.trainer.scenario)
-    from tfaip.trainer.tools.inputbenchmark import benchmark_input
-
-    benchmark_input(args.trainer, scenario, args.time_limit)
-
-
-def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 
-    parser = TrainingParser(prog, f"Measure the input pipeline of {described(scenario)}", scenario)
+    scenario = open_scenario(name)
+    parser = TrainingParser(f"{PROG} {name}", f"Measure the input pipeline of {described(scenario)}", scenario)
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     args = parser.parse(flags)
     if args.time_limit is not None and not args.time_limit > 0:
         raise UsageError(f"time_limit is {args.time_limit}, expected seconds above 0: change --time_limit")
-    return args
+    with flags_of(args.trainer, "trainer", "device"):
+        prepare_devices(args.trainer.device)
+    constructed = construct(scenario, args.trainer.scenario)
+    from tfaip.trainer.tools.inputbenchmark import benchmark_input
+
+    benchmark_input(args.trainer, constructed, args.time_limit)
 
 
 if __name__ == "__main__":

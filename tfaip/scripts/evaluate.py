@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.backend.selection import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.construction import construct
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"
@@ -30,14 +32,19 @@ def main(names: list[str], flags: list[str]) -> None:
     """Evaluate predicted samples."""
     from tfaip.components.userlogs import user_logs
     from tfaip.evaluator.evaluator import result_of
-    from tfaip.scripts.common.results import print_results, write_results
-    from tfaip.util.construction import construct
+    from tfaip.scripts.common.parser import CommandParser
 
     if len(names) > 1:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
     trusted, flags = command.take_trusted(flags)
     scenario, params = _load_scenario(names[0], trusted)
-    args = _parse(f"{PROG} --scenario {names[0]}", scenario, params, flags, trusted)
+    packages = [*scenario.declared_packages(), *trusted]
+    parser = CommandParser(f"{PROG} --scenario {names[0]}", "Evaluate predicted samples.", packages, ["out"], scenario)
+    parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
+    parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
+    args = parser.parse(flags)
+    if args.prediction is None:
+        raise UsageError("missing required flag: --prediction")
     params.evaluator = args.evaluator
     with user_logs(scenario, params), construct(scenario, params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
@@ -48,17 +55,16 @@ def main(names: list[str], flags: list[str]) -> None:
         results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
-    print_results({"value": results})
-    write_results(args.out, {"prediction": args.prediction, "results": results})
+    command.print_results({"value": results})
+    command.write_results(args.out, {"prediction": args.prediction, "results": results})
 
 
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
-    from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
     from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params
-    from tfaip.scripts.common.exportedmodels import exported_model
+    from tfaip.scripts.common.models import exported_model
 
     select_backend()  # before the code of the scenario, which may import Keras
     model = exported_model(Path(name))
@@ -66,19 +72,6 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
         return load_exported_params(model, trusted)
     scenario = load_scenario(name, first=False)
     return scenario, scenario.default_params()
-
-
-def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
-
-    trusted = [*scenario.declared_packages(), *trusted]
-    parser = CommandParser(prog, "Evaluate predicted samples.", trusted, ["out"], scenario)
-    parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
-    parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
-    args = parser.parse(flags)
-    if args.prediction is None:
-        raise UsageError("missing required flag: --prediction")
-    return args
 
 
 def _samples(prediction: str) -> Iterator[Any]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend, prefer_backend
 from tfaip.errors import UsageError
-from tfaip.export.formatnames import FORMAT_DIRS
+from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command
-from tfaip.util.text import shorten_text
+from tfaip.util.construction import construct
+from tfaip.util.files import locked_directory
+from tfaip.util.terminal import print_table
+from tfaip.util.text import LINE_LIMIT, shorten_text
 
 if TYPE_CHECKING:
-    from tfaip.scripts.common.exportedmodels import Models
+    from tfaip.scripts.common.models import Models
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -42,21 +46,28 @@ not available). A SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
-    from tfaip.backend.selection import prefer_backend
-    from tfaip.scripts.common.exportcheck import check_export
-    from tfaip.scripts.common.exportedmodels import exported_model, open_verified
+    from tfaip.components.scenarioparamsfile import require_model
+    from tfaip.scripts.common.models import exported_model, open_verified
 
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
     if "--check" in flags:
         if formats:
             raise UsageError("--format compares what it writes, and --check what is there: give one of them")
-        check_export(f"{PROG} {name}", Path(name), [flag for flag in flags if flag != "--check"])
+        _check_export(f"{PROG} {name}", Path(name), [flag for flag in flags if flag != "--check"])
         return
     _check_formats(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))
-    with _locked(path):
+    require_model(path)
+    with contextlib.ExitStack() as stack:
+        try:  # as a training holds its run
+            stack.enter_context(locked_directory(path.resolve().parent))
+        except BlockingIOError as error:
+            raise UsageError(
+                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+                "wait for its end, or export a copy of the model"
+            ) from error
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
@@ -76,37 +87,13 @@ def _check_formats(formats: Sequence[str]) -> None:
             raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the parent directory of a model, as a training holds that of its run.
-
-    Raises:
-        UsageError: if another process may be about to replace the model.
-    """
-    from tfaip.components.scenarioparamsfile import require_model
-    from tfaip.util.files import locked_directory
-
-    require_model(path)
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked_directory(path.resolve().parent))
-        except BlockingIOError as error:
-            raise UsageError(
-                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
-                "wait for its end, or export a copy of the model"
-            ) from error
-        yield
-
-
 def _write(models: Models, formats: Sequence[str]) -> None:
-    from tfaip.backend.selection import import_backend
 
     import_backend()
     from tfaip.export.formats import Advice
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
-    from tfaip.util.construction import construct
 
     advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]
@@ -115,6 +102,65 @@ def _write(models: Models, formats: Sequence[str]) -> None:
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
     add_formats(scenario, path, formats, inputs, advice)
     print(f"written: {written}")
+
+
+def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
+    """Compare the files of a model with its manifest, and its formats with the graph; print and store the results.
+
+    Args:
+        prog: how the command was called, for `--help`.
+        path: the model, as the user named it.
+        flags: the rest of the command line.
+    """
+    from dataclasses import asdict
+
+    from tfaip.scripts.common.models import open_verified
+
+    models = open_verified(path, flags)
+    args = _parse_check(prog, models.flags)
+    import_backend()
+    from tfaip.device.devices import precision_scope
+    from tfaip.export.formats import check_formats
+    from tfaip.export.modelloading import load_weights, precision_of
+    from tfaip.export.trainingdata import sample_inputs
+
+    model = models.paths[0]
+    with precision_scope(precision_of(model)):
+        scenario = construct(models.scenario, models.params)
+        load_weights(scenario, model)
+    inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
+    check = check_formats(scenario, model, inputs, args.tolerance)
+    _print_check(check, origin)
+    command.write_results(args.out, {**asdict(check), "data": origin})
+
+
+def _parse_check(prog: str, flags: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import CommandParser
+
+    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
+    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
+    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
+    args = parser.parse(flags)
+    if args.batch_size < 1:
+        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
+    if args.tolerance is not None and not 0 <= args.tolerance < 1:
+        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
+    return args
+
+
+def _print_check(check: Any, origin: str) -> None:
+    versions = ", ".join(f"{name} {version}" for name, version in check.versions.items())
+    print(shorten_text(f"{check.model} is as it was written, on {check.backend} ({versions})", LINE_LIMIT))
+    print_table(["file", "bytes"], [[shorten_text(name), str(size)] for name, size in check.sizes.items()])
+    if not check.graphs:
+        print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
+        return
+    print(f"compared on a batch of {check.batch_size} ({origin}):")
+    rows = []
+    for graph in check.graphs:
+        signatures = [", ".join(map(" ".join, tensors.items())) for tensors in (graph.inputs, graph.outputs)]
+        rows.append([graph.format, graph.graph, *signatures, f"{graph.difference:.1e}", f"{graph.latency_ms:.2f}"])
+    print_table(["format", "graph", "inputs", "outputs", "difference", "ms per batch"], rows)
 
 
 if __name__ == "__main__":

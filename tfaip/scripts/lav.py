@@ -24,20 +24,18 @@ data that the training validated on.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load a model and validate it."""
-    from tfaip.scripts.common.evaluation import parse, run_lav
-    from tfaip.scripts.common.exportedmodels import open_models
-    from tfaip.scripts.common.results import print_results, write_results
+    from tfaip.scripts.common.models import evaluate, open_models
 
     if len(directories) > 1:
         given = shorten_text(" ".join(directories))
         raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
     models = open_models(directories, flags)
-    args, generators = parse(f"{PROG} {FLAG} {models.paths[0]}", models)
-    lav = models.scenario.create_lav(args.lav, models.params)
-    results = run_lav(lav, args, models, generators)
-    print_results(results)
+    args, lav, results = evaluate(
+        f"{PROG} {FLAG} {models.paths[0]}", models, lambda params: models.scenario.create_lav(params, models.params)
+    )
+    command.print_results(results)
     benchmark = lav.benchmark_results.to_dict()
-    write_results(args.out, {"model": str(models.paths[0]), "results": results, "benchmark": benchmark})
+    command.write_results(args.out, {"model": str(models.paths[0]), "results": results, "benchmark": benchmark})
 
 
 if __name__ == "__main__":

@@ -22,19 +22,19 @@ dump, and the events for TensorBoard, are those of the vote.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
-    from tfaip.scripts.common.evaluation import parse, run_lav
-    from tfaip.scripts.common.exportedmodels import open_models
-    from tfaip.scripts.common.results import print_results, write_results
+    from tfaip.scripts.common.models import evaluate, open_models
 
     models = open_models(directories, flags)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    args, generators = parse(prog, models, print_samples=False)
-    multi_lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
-    results = run_lav(multi_lav, args, models, generators)
+
+    scenario, paths = models.scenario, models.paths
+    args, _, results = evaluate(
+        prog, models, lambda params: scenario.create_multi_lav(params, paths, models.trusted), print_samples=False
+    )
     for name, columns in results.items():
         print(name)
-        print_results(columns)
-    write_results(args.out, {"results": results})
+        command.print_results(columns)
+    command.write_results(args.out, {"results": results})
 
 
 if __name__ == "__main__":

@@ -12,18 +12,12 @@ from pathlib import Path
 import tfaip
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.files import commit_directory
 from tfaip.util.text import shorten
 
 PROG = "tfaip-new"
 # Examples -> their package.
-_KINDS = {
-    "template": "my_scenario",
-    "wine": "wine",
-    "tabular": "tabular",
-    "images": "images",
-    "lines": "lines",
-    "text": "text",
-}
+_KINDS = {"template": "my_scenario"} | {name: name for name in ("wine", "tabular", "images", "lines", "text")}
 USAGE = f"""usage: {PROG} NAME [--like EXAMPLE]
 
 Write a scenario to start from: a directory NAME with a README, the package NAME, and a test. It can
@@ -44,7 +38,6 @@ _SHELL_BLOCK = re.compile(r"^```shell\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def main(name: str, flags: list[str]) -> None:
     """Write a scenario."""
     from tfaip.scripts.common.parser import CommandParser
-    from tfaip.util.files import commit_directory
 
     parser = CommandParser(PROG, "Write a scenario to start from.")
     parser.add_option("--like", type=str, default="template", help="Example to copy")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.scripts.common import command
+from tfaip.util.logging import logger
 
 if TYPE_CHECKING:
-    from types import SimpleNamespace
-
-    from tfaip.scripts.common.exportedmodels import Models
+    from tfaip.scripts.common.models import Models
 
 PROG = "tfaip-predict"
 FLAG = "--export_dir"
@@ -30,15 +29,18 @@ predicted samples.
 def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     from tfaip.components.userlogs import user_logs
-    from tfaip.scripts.common.exportedmodels import open_models
-    from tfaip.util.logging import logger
+    from tfaip.scripts.common.models import open_models
 
     models = open_models(directories, flags)
     args, generator = _parse(models)
     if args.dump is None:
         logger(__name__).info("the predictions are not stored: write them with --dump FILE")
     with user_logs(models.scenario, models.params, generator):
-        samples = _create_predictor(models, args.predict).predict(generator)
+        if len(models.paths) == 1:
+            predictor = models.scenario.create_predictor(models.paths[0], args.predict, models.trusted)
+        else:
+            predictor = models.scenario.create_multi_predictor(models.paths, args.predict, models.trusted)
+        samples = predictor.predict(generator)
         if args.dump is None:
             count = sum(1 for _ in samples)
             logger(__name__).info("%d samples were predicted, none was stored", count)
@@ -50,38 +52,29 @@ def main(directories: list[str], flags: list[str]) -> None:
                 writer.write(sample)
 
 
-def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
+def _parse(models: Models) -> tuple[Any, Any]:
+    """Return the flags and the generator that they mean."""
     from dataclasses import replace
 
     from tfaip.params.commandline.flagtexts import described
     from tfaip.predict.params import PredictorParams
-    from tfaip.scripts.common.dataflags import parse_flags
+    from tfaip.scripts.common.models import parse_flags
     from tfaip.scripts.common.parser import CommandParser
 
     predict = PredictorParams()
     models.use_training_pipeline(predict)
     # A training may validate on a part of its data; of a prediction samples would be missing without a word.
     predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False, limit=-1, max_element_length=None)
+    default = None
+    if hasattr(models.scenario, "predict_generator_params_cls"):
+        default = models.scenario.predict_generator_params_cls()()
+    elif models.training_data is not None:
+        default = models.training_data.gen.val_gen()
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
-    args, generators = parse_flags(parser, models.flags, "predict", predict, _default_data(models))
+    defaults = [] if default is None else [default]
+    args, generators = parse_flags(parser, models, "predict", predict, defaults)
     return args, generators[0]
-
-
-def _default_data(models: Models) -> list[Any]:
-    if hasattr(models.scenario, "predict_generator_params_cls"):
-        return [models.scenario.predict_generator_params_cls()()]
-    if models.training_data is not None:
-        validation = models.training_data.gen.val_gen()
-        if validation is not None:
-            return [validation]
-    return []
-
-
-def _create_predictor(models: Models, params: Any) -> Any:
-    if len(models.paths) == 1:
-        return models.scenario.create_predictor(models.paths[0], params, models.trusted)
-    return models.scenario.create_multi_predictor(models.paths, params, models.trusted)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
-from tfaip.util.terminal import text_plot
+from tfaip.util.chart import text_plot, write_png
+from tfaip.util.construction import construct
 
 if TYPE_CHECKING:
-    from tfaip.trainer.stages.planned import PlannedStage
-    from tfaip.trainer.tools.rates import EpochRates, RatedStage
+    from tfaip.trainer.tools.rates import EpochRates
 
 PROG = "tfaip-preview-schedule"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -37,67 +38,63 @@ _MAX_CURVES = 4
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rate of a training."""
-    scenario_cls = open_scenario(name)
-    args = _parse(f"{PROG} {name}", scenario_cls, flags)
-    from tfaip.backend.selection import import_backend
-
-    import_backend()
     from tfaip.params.settings import flags_of
+    from tfaip.scripts.common.parser import TrainingParser
+
+    scenario = open_scenario(name)
+    description = f"Show the learning rate of a training of {scenario.__name__}."
+    args = TrainingParser(f"{PROG} {name}", description, scenario, writes=["png"]).parse(flags)
+    params = args.trainer
+    if params.epochs > _MAX_EPOCHS:
+        raise UsageError(
+            f"{params.epochs} epochs are too many to compute their rates, expected at most {_MAX_EPOCHS}: change "
+            "--trainer.epochs"
+        )
+    import_backend()
     from tfaip.trainer.historyreading import read_history
     from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.trainer.stages.planned import StageKind
     from tfaip.trainer.stages.table import plan_table
-    from tfaip.trainer.tools.rates import preview_schedules, preview_stages
+    from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
 
-    params = args.trainer
-    plan = plan_stages(params, scenario_cls)
-    stages = _rated_stages(plan, scenario_cls)
+    plan, stages = plan_stages(params, scenario), []
+    for stage in [stage for stage in plan if stage.kind is StageKind.TRAIN]:
+        # Of stages that are known later, the main one tells the size of their epochs.
+        batches, network = _size_and_network(stage.params or params, scenario)
+        epochs = stage.first_epoch, stage.last_epoch
+        stages.append(RatedStage(stage.name, epochs, batches, stage.params, network, stage.rate_control))
     with flags_of(params, "trainer"):
         scheduled = preview_schedules(stages)
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
         history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
-    epochs = preview_stages(stages, history)
+    rates = preview_stages(stages, history)
     if len(plan) > 1:
         print("\n".join([*plan_table(plan), ""]))
-    _show(stages, epochs)
+    rules = [stage.params.learning_rate for stage in stages if stage.params is not None]
+    size = f"{stages[-1].epochs[1]} epochs of {stages[-1].batches} batches"
+    if len(stages) > 1:
+        size = f"{stages[-1].epochs[1]} epochs in {len(stages)} stages"
+    print(f"{', '.join(dict.fromkeys(map(_name, rules)))}: {size}, {rates[-1].updates[1] if rates else 0} updates")
+    if any(rule.needs_scores() for rule in rules):
+        print("the rate will follow the scores of the training; this is the rate without any decision")
+    width = max(len(stage.name) for stage in stages) + 2 if len(stages) > 1 else 0
+    _show("rate", rates, width)
     for target, values in scheduled.items():
         print(f"\n{target}")
-        _show_values("value", stages, values)
+        _show("value", values, width)
     if args.png is not None:
-        from tfaip.util.chart import write_png
-
-        panels = {"learning rate": _curves(stages, epochs)}
+        curves = {_name(params.learning_rate): _curve(rates)}
+        if 1 < len(stages) <= _MAX_CURVES:  # more cannot be told apart
+            curves = {stage.name: _curve([one for one in rates if one.stage == stage.name]) for stage in stages}
+        panels = {"learning rate": {stage: curve for stage, curve in curves.items() if curve}}
         panels |= {target: {target: _curve(values)} for target, values in scheduled.items()}
         write_png(Path(args.png), "completed epochs", panels)
-
-
-def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[RatedStage]:
-    """Return the stages that train, with the size of their epochs.
-
-    Raises:
-        UsageError: if the data or the rule of one of them cannot work.
-    """
-    from tfaip.trainer.stages.planned import StageKind
-    from tfaip.trainer.tools.rates import RatedStage
-
-    # Of stages that are known later, the main one tells the size of their epochs.
-    batches, network = _size_and_network(plan[-1].params, scenario_cls)
-    stages = []
-    for stage in plan:
-        if stage.kind is not StageKind.TRAIN:
-            continue
-        sizes = batches, network
-        if stage.params is not None and stage is not plan[-1]:
-            sizes = _size_and_network(stage.params, scenario_cls)
-        epochs = stage.first_epoch, stage.last_epoch
-        stages.append(RatedStage(stage.name, epochs, sizes[0], stage.params, sizes[1], stage.rate_control))
-    return stages
 
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
     from tfaip.params.settings import flags_of
-    from tfaip.util.construction import construct
 
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)
@@ -109,19 +106,6 @@ def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     return batches, scenario.graph if varies else None
 
 
-def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import TrainingParser
-
-    description = f"Show the learning rate of a training of {scenario.__name__}."
-    args = TrainingParser(prog, description, scenario, writes=["png"]).parse(flags)
-    if args.trainer.epochs > _MAX_EPOCHS:
-        raise UsageError(
-            f"{args.trainer.epochs} epochs are too many to compute their rates, expected at most {_MAX_EPOCHS}: change "
-            "--trainer.epochs"
-        )
-    return args
-
-
 def _name(rule: Any) -> str:
     name = type(rule).__name__
     if rule.modulation is not None:
@@ -129,61 +113,32 @@ def _name(rule: Any) -> str:
     return name.replace("Params", "")
 
 
-def _show(stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> None:
-    main = stages[-1]
-    size = f"{main.epochs[1]} epochs of {main.batches} batches"
-    if len(stages) > 1:
-        size = f"{main.epochs[1]} epochs in {len(stages)} stages"
-    rules = dict.fromkeys(_name(stage.params.learning_rate) for stage in stages if stage.params is not None)
-    updates = epochs[-1].updates[1] if epochs else 0
-    print(f"{', '.join(rules)}: {size}, {updates} updates")
-    if any(stage.params is not None and stage.params.learning_rate.needs_scores() for stage in stages):
-        print("the rate will follow the scores of the training; this is the rate without any decision")
-    _show_values("rate", stages, epochs)
-
-
-def _show_values(label: str, stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> None:
-    width = max(len(stage.name) for stage in stages) + 2 if len(stages) > 1 else 0
-    lines = _rows(epochs, width)
-    if len(lines) > _MAX_ROWS:
-        lines = [*lines[: _MAX_ROWS // 2], f"{'...':>11}", *lines[-(_MAX_ROWS // 2) :]]
-    heading = f"{'stage':<{width}}" if width else ""
-    print("\n".join(["", f"{'epoch':>11}  {heading}{label}", *lines, ""]))
-    print(text_plot({label: _curve(epochs)}))
-
-
-def _rows(epochs: Sequence[EpochRates], width: int) -> list[str]:
-    """Return a row for every epoch, or for consecutive epochs of a stage with the same rates.
+def _show(label: str, epochs: Sequence[EpochRates], width: int) -> None:
+    """Print a row for each epoch, or for consecutive epochs of a stage with the same rates, and a picture.
 
     Args:
+        label: title of the column.
         epochs: all epochs.
         width: of the column of the stage; 0: there is none.
     """
 
     def text(rates: EpochRates) -> str:
-        return f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
+        shown = "known when the stage is reached"
+        if rates.points is not None:
+            values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
+            shown = " -> ".join(dict.fromkeys([values[0], values[-1]]))
+        return f"{rates.stage if width else '':<{width}}{shown}"
 
     lines = []
     for line, equal in groupby(epochs, key=text):
         numbers = [rates.epoch for rates in equal]
         span = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else numbers[0]
         lines.append(f"{span:>11}  {line}")
-    return lines
-
-
-def _rate_text(rates: EpochRates) -> str:
-    if rates.points is None:
-        return "known when the stage is reached"
-    values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
-    return " -> ".join(dict.fromkeys([values[0], values[-1]]))
-
-
-def _curves(stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> dict[str, list[tuple[float, float]]]:
-    """Return a curve per stage, or one for all if there are too many to be told apart."""
-    if not 1 < len(stages) <= _MAX_CURVES:
-        return {_name(stages[-1].params.learning_rate): _curve(epochs)}  # type: ignore[union-attr]
-    curves = {stage.name: _curve([rates for rates in epochs if rates.stage == stage.name]) for stage in stages}
-    return {name: curve for name, curve in curves.items() if curve}
+    if len(lines) > _MAX_ROWS:
+        lines = [*lines[: _MAX_ROWS // 2], f"{'...':>11}", *lines[-(_MAX_ROWS // 2) :]]
+    heading = f"{'stage':<{width}}" if width else ""
+    print("\n".join(["", f"{'epoch':>11}  {heading}{label}", *lines, ""]))
+    print(text_plot({label: _curve(epochs)}))
 
 
 def _curve(epochs: Sequence[EpochRates]) -> list[tuple[float, float]]:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import import_backend
+from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.chart import Curve, text_plot, write_png
+from tfaip.util.construction import construct
+from tfaip.util.terminal import print_table
+
+if TYPE_CHECKING:
+    from tfaip.trainer.best import BestModel
+    from tfaip.trainer.history import History
 
 PROG = "tfaip-replay-learning-rate"
 USAGE = f"""usage: {PROG} RUN [flags]
@@ -23,10 +36,78 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rates of other params."""
-    from tfaip.scripts.common.replay import replay_rates
+    from tfaip.params.metadata import COMMON
+    from tfaip.params.settings import flags_of
+    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.trainer.historyreading import read_history
+    from tfaip.trainer.run.directory import RunDirectory, find_run
+    from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, LearningRateParams
+    from tfaip.trainer.tools.rates import replay
 
     trusted, flags = command.take_trusted(flags)
-    replay_rates(f"{PROG} {name}", name, flags, trusted)
+    stored, history_file = None, Path(name)
+    if history_file.is_dir():
+        directory = RunDirectory(find_run(history_file)[0])
+        stored = load_trainer_params(directory.params_file, trusted)
+        history_file = Path(stored.params.history_file or directory.history_file)
+    history = read_history(history_file)
+    default: LearningRateParams = ConstantParams(epochs=max(history.epochs, default=0))
+    default.lr = next((rate for epoch in history.epochs if (rate := history[epoch].lr) is not None), default.lr)
+    if stored is not None:
+        default = stored.params.learning_rate
+    description = "Show the rates that other params give with the recorded scores."
+    parser = CommandParser(f"{PROG} {name}", description, trusted, writes=["png"])
+    parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES, **COMMON})
+    args = parser.parse(flags)
+    if not len(history):
+        raise UsageError(f"{name} records no epoch: nothing to replay")
+    best = _criterion(stored, history)
+    with flags_of(args.learning_rate, "learning_rate"):
+        args.learning_rate.check_run(best, history.names(), logs_lav=False)
+    replayed = replay(args.learning_rate, history)
+    scores = _scores(args.learning_rate, history, best)
+    rows = []
+    for epoch in history.epochs:
+        numbers = [history[epoch].lr, replayed[epoch].lr, *(history.value(epoch, name) for name in scores)]
+        rows.append([str(epoch), *("-" if number is None else f"{number:.6g}" for number in numbers)])
+    print_table(["epoch", "recorded", "replayed", *scores], rows)
+    curves: dict[str, Curve] = {}
+    for title, rates in (("recorded", history), ("replayed", replayed)):
+        curves[title] = [(float(epoch), rate) for epoch in rates.epochs if (rate := rates[epoch].lr) is not None]
+    print(f"\n{text_plot(curves)}")
+    for title, curve in scores.items():
+        print(f"\n{title}\n{text_plot({title: curve}, height=8)}")
+    if args.png is not None:
+        panels: dict[str, Mapping[str, Curve]] = {"learning rate": curves}
+        write_png(Path(args.png), "epoch", panels | ({"score": scores} if scores else {}))
+
+
+def _criterion(stored: Any, history: History) -> BestModel | None:
+    """Return the criterion of the best model, which the model names; None: unknown. Imports the backend."""
+    from tfaip.trainer.best import BestModel
+    from tfaip.trainer.run.names import VALIDATION_PREFIX
+
+    names = history.names()
+    if stored is None or not names:
+        return None
+    import_backend()
+    is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
+    scenario = construct(stored.scenario, stored.params.scenario)
+    return BestModel.of(scenario.best_logging_settings(), is_validated, names)
+
+
+def _scores(rule: Any, history: History, best: BestModel | None) -> dict[str, Curve]:
+    """Return the name of the monitored value and its finite values; nothing if it is unknown."""
+    from tfaip.trainer.scheduler import FeedbackParams
+
+    monitored = None if best is None else best.monitor
+    if isinstance(rule, FeedbackParams):
+        found = rule.scores(max(history.epochs) + 1, history)
+        monitored = None if found is None else found.name
+    scores = history.scores(monitored or "")
+    finite = [(float(epoch), score) for epoch, score in scores.items() if math.isfinite(score)]
+    return {monitored: finite} if monitored and finite else {}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +33,29 @@ checkpoint directory, or one checkpoint in it. Flags change params of the run (e
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Continue a run."""
+    from tfaip.scripts.common.parser import TrainingParser
     from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.run.directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(name))
     trusted, flags = command.take_trusted(flags)
-    from_stage, flags = _take_stage(flags, checkpoint)
+    stages, flags = command.take_words(FROM_STAGE, "the name of a stage", flags)
+    if len(stages) > 1:
+        raise UsageError(f"{FROM_STAGE} takes the name of one stage, got {shorten_text(' '.join(stages))}")
+    if stages and checkpoint is not None:
+        raise UsageError(f"{FROM_STAGE} continues with the state of a stage: give the run instead of a checkpoint")
+    from_stage = stages[0] if stages else None
     _require_resumable(RunDirectory(root).params_file)
     stored = load_trainer_params(RunDirectory(root).params_file, trusted)
     # The run may have been moved since it was written.
     stored.params.output_dir = str(root)
     _leave_out_history(stored, root)
-    args = _parse(f"{PROG} {name}", stored, flags)
+    params, packages = stored.params, stored.permission.packages
+    parser = TrainingParser(
+        f"{PROG} {name}", "Continue a training.", stored.scenario, packages, cls=type(params), default=params
+    )
+    parser.add_dry_run()
+    args = parser.parse(flags)
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
@@ -53,7 +63,10 @@ def main(name: str, flags: list[str]) -> None:
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
-    begins_again = checkpoint is None and from_stage is None and _begins_again(args.trainer, root)
+    directory = args.trainer.run_directory()
+    begins_again = checkpoint is None and from_stage is None and directory is not None
+    # Stopped before its first checkpoint, and not to continue elsewhere.
+    begins_again = begins_again and directory.root.resolve() == root.resolve() and directory.may_begin_again()
     if begins_again:
         logger(__name__).info(
             "%s was stopped before its first checkpoint: it begins again, with its stored params",
@@ -89,30 +102,6 @@ def _require_resumable(params_file: Path) -> None:
         )
 
 
-def _take_stage(flags: Sequence[str], checkpoint: str | None) -> tuple[str | None, list[str]]:
-    """Split off `--from_stage NAME`.
-
-    Args:
-        flags: the command line.
-        checkpoint: the one that the user named, which it cannot be combined with.
-
-    Raises:
-        UsageError: if it is not followed by one name.
-    """
-    words, rest = command.take_words(FROM_STAGE, "the name of a stage", flags)
-    if len(words) > 1:
-        raise UsageError(f"{FROM_STAGE} takes the name of one stage, got {shorten_text(' '.join(words))}")
-    if words and checkpoint is not None:
-        raise UsageError(f"{FROM_STAGE} continues with the state of a stage: give the run instead of a checkpoint")
-    return (words[0] if words else None), rest
-
-
-def _begins_again(params: Any, root: Path) -> bool:
-    """Return True if a run was stopped before its first checkpoint, and is not to continue elsewhere."""
-    directory = params.run_directory()
-    return directory is not None and directory.root.resolve() == root.resolve() and directory.may_begin_again()
-
-
 def _leave_out_history(stored: StoredTraining, root: Path) -> None:
     """Forget a history file outside of the run unless the user named it: it would be replaced."""
     name = stored.params.history_file
@@ -124,15 +113,6 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
             shorten_text(name, 160),
         )
         stored.params.history_file = None
-
-
-def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import TrainingParser
-
-    description, params, packages = "Continue a training.", stored.params, stored.permission.packages
-    parser = TrainingParser(prog, description, stored.scenario, packages, cls=type(params), default=params)
-    parser.add_dry_run()
-    return parser.parse(flags)
 
 
 def _plan(trainer: Any, scenario: Any) -> None:

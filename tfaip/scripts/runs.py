@@ -6,10 +6,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
@@ -17,6 +16,7 @@ from tfaip.util.terminal import print_table
 from tfaip.util.text import cell_texts, shorten_text
 
 PROG = "tfaip-runs"
+ORDERS = ("name", "epoch", "best", "seconds")
 USAGE = f"""usage: {PROG} DIR [DIR ...] [flags]
        {PROG} compare RUN RUN [RUN ...] [flags]
 
@@ -33,7 +33,7 @@ _SECONDARY = ("trainer.epochs", "learning_rate.epochs", "trainer.random_seed")
 _CLASS = re.compile(r'(?<!scenario_id": )"[A-Za-z_][\w.]*:([A-Z]\w*?)(?:Params|Optimizer)?"')
 
 
-@command.entry_point(USAGE, "directory", choices={"--sort": ["name", "epoch", "best", "seconds"]})
+@command.entry_point(USAGE, "directory", choices={"--sort": list(ORDERS)})
 def main(first: str, flags: list[str]) -> None:
     """List or compare runs."""
     from tfaip.params.commandline.parser import ParamsParser
@@ -41,9 +41,7 @@ def main(first: str, flags: list[str]) -> None:
 
     words = [first, *takewhile(lambda word: not word.startswith("-"), flags)]
     parser = ParamsParser(PROG, "List or compare runs.")
-    parser.add_option(
-        "--sort", type=Literal["name", "epoch", "best", "seconds"], default="name", help="Order of the runs"
-    )
+    parser.add_option("--sort", type=Literal[ORDERS], default="name", help="Order of the runs")
     parser.add_option("--json", help="Print JSON")
     args = parser.parse(flags[len(words) - 1 :])
     compares = first == "compare"
@@ -51,22 +49,16 @@ def main(first: str, flags: list[str]) -> None:
     if compares and len(paths) < 2:
         raise UsageError(f"{PROG} compare needs two different runs or more, got {len(paths)}")
     runs = [read_run(path) for path in paths]
-    if args.sort != "name":
-        runs.sort(key=lambda run: _badness(run) if args.sort == "best" else run[args.sort])
+    if args.sort == "best":
+        runs.sort(
+            key=lambda run: math.inf if run["best"] is None else run["best"] * (-1 if run["mode"] == "max" else 1)
+        )
+    elif args.sort != "name":
+        runs.sort(key=lambda run: run[args.sort])
     if args.json:
         # JSON has no NaN.
         print(json.dumps(json.loads(json.dumps(runs), parse_constant=lambda name: None), indent=2))
-    else:
-        _print(runs, compares)
-
-
-def _badness(run: Mapping[str, Any]) -> float:
-    sign = 1 if run["mode"] == "min" else -1
-    return math.inf if run["best"] is None else sign * run["best"]
-
-
-def _print(runs: Sequence[Mapping[str, Any]], as_columns: bool) -> None:
-    """Print a table with a row for each run, or with a column for each."""
+        return
     shown = [json.loads(_CLASS.sub(r'"\1"', json.dumps(run["params"]))) for run in runs]
     differing = []
     for flag in dict.fromkeys(flag for params in shown for flag in params):
@@ -80,7 +72,7 @@ def _print(runs: Sequence[Mapping[str, Any]], as_columns: bool) -> None:
     for flag in [flag for flag in differing if flag not in _SECONDARY] or differing:
         cells = [shorten_text(text, 24) for text in cell_texts([params.get(flag, "-") for params in shown])]
         columns.append([shorten_text(flag), *cells])
-    header, *rows = columns if as_columns else zip(*columns, strict=True)
+    header, *rows = columns if compares else zip(*columns, strict=True)
     print_table(header, rows)
     for run in runs:
         if run["problem"]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.selection import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
@@ -43,7 +44,6 @@ def main(name: str, flags: list[str]) -> None:
 
 def open_scenario(name: str) -> Any:
     """Load the scenario class that a user named; imports no backend, but the scenario may."""
-    from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras
@@ -62,15 +62,30 @@ def train_with_flags(
         permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
-    args = _parse(prog, scenario, flags, permission, default)
-    if not args.summary:
-        _check_output_dir(args.trainer)
+    from tfaip.params.commandline.flagtexts import described
+    from tfaip.scripts.common.parser import TrainingParser
+
+    parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
+    parser.add_dry_run()
+    parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
+    args = parser.parse(flags)
+    if "--summary" in flags and not args.summary:
+        raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
+    from tfaip.device.cluster import find_cluster
     from tfaip.device.devices import prepare_devices
     from tfaip.params.settings import flags_of
     from tfaip.trainer.stages.plan import plan_stages
 
+    if not args.summary:
+        if not args.trainer.output_dir:
+            raise UsageError("missing required flag: --trainer.output_dir")
+        with flags_of(args.trainer, "trainer"):
+            directory = args.trainer.run_directory()
+            # The trainer checks it again, with all processes if there are several.
+            if directory is not None and find_cluster(args.trainer.device) is None:
+                directory.check_free(args.trainer.overwrite)
     plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
@@ -83,35 +98,6 @@ def train_with_flags(
             trainer.dry_run()
         else:
             trainer.train()
-
-
-def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
-    from tfaip.params.commandline.flagtexts import described
-    from tfaip.scripts.common.parser import TrainingParser
-
-    parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
-    parser.add_dry_run()
-    parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
-    args = parser.parse(flags)
-    if "--summary" in flags and not args.summary:
-        raise UsageError("--summary takes no value: leave it out to train")
-    if not args.summary and not args.trainer.output_dir:
-        raise UsageError("missing required flag: --trainer.output_dir")
-    return args
-
-
-def _check_output_dir(params: Any) -> None:
-    """Raise unless a single process can use its output directory, before a backend is imported.
-
-    The trainer checks it again, with all processes if there are several.
-    """
-    from tfaip.device.cluster import find_cluster
-    from tfaip.params.settings import flags_of
-
-    with flags_of(params, "trainer"):
-        directory = params.run_directory()
-        if directory is not None and find_cluster(params.device) is None:
-            directory.check_free(params.overwrite)
 
 
 if __name__ == "__main__":

@@ -27,10 +27,12 @@ of a run may name a new directory itself.
 def main(name: str, flags: list[str]) -> None:
     """Train with stored params."""
     from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.trainer.run.directory import RunDirectory
 
     trusted, flags = command.take_trusted(flags)
     scenario, params, permission = load_trainer_params(Path(name), trusted)
-    if _is_of_run(Path(name)):
+    run = RunDirectory(Path(name).parent)
+    if any(path.exists() for path in (run.log_file, run.history_file, run.checkpoints)):
         params.output_dir = None
     elif params.output_dir is not None:
         logger(__name__).info("the output directory is that of the params file: %s", shorten(params.output_dir, 160))
@@ -41,14 +43,6 @@ def main(name: str, flags: list[str]) -> None:
         )
         params.history_file = None
     train_with_flags(f"{PROG} {name}", scenario, flags, permission, default=params)
-
-
-def _is_of_run(file: Path) -> bool:
-    """Return True if a params file lies in the directory of a run, whose output it names."""
-    from tfaip.trainer.run.directory import RunDirectory
-
-    run = RunDirectory(file.parent)
-    return any(path.exists() for path in (run.log_file, run.history_file, run.checkpoints))
 
 
 if __name__ == "__main__":

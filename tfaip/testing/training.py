@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from tfaip.components.userlogs import console_unless_configured
 from tfaip.params.settings import set_flags
 from tfaip.trainer.params import ProgressBarMode
@@ -131,13 +133,25 @@ class SmallTraining:
         return {epoch: record["values"] for epoch, record in records.items()}
 
     def _train(self) -> None:
-        from tfaip.testing.watching import WatchedWeights
+        import keras
 
+        from tfaip.model.variables import variables_by_path
+        from tfaip.model.weights import variable_arrays
+
+        def weights() -> dict[str, np.ndarray]:
+            variables = variables_by_path(trainer.scenario.graph)
+            return variable_arrays({path: variable for path, variable in variables.items() if variable.trainable})
+
+        def compare(logs: Any) -> None:
+            self.changed = {path for path, after in weights().items() if not np.array_equal(before[path], after)}
+
+        before: dict[str, np.ndarray] = {}
         with _quiet():
             trainer = self.scenario.create_trainer(self.params_for(self.run))
-            watched = WatchedWeights(trainer)
-            trainer.train([watched])
-        self.changed = watched.changed
+            watch = keras.callbacks.LambdaCallback(
+                on_train_begin=lambda logs: before.update(weights()), on_train_end=compare
+            )
+            trainer.train([watch])
 
 
 @contextlib.contextmanager

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tfaip.errors import TfaipError
-from tfaip.trainer.historypanels import panels_of
+from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.historyrecord import EpochRecord, parse_epoch
 from tfaip.trainer.scores import absolute_difference, relative_difference
-from tfaip.util.chart import draw
-from tfaip.util.text import shorten
+from tfaip.util.chart import Curve, draw
+from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
 ENDED = "ended"
+_MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
+_OTHER_NAME = "loss/mean_epoch"
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
 
@@ -148,7 +150,7 @@ class History:
         """
         curves = {name: list(self.scores(name).items()) for name in self.names()}
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        return draw("epoch", panels_of(curves, names), "plot")
+        return draw("epoch", _panels(curves, names), "plot")
 
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
@@ -329,3 +331,19 @@ class History:
             except (TypeError, ValueError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
+
+
+def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict[str, Curve]]:
+    """Return the finite curves of each panel; without names of panels or values all, but the other name of the loss."""
+    finite = {name: [point for point in curve if math.isfinite(point[1])] for name, curve in curves.items()}
+    bases = {name: _MEASURED_ON.sub("", name) for name in curves}
+    if not names:
+        names = [base for base in dict.fromkeys(bases.values()) if base != _OTHER_NAME]
+        names = sorted(names, key=lambda base: (base == "lr", base != "loss"))
+    panels: dict[str, dict[str, Curve]] = {}
+    for wanted in names:
+        chosen = [name for name in finite if wanted in (name, bases[name])]
+        if not chosen:
+            raise UsageError(f"plot: no epoch has {wanted!r}, expected some of: {shorten_text(', '.join(curves), 200)}")
+        panels[wanted] = {name: finite[name] for name in sorted(chosen, key=lambda name: name != bases[name])}
+    return panels

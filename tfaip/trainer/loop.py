@@ -11,8 +11,7 @@ from tfaip.params.settings import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.nonfinite import NonFiniteValues
-from tfaip.trainer.reporting.epochtable import EpochResult
-from tfaip.trainer.reporting.progress import log_epoch
+from tfaip.trainer.reporting.progress import EpochResult, log_epoch
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,12 +29,12 @@ from tfaip.trainer.runparams import Params, stored_params
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.stages.records import index_of, place_of, require_place
 from tfaip.trainer.state import beginning
-from tfaip.trainer.trainingprogress import TrainingProgress, require_state
+from tfaip.trainer.trainingprogress import TrainingProgress, damage_named, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
-# Params that say of which data a monitored value is, and which epochs early stopping counts.
-_SCORED = ("gen.val.", "gen.lav.", "gen.setup.val.limit", "gen.setup.val.max_element", "scenario.data.", "loss_weights")
+# Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
+_SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_element)|scenario\.data\.|loss_weights")
 _COUNTING = [f"early_stopping.{name}" for name in ("frequency", "lower_threshold", "upper_threshold")]
 
 log = logger(__name__)
@@ -138,6 +139,7 @@ def log_changes(params: Params, restored: Checkpoint) -> None:
             log.info("changed %s", change)
 
 
+@damage_named()
 def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, history: History) -> None:
     """Mark the last epoch if later ones do not compare with it: the best model begins again, or early stopping counts.
 
@@ -157,7 +159,7 @@ def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, histo
         ended.add(EARLY_STOPPING)
     decided = meta.get("best", {"monitor": best.monitor, "mode": best.mode})
     monitor, mode = decided["monitor"], decided["mode"]
-    reasons = [change for path, change in changes.items() if path.startswith(_SCORED)]
+    reasons = [change for path, change in changes.items() if _SCORED.match(path)]
     for epoch in range(best.compared_from(before), last + 1):
         if str(history.value(epoch, monitor)) != str(before.value(epoch, monitor)):  # NaN is equal
             reasons.append(f"{monitor} of epoch {epoch} was edited")
@@ -193,12 +195,18 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
 
 
 def load_history(
-    params: Params, output: RunOutput, progress: TrainingProgress, devices: Devices, is_resumed: bool
+    params: Params,
+    plan: Sequence[PlannedStage],
+    output: RunOutput,
+    progress: TrainingProgress,
+    devices: Devices,
+    is_resumed: bool,
 ) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited.
 
     Args:
         params: the params of the run.
+        plan: its stages; those with its learning rate continue with the last one of the file, too.
         output: its output, which names the file.
         progress: gets the history.
         devices: the processes, which all get it.
@@ -214,7 +222,9 @@ def load_history(
     if devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
     if not is_resumed:
-        progress.history = params.learning_rate.continue_from(progress.history)
+        given, planned = progress.history, [stage.params for stage in plan if stage.params is not None]
+        for rule in [of.learning_rate for of in planned if of.learning_rate == params.learning_rate]:
+            progress.history = rule.continue_from(given)
 
 
 def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> HistoryFile | None:

@@ -16,10 +16,8 @@ from tfaip.trainer.curriculum import Curriculum
 from tfaip.trainer.datasetup import Params, Scenario
 from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingStatus
 from tfaip.trainer.feed import Feeder
-from tfaip.trainer.reporting.epochcolumns import LoggedNames
-from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
-from tfaip.trainer.reporting.progress import ProgressDisplay
+from tfaip.trainer.reporting.progress import EpochTable
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
@@ -27,6 +25,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.validation import EpochEvaluation
+from tfaip.util.terminal import ProgressDisplay
 
 
 @dataclass
@@ -92,17 +91,16 @@ class TrainingSetup:
 
     def epoch_table(self) -> EpochTable:
         """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
-        names, history = LoggedNames(self.model.only_loss), self.state.progress.history
-        trained = list(self.model.get_metrics_result())
-        names.add(trained)
+        history, trained = self.state.progress.history, list(self.model.get_metrics_result())
+        names = trained.copy()
         if self.evaluation.val is not None:
-            names.add(f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+            names += (f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
         if self.params.lav_every_n > 0:
             for epoch in history.epochs:
                 if epoch >= self.stage.first_epoch:
-                    names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
+                    names += (name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
         complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch)
+        return EpochTable(names, self.best.monitor, self.model.only_loss, complete, self.events.stage)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""

@@ -6,7 +6,6 @@ from functools import partial
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import Devices
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
@@ -14,7 +13,8 @@ from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
-from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.progress import create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
@@ -65,15 +65,17 @@ def set_up_training(
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     epoch_steps = _epoch_steps(params, train_data)
     facts = built_from(params, scenario, epoch_steps, devices, run.weighted_losses())
-    if before is not None and (before.scenario.graph is not scenario.graph or before.built_from != facts):
-        before = None
-    if before is None:
-        model = _new_model(run, params, scenario, epoch_steps, warmstarter)
-    else:
-        model = before.model
-        model.set_loss_weights(params.loss_weights)
+    with devices.building():  # the graph is built when it is first used
+        if before is None or before.scenario.graph is not scenario.graph or before.built_from != facts:
+            with timed(log, "building the model"):
+                weighted = run.weighted_losses()
+                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted)
+        else:
+            model = before.model
+            model.set_loss_weights(params.loss_weights)
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    display = _create_display(params, devices, best.monitor, model.only_loss)
+    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
+    display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
@@ -114,13 +116,6 @@ def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
     return steps
 
 
-def _new_model(
-    run: RunParts, params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None
-) -> TrainingModel:
-    with timed(log, "building the model"):
-        return build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
-
-
 def _choose_best_model(
     params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
 ) -> BestModel:
@@ -142,11 +137,3 @@ def _choose_best_model(
         data = "" if best.follows_lav else " of the training"
         log.info("no validation: the best model follows %s%s", best.monitor, data)
     return best
-
-
-def _create_display(params: Params, devices: Devices, monitor: str, only_loss: str | None) -> ProgressDisplay:
-    """Return the display of the progress, which only the chief shows."""
-    if not devices.is_chief:
-        return ProgressDisplay()
-    shown = partial(shown_once, monitor=monitor, only_loss=only_loss)
-    return TimedStart(create_progress_display(params.progress_bar_mode, shown))

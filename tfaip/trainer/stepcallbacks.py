@@ -11,7 +11,7 @@ from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
 from tfaip.backend.keras_private.models import stop_evaluation
 from tfaip.errors import UsageError
 from tfaip.trainer.reporting.profiling import Profiler
-from tfaip.trainer.reporting.progress import ProgressDisplay
+from tfaip.util.terminal import ProgressDisplay
 from tfaip.util.typing import Logs
 
 # Callbacks that set the rate, and the rules that do it here.

@@ -60,9 +60,9 @@ from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
-from tfaip.util.garbage import collecting_new_objects
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.overriding import refuse_uncalled
+from tfaip.util.process import collecting_new_objects
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
@@ -247,7 +247,8 @@ class Trainer(Generic[P]):
             self._expected = stages.expected
             self._progress = stages.progress
             # A run that begins again continues with the rates that a file gave to it.
-            load_history(self._params, run.output, self._progress, devices, self._restore or self.begins_again)
+            is_resumed = self._restore or self.begins_again
+            load_history(self._params, run.plan, run.output, self._progress, devices, is_resumed)
             if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.

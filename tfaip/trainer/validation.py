@@ -25,11 +25,11 @@ from tfaip.params.tree import flag_of
 from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stepcallbacks import UserCallbacks, ValidationSteps, python_logs
 from tfaip.util.logging import logger
+from tfaip.util.terminal import ProgressDisplay
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
@@ -132,6 +132,7 @@ class EpochEvaluation:
         try:
             lengths = self.val.params.bucket_lengths()
             with (
+                self.val.drops_logged(),
                 self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),

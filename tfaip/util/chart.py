@@ -1,20 +1,25 @@
-"""Picture of learning rates, scores and scheduled values."""
+"""Curves of learning rates, scores and scheduled values, as text and as pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import string
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
-from tfaip.util.terminal import Curve, needs_log_scale
 from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Curve = Sequence[tuple[float, float]]
+
+MARKS = "*o+x" + "#@%&" + string.ascii_letters.replace("o", "").replace("x", "")
 DPI = 100
 # Fewer points than this are marked.
 _FEW = 60
@@ -95,3 +100,48 @@ def _label(name: str) -> str:
     """Return a name as matplotlib shows it: without formulas between dollars, and not hidden for its first letter."""
     text = shorten_text(name, 160).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
+
+
+def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:
+    """Draw curves in one frame, with the values at its edges; several curves with a legend.
+
+    Args:
+        curves: name -> points (x, y), finite; an earlier curve is drawn over a later one.
+        width: columns of the frame.
+        height: rows of the frame.
+    """
+    xs = [x for curve in curves.values() for x, _ in curve]
+    ys = [y for curve in curves.values() for _, y in curve]
+    if not ys:
+        return "(nothing to plot)"
+    low, high, begin, end = min(ys), max(ys), min(xs), max(xs)
+    scale = math.log if needs_log_scale(ys) else float
+    rows = [[" "] * width for _ in range(height)]
+    for mark, curve in reversed(list(zip(cycle(MARKS), curves.values(), strict=False))):
+        for x, y in curve:
+            row = _cell(scale(y), scale(low), scale(high), height)
+            rows[height - 1 - row][_cell(x, begin, end, width)] = mark
+    labels = [""] * height
+    labels[-1] = f"{low:.4g}"
+    if high > low:
+        labels[0] = f"{high:.4g}"
+    indent = max(map(len, labels))
+    lines = [f"{label:>{indent}} |{''.join(row).rstrip()}" for label, row in zip(labels, rows, strict=True)]
+    first, last = f"{begin:.4g}", f"{end:.4g}"
+    lines.append(f"{'':>{indent}} +{'-' * width}")
+    lines.append(f"{'':>{indent}}  {first}{last:>{width - len(first)}}")
+    if len(curves) > 1:
+        lines.append("   ".join(f"{mark} {name}" for mark, name in zip(cycle(MARKS), curves, strict=False)))
+    return "\n".join(lines)
+
+
+def needs_log_scale(values: Sequence[float]) -> bool:
+    """Return True if half of the values are below a tenth of the largest one."""
+    return min(values) > 0 and sorted(values)[len(values) // 2] * 10 < max(values)
+
+
+def _cell(value: float, low: float, high: float, cells: int) -> int:
+    """Return the index of the cell that a value falls into."""
+    if math.isinf(high - low):
+        value, low, high = value / 2, low / 2, high / 2
+    return round((value - low) / (high - low) * (cells - 1)) if high > low else 0

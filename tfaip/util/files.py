@@ -73,22 +73,18 @@ def locked_directory(path: Path) -> Iterator[None]:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _lock(descriptor)
+        # Another process may look at it just now, see `is_locked`.
+        for looks in range(_LOOKS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if looks == _LOOKS - 1:
+                    raise
+                time.sleep(_LOOK_S)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    """Lock an open directory, also if `is_locked` of another process looks at it just now."""
-    for looks in range(_LOOKS):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if looks == _LOOKS - 1:
-                raise
-            time.sleep(_LOOK_S)
 
 
 def is_locked(path: Path) -> bool:

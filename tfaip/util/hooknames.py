@@ -6,9 +6,9 @@ import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from tfaip.util.dataworker import is_data_worker
 from tfaip.util.logging import logger
 from tfaip.util.overriding import overrides
+from tfaip.util.process import is_data_worker
 
 # As difflib counts: `metircs` and `metrics` have 0.857, `losses` and `loss` 0.8.
 _SIMILARITY = 0.85

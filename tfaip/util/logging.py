@@ -30,8 +30,6 @@ CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 # Between two warnings that the log cannot be written.
 REPEAT_S = 60.0
-# Work that takes less is not worth a line.
-LONG_S = 1.0
 
 
 def logger(name: str) -> logging.Logger:
@@ -79,7 +77,7 @@ def only_warnings() -> Iterator[None]:
 
 def log_duration(log: logging.Logger, work: str, seconds: float) -> None:
     """Log `building the model took 3.2 s`, unless it took less than a second."""
-    if seconds >= LONG_S:
+    if seconds >= 1.0:
         log.info("%s took %.1f s", work, seconds)
 
 
@@ -101,10 +99,25 @@ def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.mono
     log_duration(log, work, clock() - begin)
 
 
-class ConsoleHandler(logging.StreamHandler):
-    """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
+class _ReportingHandler(logging.StreamHandler):
+    """Handler that reports a full disk once a minute, instead of by a traceback per line: it does not stop the work."""
 
-    has_failed = False
+    target = "stdout"
+    _reported = -math.inf
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
+        """Report that nothing can be written, unless the reader has gone (`| head`)."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not isinstance(error, BrokenPipeError) and time.monotonic() - self._reported >= REPEAT_S:
+            self._reported = time.monotonic()
+            with contextlib.suppress(OSError, ValueError):
+                print(f"warning: {self.target} cannot be written: {error.strerror}", file=sys.stderr)
+
+
+class ConsoleHandler(_ReportingHandler):
+    """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -114,16 +127,6 @@ class ConsoleHandler(logging.StreamHandler):
         if getattr(record, CONSOLE_TEXT, None) != "":
             self.stream = sys.stdout
             super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Ignore a reader that has gone (`| head`), and report a full disk once: neither stops the work."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif not (isinstance(error, BrokenPipeError) or self.has_failed):
-            self.has_failed = True
-            with contextlib.suppress(OSError, ValueError):
-                print(f"warning: nothing can be printed to stdout: {error.strerror}", file=sys.stderr)
 
 
 class _ConsoleFormatter(logging.Formatter):
@@ -140,26 +143,13 @@ class _FileFormatter(logging.Formatter):
         return without_styles(super().format(record))
 
 
-def _last_record(error: BaseException) -> logging.LogRecord:
-    """Return the record of the error that ended a run, with its traceback if that helps."""
-    place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
-    text = f"the run ended with {type(error).__name__}: {error}"
-    return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
+class _RunFile(_ReportingHandler, logging.FileHandler):
+    """Log file of a run."""
 
-
-class _RunFile(logging.FileHandler):
-    """Log file of a run; a full disk is reported once a minute instead of by a traceback per line."""
-
-    _told = -math.inf
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Report that the file cannot be written, unless that was just done."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif time.monotonic() - self._told >= REPEAT_S:
-            self._told = time.monotonic()
-            print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+    def __init__(self, path: Path) -> None:
+        logging.FileHandler.__init__(self, path, encoding="utf-8")
+        self.target = self.baseFilename
+        self.setFormatter(_FileFormatter())
 
 
 class _Memory(logging.Handler):
@@ -167,16 +157,10 @@ class _Memory(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._records: list[logging.LogRecord] = []
+        self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(record)
-
-    def give_to(self, handler: logging.Handler) -> None:
-        """Hand over all records."""
-        for record in self._records:
-            handler.handle(record)
-        self._records.clear()
+        self.records.append(record)
 
 
 class RunLog:
@@ -203,13 +187,14 @@ class RunLog:
             TfaipError: if the file cannot be opened.
         """
         try:
-            self._file = _RunFile(path, encoding="utf-8")
+            self._file = _RunFile(path)
         except OSError as error:
             raise TfaipError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error
-        self._file.setFormatter(_FileFormatter())
         logging.getLogger(ROOT).addHandler(self._file)
         logging.getLogger(ROOT).removeHandler(self._memory)
-        self._memory.give_to(self._file)
+        for record in self._memory.records:
+            self._file.handle(record)
+        self._memory.records.clear()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -218,8 +203,11 @@ class RunLog:
         self._memory.close()
         if self._file is not None:
             if error is not None:
-                self._file.handle(_last_record(error))
-                if not is_foreseen(error):
+                # With its traceback if that helps.
+                place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
+                text = f"the run ended with {type(error).__name__}: {error}"
+                self._file.handle(logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place))
+                if place is not None:
                     vars(error)[LOG_FILE] = self._file.baseFilename
             logging.getLogger(ROOT).removeHandler(self._file)
             # A log that cannot be written must not change how the run ended.

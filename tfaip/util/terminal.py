@@ -1,49 +1,33 @@
-"""Tables, curves and progress bars on the terminal and in notebooks; width and colours."""
+"""Terminals and notebooks: width, colours, tables and progress."""
 
 from __future__ import annotations
 
 import contextlib
-import math
+import logging
 import os
 import shutil
-import string
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from tfaip.util.text import duration_text, value_text
+from tfaip.util.typing import Logs
 
 T = TypeVar("T")
-Curve = Sequence[tuple[float, float]]
 
-REFRESH_S = 0.2
-# A notebook stores all that is printed.
-NOTEBOOK_REFRESH_S = 1.0
-BAR_WIDTH = 20
-MARKS = "*o+x" + "#@%&" + string.ascii_letters.replace("o", "").replace("x", "")
-WIDTH, HEIGHT = 80, 24
 BOLD, GREEN = "1", "1;32"
+
+log = logging.getLogger(__name__)
 
 
 def is_terminal() -> bool:
-    """Return True if stdout is a terminal; programs may have replaced it by an object that cannot tell."""
+    """Return True if stdout is a terminal that can replace lines; programs may have put an odd object in its place."""
     try:
-        return bool(sys.stdout.isatty())
+        return bool(sys.stdout.isatty()) and os.environ.get("TERM") not in ("dumb", "unknown")
     except (AttributeError, ValueError):  # closed, or no file
         return False
-
-
-def terminal_width() -> int:
-    """Return the columns of the terminal: those in `COLUMNS`, else those of stdout, 80 without a terminal."""
-    return shutil.get_terminal_size((WIDTH, HEIGHT)).columns
-
-
-def can_redraw() -> bool:
-    """Return True if stdout is a terminal on which lines can be replaced."""
-    return is_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def is_notebook() -> bool:
@@ -56,25 +40,25 @@ def is_notebook() -> bool:
 
 
 def can_show_bar() -> bool:
-    """Return True in a notebook, and on such a terminal if it shows the signs of a bar."""
+    """Return True in a notebook, and on a terminal if it shows the signs of a bar."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
-    return is_notebook() or (can_redraw() and encoding.lower().startswith("utf"))
+    return is_notebook() or (is_terminal() and encoding.lower().startswith("utf"))
 
 
-def has_colors() -> bool:
-    """Return True if stdout is a terminal that shows colours, and `NO_COLOR` does not forbid them."""
-    return can_redraw() and not os.environ.get("NO_COLOR")
+def terminal_width() -> int:
+    """Return the columns of the terminal: those in `COLUMNS`, else those of stdout, 80 without a terminal."""
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def styled(text: str, style: str) -> str:
     """Return `text` in a style (`BOLD`, `GREEN`), or unchanged where there are no colours."""
-    return f"\033[{style}m{text}\033[0m" if text and has_colors() else text
+    return f"\033[{style}m{text}\033[0m" if text and is_terminal() and not os.environ.get("NO_COLOR") else text
 
 
 @contextlib.contextmanager
 def announced(work: str) -> Iterator[None]:
     """Context in which a terminal shows `work ...`, below what is printed meanwhile."""
-    if not can_redraw():
+    if not is_terminal():
         yield
         return
     from rich.console import Console
@@ -88,25 +72,16 @@ def announced(work: str) -> Iterator[None]:
 
 def text_width(text: str) -> int:
     """Return the columns that a text takes: two for each wide character, none for a combining one."""
-    from rich.text import Text
+    from rich.cells import cell_len
 
-    return Text(text).cell_len
+    return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:
-    """Return `text` without its end if it takes more than `width` columns: `a, b, c` -> `a, ...`.
+    """Return `text` without its end if it takes more than `width` columns (at least 4): `a, b, c` -> `a, ...`."""
+    from rich.cells import set_cell_size
 
-    Args:
-        text: one line.
-        width: at least 4.
-    """
-    from rich.text import Text
-
-    if text_width(text) <= width:
-        return text
-    shortened = Text(text)
-    shortened.truncate(width - 3, overflow="crop")
-    return f"{shortened.plain.rstrip()}..."
+    return text if text_width(text) <= width else f"{set_cell_size(text, width - 3).rstrip()}..."
 
 
 def align_right(text: str, width: int) -> str:
@@ -114,149 +89,146 @@ def align_right(text: str, width: int) -> str:
     return " " * (width - text_width(text)) + text
 
 
-def align_left(text: str, width: int) -> str:
-    """Return `text` with spaces after it, so that it takes at least `width` columns."""
-    return text + " " * (width - text_width(text))
+def table_lines(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return rows of cells as aligned lines; the first `left` columns are aligned left, the others right."""
+    widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [align_right(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for column in range(min(left, len(row))):
+            cells[column] = row[column] + " " * (widths[column] - text_width(row[column]))
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table to stdout: with lines on a terminal, as aligned columns elsewhere.
-
-    Args:
-        header: names of the columns.
-        rows: cells; the first column is aligned left, the others right.
-    """
-    if is_terminal():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table()  # of texts: brackets in others would be read as markup
-        for position, name in enumerate(header):
-            table.add_column(Text(name), justify="right" if position else "left")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        Console().print(table)
+    """Print a table to stdout, drawn on a terminal: the first column is aligned left, the others right."""
+    if not is_terminal():
+        print("\n".join(table_lines([header, *rows])))
         return
-    widths = [max(map(text_width, column)) for column in zip(header, *rows, strict=True)]
-    for row in [header, *rows]:
-        cells = [align_right(cell, width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = align_left(row[0], widths[0])
-        print("  ".join(cells).rstrip())
-
-
-def track(items: Iterable[T], description: str, total: int | None, shown: bool) -> Iterator[T]:
-    """Pass items on and show a progress bar, which disappears from a terminal at the end.
-
-    Args:
-        items: to pass on.
-        description: printed before the bar.
-        total: number of items; None: not known.
-        shown: False only passes the items on.
-    """
-    if not shown:
-        yield from items
-        return
-    refresh_s = NOTEBOOK_REFRESH_S if is_notebook() else REFRESH_S
-    with _bar(description, total) as draw:
-        done, next_refresh = 0, 0.0
-        for done, item in enumerate(items, start=1):
-            yield item
-            if time.monotonic() >= next_refresh:
-                draw(done)
-                next_refresh = time.monotonic() + refresh_s
-        draw(done)
-
-
-@contextlib.contextmanager
-def _bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Return a function that draws the bar again with this number of finished items."""
-    if is_notebook():
-        of_total = "" if total is None else f" of {total}"
-        with contextlib.closing(ReplacedLine()) as line:
-            yield lambda done: line.show(f"{description}: {done}{of_total}")
-    else:
-        with create_bar() as bar:
-            task = bar.add_task(description, total=total)
-            yield lambda done: bar.update(task, completed=done, refresh=True)
-
-
-def create_bar(*columns: Any) -> Progress:
-    """Return a bar of rich with the standard columns and these, which disappears at the end.
-
-    It has no thread, which would take the interpreter lock from the work: the caller refreshes it.
-    """
-    from rich import progress
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-    standard = (
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(BAR_WIDTH),
-        progress.MofNCompleteColumn(),
-        progress.TimeRemainingColumn(compact=True),
-    )
-    return progress.Progress(
-        *standard, *columns, console=Console(), transient=True, auto_refresh=False, expand=bool(columns)
-    )
+    table = Table()  # of texts: brackets in others would be read as markup
+    for position, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if position else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
 
 
-class ReplacedLine:
-    """Line of a notebook: each text replaces the one before, and nothing is left at the end."""
+@dataclass
+class ProgressDisplay:
+    """Display of the progress of some work: a line per minute in the log; base of the others.
 
-    def __init__(self) -> None:
+    Args:
+        unit: what is counted.
+        shown: returns the values to show, in their order.
+        first_work: what takes the time until something is finished; it is logged once, if it takes a second or more.
+        clock: returns a time in seconds.
+    """
+
+    unit: str
+    shown: Callable[[Logs], Logs] = dict
+    first_work: str = ""
+    clock: Callable[[], float] = time.monotonic
+    refresh_s = 60.0
+
+    def start(self, description: str, total: int | None, done: int = 0) -> None:
+        """Begin to count up to `total` (None: not known), of which `done` are finished."""
+        self._description, self._total, self._done_before = description, total, done
+        self._started = self.clock()
+        self._next = self._started + self.refresh_s
+
+    def advance(self, done: int, values: Callable[[], Logs] = dict) -> None:
+        """Show that `done` are finished, if it is time to; only then `values` are read, which waits for the device."""
+        now = self.clock()
+        seconds = now - self._started
+        if self.first_work and seconds >= 1.0:
+            log.info("%s took %.1f s", self.first_work, seconds)
+        self.first_work = ""
+        if now >= self._next:
+            self._next = now + self.refresh_s
+            speed = (done - self._done_before) / max(seconds, 1e-6)
+            self.draw(done, speed, [f"{name} {value_text(value)}" for name, value in self.shown(values()).items()])
+
+    def draw(self, done: int, speed: float, values: list[str]) -> None:
+        """Show how many are finished, how many are per second, and the values."""
+        log.info("%s", self.line(done, speed, values))
+
+    def line(self, done: int, speed: float, values: list[str]) -> str:
+        """Return `Epoch 3/10: batch 160 of 400, 1.02/s, 3:56 left, loss 0.2500`."""
+        texts = [f"{self.unit} {done}", f"{speed:.3g}/s"]
+        if self._total is not None:
+            texts[0] += f" of {self._total}"
+            if speed > 0:
+                texts.append(f"{duration_text((self._total - done) / speed)} left")
+        return f"{self._description}: {', '.join([*texts, *values])}"
+
+    def stop(self) -> None:
+        """Remove what would be replaced, also after an error."""
+
+
+class ProgressBar(ProgressDisplay):
+    """Bar of rich on a terminal; without its thread, which would take the interpreter lock from the work."""
+
+    refresh_s = 0.2
+
+    def start(self, description: str, total: int | None, done: int = 0) -> None:
+        from rich import progress
+        from rich.console import Console
+        from rich.table import Column
+
+        super().start(description, total, done)
+        self._next = self._started
+        columns = [
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(20),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(compact=True),
+        ]
+        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+        columns.append(progress.TextColumn("{task.fields[text]}", markup=False, table_column=rest))
+        # A console of its own: another display may be active.
+        self._bar = progress.Progress(*columns, console=Console(), transient=True, auto_refresh=False, expand=True)
+        self._bar.add_task(description, total=total, completed=done, text="")
+        self._bar.start()
+
+    def draw(self, done: int, speed: float, values: list[str]) -> None:
+        text = ", ".join([*values, f"{speed:.3g}/s"])
+        self._bar.update(self._bar.task_ids[0], completed=done, text=text, refresh=True)
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+
+class NotebookProgress(ProgressDisplay):
+    """Line of a notebook that is replaced by the next one; a notebook stores all that is printed."""
+
+    refresh_s = 1.0
+    _width = 0
+
+    def draw(self, done: int, speed: float, values: list[str]) -> None:
+        line = self.line(done, speed, values)
+        print(f"\r{line:{self._width}}", end="", flush=True)
+        self._width = len(line)
+
+    def stop(self) -> None:
+        print(f"\r{'':{self._width}}", end="\r", flush=True)
         self._width = 0
 
-    def show(self, text: str) -> None:
-        """Show a text in place of the last one."""
-        print(f"\r{text:{self._width}}", end="", flush=True)
-        self._width = len(text)
 
-    def close(self) -> None:
-        """Remove the line."""
-        self.show("")
-        print(end="\r", flush=True)
-
-
-def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:
-    """Draw curves in one frame, with the values at its edges; several curves with a legend.
-
-    Args:
-        curves: name -> points (x, y), finite; an earlier curve is drawn over a later one.
-        width: columns of the frame.
-        height: rows of the frame.
-    """
-    xs = [x for curve in curves.values() for x, _ in curve]
-    ys = [y for curve in curves.values() for _, y in curve]
-    if not ys:
-        return "(nothing to plot)"
-    low, high, begin, end = min(ys), max(ys), min(xs), max(xs)
-    scale = math.log if needs_log_scale(ys) else float
-    rows = [[" "] * width for _ in range(height)]
-    for mark, curve in reversed(list(zip(cycle(MARKS), curves.values(), strict=False))):
-        for x, y in curve:
-            row = _cell(scale(y), scale(low), scale(high), height)
-            rows[height - 1 - row][_cell(x, begin, end, width)] = mark
-    labels = [""] * height
-    labels[-1] = f"{low:.4g}"
-    if high > low:
-        labels[0] = f"{high:.4g}"
-    indent = max(map(len, labels))
-    lines = [f"{label:>{indent}} |{''.join(row).rstrip()}" for label, row in zip(labels, rows, strict=True)]
-    first, last = f"{begin:.4g}", f"{end:.4g}"
-    lines.append(f"{'':>{indent}} +{'-' * width}")
-    lines.append(f"{'':>{indent}}  {first}{last:>{width - len(first)}}")
-    if len(curves) > 1:
-        lines.append("   ".join(f"{mark} {name}" for mark, name in zip(cycle(MARKS), curves, strict=False)))
-    return "\n".join(lines)
-
-
-def needs_log_scale(values: Sequence[float]) -> bool:
-    """Return True if half of the values are below a tenth of the largest one."""
-    return min(values) > 0 and sorted(values)[len(values) // 2] * 10 < max(values)
-
-
-def _cell(value: float, low: float, high: float, cells: int) -> int:
-    """Return the index of the cell that a value falls into."""
-    if math.isinf(high - low):
-        value, low, high = value / 2, low / 2, high / 2
-    return round((value - low) / (high - low) * (cells - 1)) if high > low else 0
+def track(items: Iterable[T], description: str, total: int | None, shown: bool, unit: str = "item") -> Iterator[T]:
+    """Pass items on, and show a progress bar if `shown`; `total` is None if their number is not known."""
+    display = NotebookProgress(unit) if is_notebook() else ProgressBar(unit)
+    if shown:
+        display.start(description, total)
+    try:
+        for done, item in enumerate(items, start=1):
+            yield item
+            if shown:
+                display.advance(done)
+    finally:
+        if shown:
+            display.stop()

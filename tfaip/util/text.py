@@ -14,8 +14,8 @@ MESSAGE_LIMIT = 80
 ERROR_LIMIT = 200
 # Of the whole line that a command prints about an error.
 LINE_LIMIT = 300
-# Significant digits of a number that tell it from any other.
-_MOST_DIGITS = 17
+# Characters of the numbers that a training shows.
+NUMBER_WIDTH = 7
 
 
 class _ShortRepr(reprlib.Repr):
@@ -44,35 +44,45 @@ def number_text(value: float) -> str:
     return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
 
 
+def value_text(value: float) -> str:
+    """Return a number with 3 to 4 significant digits: `0.5700`, `5.70e-4`, `12.35`, `1.24e8`; exactly zero is `0`."""
+    if value == 0:
+        return "0"
+    return _fitting(value, [f"{value:.0f}"] if abs(value) >= 999.95 else [f"{value:#.4g}", f"{value:#.3g}"])
+
+
+def setting_text(value: float) -> str:
+    """Return a rate, or another number that is set: up to three digits without zeros at the end, whole ones in full."""
+    return _fitting(value, [f"{value + 0.0:.0f}" if float(value).is_integer() else f"{value:.3g}"])
+
+
+def _fitting(value: float, texts: Sequence[str]) -> str:
+    """Return the first text of at most 7 characters, else the number with an exponent (`1e-5`) and what digits fit."""
+    for text in [*texts, *(f"{value:.{digits}e}" for digits in (2, 1, 0))]:
+        short = text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+        if len(short) <= NUMBER_WIDTH:
+            break
+    return short
+
+
+def duration_text(seconds: float) -> str:
+    """Return `1:02:03`, or `2:03` below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def cell_texts(values: Sequence[Any]) -> list[str]:
     """Return values for a column of a table, what is no text as JSON.
 
-    Fractions have five significant digits, or as many more as different values need to look different.
+    Fractions have five significant digits, unless different values would look equal then.
     """
-    # Different values may have equal texts: 1 and "1".
-    most = len({_cell_text(value, _MOST_DIGITS) for value in values})
-    texts: list[str] = []
-    for digits in range(5, _MOST_DIGITS + 1):
-        texts = [_cell_text(value, digits) for value in values]
-        if len(set(texts)) == most:
-            break
-    return texts
-
-
-def _cell_text(value: Any, digits: int) -> str:
-    return value if isinstance(value, str) else json.dumps(_rounded(value, digits))
-
-
-def _rounded(value: Any, digits: int) -> Any:
-    """Return a value with its fractions rounded to significant digits; those before the point are kept."""
-    if isinstance(value, dict):
-        return {name: _rounded(item, digits) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item, digits) for item in value]
-    if not isinstance(value, float) or not abs(value) < 10**_MOST_DIGITS:
-        return value
-    before_the_point = len(str(int(abs(value))))
-    return float(f"{value:.{max(digits, before_the_point)}g}")
+    exact = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    short = exact.copy()
+    for i, value in enumerate(values):
+        if isinstance(value, float) and abs(value) < 10**5:
+            short[i] = json.dumps(float(f"{value:.5g}"))
+    return short if len(set(short)) == len(set(exact)) else exact
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:

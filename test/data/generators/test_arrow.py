@@ -139,6 +139,7 @@ def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> 
         "list": pa.array([[1, 2], [3]]),
         "texts": pa.array([["a"], []]),
         "image": pa.array([{"bytes": b"\x01", "path": "a.png"}, None]),
+        "gap": pa.array([[1.0], [2.0, None]]),
         "category": pa.array(["cat", "dog"]).dictionary_encode(),
     }
     pq.write_table(pa.table(columns), path)
@@ -151,6 +152,8 @@ def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> 
     assert generator[0].targets == {"image": {"bytes": b"\x01", "path": "a.png"}}
     with pytest.raises(UsageError, match="row 1: column image has no value$"):
         generator[1]
+    with pytest.raises(UsageError, match="row 1: column gap has a list without one of its values$"):
+        read(Parquet(files=[path], input_columns=["gap"]))
 
 
 SHORT, LONG = [f"text {number}" for number in range(40)], "x" * 2**16
@@ -222,7 +225,10 @@ def test_compressed_batches_and_dictionaries_give_their_rows(compression: str | 
 
 def test_a_list_without_content_is_not_made(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
-    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.nulls(10**9), 10**9)})
+    nothing = pa.FixedSizeListArray.from_buffers(
+        pa.list_(pa.int8(), 0), 10**9, [None], children=[pa.array([], pa.int8())]
+    )
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(nothing, 10**9)})
     with pa.ipc.new_file(tmp_path / "a", table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(UsageError, match="row 0: column x has a list of 1000000000 values, more than 16,777,216$"):

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
+from tfaip.data.data import Data
 from tfaip.data.generators.csvfile import CsvGeneratorParams
+from tfaip.data.generators.mixed import Mixed
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.specs import Spec
 from tfaip.errors import UsageError
+
+
+class CodeData(Data):
+    inputs, targets = {"code": Spec(1, str)}, {"y": Spec(1)}
 
 
 def read(*files: Path, **params: Any) -> list[Sample]:
@@ -113,3 +121,35 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         assert len(str(caught.value)) <= 300
     with pytest.raises(UsageError, match="no CSV file is given for the training: .* --train.files FILE"):
         read()
+
+
+def test_texts_stay_as_they_are_where_the_spec_is_text(tmp_path: Path) -> None:
+    texts = ["007", "0042", "1E5", "nan", "inf", "12", "NA", ""]
+    file = tmp_path / "codes.csv"
+    file.write_text("code,y\n" + "".join(f"{text},{number}\n" for number, text in enumerate(texts)))
+    params = CsvGeneratorParams(files=[str(file)], input_columns=["code"], target_columns=["y"])
+    both = Mixed(sources=[params, params])
+    for source, times in [(params, 1), (both, 2)]:
+        pipeline = CodeData().create().create_pipeline(DataPipelineParams(mode="evaluation", num_processes=0), source)
+        with pipeline.generate_input_batches() as batches:
+            (batch,) = batches
+        assert sorted(batch.inputs["code"][:, 0]) == sorted(texts * times)
+        assert sorted(batch.targets["y"][:, 0]) == sorted([*range(8)] * times)
+    assert read(file, input_columns=["code"])[0].inputs == {"code": 7}
+
+
+def test_headers_are_shown_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("code, y\n1,2\n")
+    with pytest.raises(UsageError, match="no column y: its header has code, ' y', separated by ','"):
+        read(file, input_columns=["code", "y"])
+    file.write_text("score,score,y\n1,2,3\n")
+    with pytest.raises(UsageError, match="has the column score twice in its header"):
+        read(file, input_columns=["score"])
+    assert read(file, input_columns=["y"])[0].inputs == {"y": 3}
+
+
+def test_a_long_cell_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text,y\n" + "word " * 40_000 + ",1\n")
+    assert len(read(file, input_columns=["text"])[0].inputs["text"]) == 200_000

@@ -13,7 +13,7 @@ import pytest
 
 from test.data.support import epoch, make_pipeline, row
 from test.support.tiny.scenario import TinyData, TinyModelParams
-from tfaip.data.generators.dataset import DatasetGenerator
+from tfaip.data.generators.sequence import DatasetGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.scenario.scenario import Scenario

@@ -121,12 +121,12 @@ def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monk
     assert Image.MAX_IMAGE_PIXELS == 1000
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK", "I;16"])
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK"])
 def test_images_are_converted_in_parts(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "_PART", 3)
     stream = BytesIO()
     image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 10, 4), np.uint8), "RGBA")
-    image = image.convert("L").convert(mode) if mode == "I;16" else image.convert(mode)
+    image = image.convert(mode)
     image.save(stream, "TIFF" if mode == "CMYK" else "PNG", **({"transparency": 3} if mode == "P" else {}))
     with Image.open(stream) as stored:
         for channels, wanted in ((1, "L"), (3, "RGB"), (4, "RGBA")):
@@ -144,3 +144,48 @@ def test_a_changed_byte_gives_an_image_or_an_error_of_one_class(data: st.DataObj
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError):
         assert decode_image(bytes(content[: data.draw(st.integers(0, len(content)))])).dtype == np.uint8
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    stream = BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_16_bits_become_the_upper_8(kind: str) -> None:
+    image = Image.fromarray(np.array([[0, 128, 256, 16384, 32768, 65535]], np.uint16))
+    for channels in (1, 3):
+        assert decode_image(encoded(image, kind), channels)[0, :, 0].tolist() == [0, 0, 1, 64, 128, 255]
+    assert decode_image(encoded(image, kind), 1, (1, 1)).shape == (1, 1, 1)
+
+
+def test_floats_go_from_0_to_1() -> None:
+    def pixels(*values: float) -> list[int]:
+        image = Image.fromarray(np.array([values], np.float32))
+        return list(decode_image(encoded(image, "TIFF"), channels=1)[0, :, 0].tolist())
+
+    assert pixels(0, 0.25, 0.5, 1) == [0, 63, 127, 255]
+    for wrong in (255.0, -0.5, float("nan")):
+        with pytest.raises(ValueError, match="expected floats from 0 to 1"):
+            pixels(0, wrong)
+    with pytest.raises(ValueError, match="32 bits: expected 8 or 16 bits"):
+        decode_image(encoded(Image.fromarray(np.array([[70000]], np.int32)), "TIFF"))
+
+
+# What orientations 1 to 8 make of a b / c d.
+UPRIGHT = ["abcd", "badc", "dcba", "cdab", "acbd", "cadb", "dbca", "bdac"]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "JPEG", "WEBP"])
+def test_images_stand_upright(kind: str) -> None:
+    levels = dict(a=10, b=80, c=160, d=240)
+    stored = Image.fromarray(np.array([[10, 80], [160, 240]], np.uint8).repeat(8, 0).repeat(8, 1))
+    for number, expected in enumerate(UPRIGHT, 1):
+        orientation = Image.Exif()
+        orientation[0x112] = number
+        found = decode_image(encoded(stored, kind, exif=orientation), 1)[4::8, 4::8].ravel()
+        assert found == pytest.approx([levels[letter] for letter in expected], abs=2)
+    if kind == "PNG":
+        damaged = b"Exif\0\0II*\0\xff\xff\xff"
+        assert decode_image(encoded(stored, kind, exif=damaged), 1)[0, 0] == [10]

@@ -339,3 +339,13 @@ def test_few_shapes(mode: PipelineMode) -> None:
     plain = make_pipeline(samples, mode=mode, batch_size=1)
     with plain.generate_input_batches(few_shapes=True) as batches:
         assert [batch.inputs["x"].shape[1] for batch in batches] == [1, 2, 3, 4, 5, 6, 9]
+
+
+def test_predictions_keep_the_order_of_the_data() -> None:
+    samples = [Sample(inputs={"x": np.ones(n)}, meta={"id": n}) for n in (5, 1, 2, 4, 1, 3)]
+    pipeline = make_pipeline(samples, mode=PipelineMode.PREDICTION, batch_size=2, bucket_boundaries=[3, 6])
+    for few_shapes, widths in [(False, [5, 4, 3]), (True, [5, 5, 5])]:
+        with pipeline.generate_input_batches(few_shapes=few_shapes, in_order=True) as iterator:
+            batches = list(iterator)
+        assert ids(batches) == [[5, 1], [2, 4], [1, 3]]
+        assert [batch.inputs["x"].shape[1] for batch in batches] == widths

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.data.generators.mixed import Mixed
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import (
     GENERAL_PROCESSOR,
     INPUT_PROCESSOR,
@@ -12,6 +16,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
 )
+from tfaip.data.pipeline.params import DataPipelineParams
 
 FULL = Sample(inputs={"x": 1}, outputs={"o": 2}, targets={"y": 3}, meta="m")
 
@@ -85,3 +90,19 @@ def test_repr_is_short_and_shows_shapes() -> None:
     assert repr(sample).startswith("Sample(inputs={x: float32[2, 3]}, meta='aaa")
     assert repr(sample).endswith("..., invalid)")
     assert len(repr(sample)) < 150
+
+
+def test_a_mode_may_be_given_as_its_text() -> None:
+    params = replace(DataPipelineParams(), mode="training")
+    assert params.mode is PipelineMode.TRAINING
+    generators = [
+        RawDataGeneratorParams(samples=[FULL]),
+        ListsFileGeneratorParams(),
+        Mixed(sources=[ListsFileGeneratorParams()]),
+    ]
+    for made in generators:
+        assert made.create("evaluation").mode is PipelineMode.EVALUATION
+        with pytest.raises(ValueError, match="'nonsense', expected one of 'training', 'evaluation', 'prediction', 't"):
+            made.create("nonsense")
+    with pytest.raises(ValueError, match="'nonsense', expected one of 'training'"):
+        DataPipelineParams(mode="nonsense")

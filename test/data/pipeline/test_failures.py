@@ -263,3 +263,22 @@ def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pyt
     assert (drops.failed, policy.failed) == (MOST_LOGGED + 4, 1)
     assert len(caplog.records) == MOST_LOGGED
     assert f"number {MOST_LOGGED} of its pass" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_sample_that_does_not_fit_the_specs_fails_alone(processes: int, caplog: pytest.LogCaptureFixture) -> None:
+    samples = rows(7)
+    samples[2] = Sample(inputs={"x": [2.0, None]}, targets={"y": [2]}, meta={"id": 2})
+    samples[5] = Sample(inputs={"x": [5.0]}, targets={"y": ["five"]}, meta={"id": 5})
+    params: Any = {"mode": PipelineMode.EVALUATION, "batch_size": 2, "num_processes": processes, "worker_start_s": 0}
+    caplog.set_level("INFO")
+    made = make_pipeline(samples, on_error="skip", **params)
+    with made, made.drops_logged(), made.generate_input_batches() as batches:
+        assert [[meta["id"] for meta in batch.meta] for batch in batches] == [[0, 1], [3, 4], [6]]
+    assert made.dropped.failed == 2
+    assert caplog.messages[-1] == "dropped evaluation samples: 0 invalid, 0 too long, 2 failed"
+    assert "inputs['x'] is [2.0, None], expected float32" in caplog.messages[-3]
+    made = make_pipeline(samples, **params)
+    wrong = "'x'.* is .2.0, None., expected float32.*meta of the sample: {'id': 2}"
+    with made.generate_input_batches() as batches, pytest.raises(TypeError, match=wrong):
+        list(batches)

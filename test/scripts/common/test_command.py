@@ -1,11 +1,13 @@
-"""The start and the end of the process of a command."""
+"""The start and the end of the process of a command, and its results."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.scripts import export
+from tfaip.scripts.common.command import print_results
 
 # The interpreter's own clean-up would wait for the reader of the data for ever.
 READING = """
@@ -41,3 +43,13 @@ def test_a_reader_of_data_does_not_keep_a_command() -> None:
 def test_a_name_with_a_nul_character(capsys: pytest.CaptureFixture[str]) -> None:
     assert export.main(["name\0nul"]) == 2
     assert capsys.readouterr().err == "error: the argument 'name\\x00nul' holds a NUL character\n"
+
+
+def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results({"value": {"acc": 0.5, "confusion": np.arange(6).reshape(2, 3), "text": "a\nb"}})
+    assert capsys.readouterr().out.splitlines() == [
+        "                       value",
+        "acc                      0.5",
+        "confusion  [[0 1 2] [3 4 5]]",
+        "text                     a b",
+    ]

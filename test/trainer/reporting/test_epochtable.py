@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from test.trainer.line import line_params, train
-from tfaip.trainer.reporting.epochcolumns import LoggedNames, choose_columns
-from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, seconds_text, setting_text, value_text
+from tfaip.trainer.reporting.progress import EpochResult, EpochTable
 from tfaip.util.terminal import text_width
+from tfaip.util.text import setting_text, value_text
 from tfaip.util.typing import Logs
 
 BASE = ["loss", "acc"]
@@ -27,14 +27,8 @@ def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-def names_of(*names: str, only_loss: str | None = None) -> LoggedNames:
-    known = LoggedNames(only_loss)
-    known.add(names)
-    return known
-
-
 def table(*names: str, monitor: str = "val_loss", only_loss: str | None = None, stage: str | None = None) -> EpochTable:
-    return EpochTable(names_of(*names, only_loss=only_loss), monitor, "train.log", stage)
+    return EpochTable(names, monitor, only_loss, "train.log", stage)
 
 
 def result(epoch: int, values: Logs, is_best: bool = False) -> EpochResult:
@@ -45,12 +39,13 @@ def result(epoch: int, values: Logs, is_best: bool = False) -> EpochResult:
     ("value", "text"),
     [
         (0.57, "0.5700"),
-        (0.0570049, "0.0570"),
+        (0.0570049, "0.05700"),
         (0.0057, "0.00570"),
         (0.00057, "5.70e-4"),
         (-0.0057, "-5.7e-3"),
         (1.5528, "1.553"),
-        (0.99996, "1.0000"),
+        (0.99996, "1.000"),
+        (999.96, "1000"),
         (12.345, "12.35"),
         (-123.44, "-123.4"),
         (123456, "123456"),
@@ -70,7 +65,7 @@ def test_values_have_three_or_four_digits(value: float, text: str) -> None:
 @given(st.floats())
 def test_every_value_fits_its_column(value: float) -> None:
     assert len(value_text(value)) <= 7
-    assert len(setting_text(value)) <= 8
+    assert len(setting_text(value)) <= 7
 
 
 @given(st.floats(min_value=1e-30, max_value=1e9))
@@ -83,13 +78,14 @@ def test_values_are_exact_to_half_a_unit_of_the_third_digit(value: float) -> Non
     ("value", "text"),
     [
         (0.001, "0.001"),
-        (3.1e-05, "3.1e-05"),
-        (3.124e-05, "3.12e-05"),
-        (0.000279, "0.000279"),
-        (-3.124e-05, "-3.1e-05"),
+        (3.1e-05, "3.1e-5"),
+        (3.124e-05, "3.12e-5"),
+        (0.000279, "2.79e-4"),
+        (-3.124e-05, "-3.1e-5"),
         (1.0, "1"),
         (2000000, "2000000"),
-        (123456789, "1.23e+08"),
+        (123456789, "1.23e8"),
+        (-0.0, "0"),
         (float("nan"), "nan"),
     ],
 )
@@ -98,15 +94,16 @@ def test_rates_and_other_settings(value: float, text: str) -> None:
 
 
 def test_seconds() -> None:
-    assert [seconds_text(s) for s in (0, 4.25, 999.94, 999.96, 86400)] == ["0.0", "4.2", "999.9", "1000", "86400"]
+    rows = [table().add(EpochResult(1, {}, seconds)) for seconds in (0, 4.25, 999.94, 999.96, 86400)]
+    assert [row.split()[-1] for row in rows] == ["0.0", "4.2", "999.9", "1000", "86400"]
 
 
 COMPLETE = """\
 * new best val_acc; loss is ce
-       |      train      |   validation    |           LAV            |   rate   |
-epoch  |    loss     acc |    loss     acc |    loss     acc eval_acc |       lr |    sec
--------+-----------------+-----------------+--------------------------+----------+-------
-    7* |   1.553  0.5699 |  0.6481  0.8694 |  0.6481  0.8694   0.9000 |  3.1e-05 |    4.2"""
+       |      train      |       val       |          LAV l0          |  rate   |
+epoch  |    loss     acc |    loss     acc |    loss     acc eval_acc |      lr |    sec
+-------+-----------------+-----------------+--------------------------+---------+-------
+    7* |   1.553  0.5699 |  0.6481  0.8694 |  0.6481  0.8694   0.9000 |  3.1e-5 |    4.2"""
 
 
 def test_columns_are_grouped_and_names_of_the_loss_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +136,9 @@ def test_a_name_of_the_loss_is_shown_where_there_is_no_loss() -> None:
 NARROW = """\
 * new best val_loss
 3 more in train.log: lav_l0_eval_acc, lav_l0_worst_class, lav_l0_worst_class_acc
-       |      train      |   validation    |       LAV       |   rate   |
-epoch  |    loss     acc |    loss     acc |    loss     acc |       lr |    sec
--------+-----------------+-----------------+-----------------+----------+-------"""
+       |      train      |       val       |     LAV l0      |  rate   |
+epoch  |    loss     acc |    loss     acc |    loss     acc |      lr |    sec
+-------+-----------------+-----------------+-----------------+---------+-------"""
 
 
 def test_what_does_not_fit_is_left_out_by_turns() -> None:
@@ -150,18 +147,18 @@ def test_what_does_not_fit_is_left_out_by_turns() -> None:
     names = [*BASE, "val_loss", "val_acc", *evaluator, "lav_l0_loss", "lav_l0_acc"]
     header = table(*names).add(result(1, {})).splitlines()[:-1]
     assert header == NARROW.splitlines()
-    assert {len(line) for line in header[2:]} == {80, 73}  # the titles end with the bar before the seconds
+    assert {len(line) for line in header[2:]} == {79, 72}  # the titles end with the bar before the seconds
 
 
 def test_names_take_two_lines_before_a_value_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["loss", "worst_class_acc", "val_loss", "val_worst_class_acc"]
-    for width, first in ((78, "       |          train          "), (77, "       |       train       ")):
+    for width, first in ((77, "       |          train          "), (76, "       |       train       ")):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = table(*names).add(result(1, {})).splitlines()[1:]
         assert lines[0].startswith(first)
-        assert len(lines) == (4 if width == 78 else 5)
+        assert len(lines) == (4 if width == 77 else 5)
     assert [line[:46].rstrip() for line in lines[:3]] == [
-        "       |       train       |    validation",
+        "       |       train       |        val",
         "       |            worst_ |            worst_",
         "epoch  |    loss class_acc |    loss class_acc",
     ]
@@ -171,11 +168,9 @@ def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) ->
     metrics = [f"metric_{number}" for number in range(20)]
     names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
     monkeypatch.setenv("COLUMNS", "40")
-    columns = choose_columns(names_of(*names), "val_metric_13", 40)
-    assert [column.value for _, group in columns.groups for column in group] == ["val_metric_13", "lr"]
-    assert columns.left_out == tuple(name for name in names if name != "val_metric_13")
-    shown = table(*names, monitor="val_metric_13").add(result(1, {"val_metric_13": 0.5}))
-    assert shown.splitlines()[1] == "41 more in train.log: loss, metric_0,..."
+    shown = table(*names, monitor="val_metric_13").add(result(1, {"val_metric_13": 0.5})).splitlines()
+    assert shown[1] == "41 more in train.log: loss, metric_0,..."
+    assert shown[-1] == "    1  |  0.5000 |  3.1e-5 |    4.2"
 
 
 @given(
@@ -211,18 +206,18 @@ def test_sixty_metrics(width: int, shown: int, monkeypatch: pytest.MonkeyPatch) 
     assert texts[0].splitlines()[-1].count("0.5000") == max(shown - 1, 0)
     assert texts[0].splitlines()[1].startswith(f"{184 - shown} more in train")
     assert texts[1] == texts[0].splitlines()[-1].replace("1 ", "2 ", 1)
-    more = rows.add(result(3, {**values, "one_more_metric_of_such_a_name": 0.5}))
+    more = rows.add(result(3, {**values, "metric_of_a_rather_long_name_60": 0.5}))
     assert more.splitlines()[0].startswith(f"{185 - shown} more in train")
 
 
 def test_wide_characters_and_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single word is divided, too; a line of a name has at most 24 columns."""
     names = ["文字誤り率の平均値", "accuracy_of_head_1", "this_" + 30 * "x"]
-    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("COLUMNS", "84")
     lines = table(*names, monitor="loss").add(result(1, dict.fromkeys(names, 0.5))).splitlines()
     assert lines[2:4] == [
-        "       | 文字誤り率- accuracy_                    this_ |          |",
-        "epoch  |    の平均値 of_head_1 xxxxxxxxxxxxxxxxxxxxx... |       lr |    sec",
+        "       | 文字誤り率- accuracy_                    this_ |         |",
+        "epoch  |    の平均値 of_head_1 xxxxxxxxxxxxxxxxxxxxx... |      lr |    sec",
     ]
     assert {text_width(line) for line in lines[3:]} == {text_width(lines[3])}
 
@@ -248,22 +243,20 @@ def test_columns_appear_with_the_first_lav_and_stay() -> None:
         rows.add(result(3, {"loss": 1.0, "val_loss": 2.0, "lav_l0_loss": 3.0})),
         rows.add(result(4, {"loss": 1.0})),
     ]
-    assert texts[0].splitlines()[-1] == "    1  |   1.000 |         |  3.1e-05 |    4.2"
-    assert texts[1] == "    2  |   1.000 |   2.000 |  3.1e-05 |    4.2"
+    assert texts[0].splitlines()[-1] == "    1  |   1.000 |         |  3.1e-5 |    4.2"
+    assert texts[1] == "    2  |   1.000 |   2.000 |  3.1e-5 |    4.2"
     assert texts[2].splitlines()[1:] == [
-        "epoch  |    loss |    loss |    loss |       lr |    sec",
-        "-------+---------+---------+---------+----------+-------",
-        "    3  |   1.000 |   2.000 |   3.000 |  3.1e-05 |    4.2",
+        "epoch  |    loss |    loss |    loss |      lr |    sec",
+        "-------+---------+---------+---------+---------+-------",
+        "    3  |   1.000 |   2.000 |   3.000 |  3.1e-5 |    4.2",
     ]
-    assert texts[3] == "    4  |   1.000 |         |         |  3.1e-05 |    4.2"
+    assert texts[3] == "    4  |   1.000 |         |         |  3.1e-5 |    4.2"
 
 
 def test_another_width_of_the_terminal_begins_a_new_header(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, values = table("loss", "val_loss", "val_acc"), {"loss": 1.0, "val_loss": 2.0, "val_acc": 0.5}
     assert rows.add(result(1, values)).count("\n") == 4
-    monkeypatch.setenv("COLUMNS", "90")  # the same columns
-    assert rows.add(result(2, values)).count("\n") == 0
-    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("COLUMNS", "49")
     assert rows.add(result(3, values)).splitlines()[0] == "1 more in train.log: val_acc"
     assert rows.add(result(4, values)).count("\n") == 0
 
@@ -272,7 +265,7 @@ def test_several_generators_of_lav() -> None:
     shown = table("loss", *(f"lav_l{number}_loss" for number in (0, 1, 10, 2)), monitor="lav_l1_loss").add(
         result(1, {})
     )
-    assert shown.splitlines()[1] == "       |  train  | LAV l0  | LAV l1  | LAV l2  | LAV l10 |   rate   |"
+    assert shown.splitlines()[1] == "       |  train  | LAV l0  | LAV l1  | LAV l2  | LAV l10 |  rate   |"
 
 
 def test_what_is_scheduled_is_beside_the_rate() -> None:
@@ -281,10 +274,10 @@ def test_what_is_scheduled_is_beside_the_rate() -> None:
     assert shown.splitlines() == [
         "stage small",
         "* new best val_loss",
-        "       |  train  |          scheduled           |",
-        "epoch  |    loss |       lr  dropout max_length |    sec",
-        "-------+---------+------------------------------+-------",
-        "    1  |   1.000 |  3.1e-05     0.25       4000 |    4.2",
+        "       |  train  |         scheduled          |",
+        "epoch  |    loss |      lr dropout max_length |    sec",
+        "-------+---------+----------------------------+-------",
+        "    1  |   1.000 |  3.1e-5    0.25       4000 |    4.2",
     ]
 
 
@@ -299,8 +292,8 @@ def test_colors_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in table().add(result(1, values, is_best=True))
     on_a_terminal(monkeypatch)
     lines = table().add(result(1, values, is_best=True)).splitlines()
-    assert lines[2] == "\x1b[1mepoch  |    loss |       lr |    sec\x1b[0m"
-    assert lines[4] == "    1\x1b[1;32m*\x1b[0m |   1.000 |  3.1e-05 |    4.2"
+    assert lines[2] == "\x1b[1mepoch  |    loss |      lr |    sec\x1b[0m"
+    assert lines[4] == "    1\x1b[1;32m*\x1b[0m |   1.000 |  3.1e-5 |    4.2"
     for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
@@ -338,14 +331,6 @@ def test_a_training_prints_the_table_and_logs_the_lines(tmp_path: Path, capsys: 
     assert "sec" not in log
 
 
-def test_numbers_of_epochs_above_99999_have_room() -> None:
-    rows = EpochTable(names_of("loss"), "loss", "train.log", last_epoch=123456)
-    lines = [*rows.add(result(1, {"loss": 0.5})).split("\n"), rows.add(result(123456, {"loss": 0.25}))]
-    columns = [line.index("|") for line in lines if "|" in line]
-    assert columns == [8] * 4
-    assert (lines[-2].split()[0], lines[-1].split()[0]) == ("1", "123456")
-
-
 def test_handlers_of_the_user_get_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A program that has configured logging gets records; nothing is printed beside them."""
     stream = io.StringIO()
@@ -367,8 +352,8 @@ def test_a_resumed_run_begins_with_a_header(tmp_path: Path, capsys: pytest.Captu
         # LAV runs in the last epoch only; its columns are there from the beginning, as before.
         train(line_params([2], [1], run, epochs=3, lav_every_n=3), restore=True)
     out = capsys.readouterr().out
-    assert out.count("       |           dist- |           dist- |           dist- |          |") == 1
-    assert out.count("epoch  |    loss    ance |    loss    ance |    loss    ance |       lr |") == 1
+    assert out.count("       |           dist- |           dist- |           dist- |         |") == 1
+    assert out.count("epoch  |    loss    ance |    loss    ance |    loss    ance |      lr |") == 1
     cells = printed(out)
     assert [row[0].rstrip("*") for row in cells] == ["2", "3"]
     assert [bool(row[3]) for row in cells] == [False, True]

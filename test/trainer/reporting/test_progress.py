@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import logging
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from hypothesis import given, strategies as st
 
 from test.events.test_writer import scalars
+from test.support.commands import REPOSITORY, environment, finish_command, start_python
 from test.trainer.line import LineScenario, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.reporting.progress import (
+from tfaip.trainer.reporting.progress import create_progress_display, log_summary, result_line, shown_once
+from tfaip.trainer.scheduler.modulation import CyclicModulationParams
+from tfaip.util.terminal import (
+    NotebookProgress,
     ProgressBar,
     ProgressDisplay,
-    ProgressLines,
-    TimedStart,
-    create_progress_display,
-    duration_text,
-    log_summary,
-    result_line,
-    shown_once,
+    announced,
+    can_show_bar,
+    is_notebook,
+    track,
 )
-from tfaip.trainer.scheduler.modulation import CyclicModulationParams
+from tfaip.util.text import duration_text
 
 
-@pytest.mark.parametrize(
-    ("mode", "is_terminal", "expected"),
-    [
-        (ProgressBarMode.AUTO, True, ProgressBar),
-        (ProgressBarMode.AUTO, False, ProgressLines),
-        (ProgressBarMode.LINES, True, ProgressLines),
-        (ProgressBarMode.BAR, False, ProgressBar),
-        (ProgressBarMode.PLAIN, True, ProgressDisplay),
-    ],
-)
-def test_modes(mode: ProgressBarMode, is_terminal: bool, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-    assert type(create_progress_display(mode)) is expected
+def displays(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str = "utf-8") -> list[type]:
+    """The displays that `auto`, `bar`, `lines` and `plain` lead to on such a terminal."""
+    monkeypatch.setenv("TERM", term)
+    with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
+        patch.setattr(output, "isatty", lambda: True, raising=False)
+        patch.setattr(sys, "stdout", output)
+        assert can_show_bar() is (term == "xterm" and encoding == "utf-8")
+        modes = [ProgressBarMode.AUTO, ProgressBarMode.BAR, ProgressBarMode.LINES, ProgressBarMode.PLAIN]
+        return [type(create_progress_display(mode, "loss", None)) for mode in modes]
+
+
+def test_a_bar_needs_a_terminal_that_can_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [ProgressBar, ProgressDisplay, ProgressDisplay]
+    assert displays(monkeypatch, "xterm") == [ProgressBar, *others]
+    assert displays(monkeypatch, "dumb") == [ProgressDisplay, *others]
+    assert displays(monkeypatch, "xterm", "latin-1") == [ProgressDisplay, *others]
+    assert not is_notebook()
+    assert type(create_progress_display(ProgressBarMode.AUTO, "loss", None)) is ProgressDisplay  # no terminal
 
 
 @pytest.mark.parametrize(
@@ -77,34 +88,35 @@ def test_the_bar_shows_how_far_and_how_good(
     def values_at(done: int) -> Any:
         return lambda: read.append(done) or {"loss": 0.25, "acc": 0.5}
 
-    bar = ProgressBar()
+    bar = ProgressBar("batch")
     bar.start("Epoch 3/10", total=8, done=2)
     for done in (3, 4, 5):
         bar.advance(done, values_at(done))
     bar.stop()
-    bar.stop()
     shown = capsys.readouterr().out
     assert "Epoch 3/10" in shown
     assert "3/8" in shown
-    assert "batches/s" in shown
     assert "loss 0.2500, acc 0.5000, " in shown
     # Reading values is not free: not for every batch.
     assert read == [3]
-
-
-def test_a_total_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = ProgressBar()
-    bar.start("Validation", total=None, done=0)
-    bar.advance(1, lambda: {})
+    bar.start("Validation", total=None)
+    bar.advance(1)
     bar.stop()
-    capsys.readouterr()
+    assert "1/?" in capsys.readouterr().out
 
 
-def test_no_progress_reads_no_values() -> None:
-    quiet = ProgressDisplay()
-    quiet.start("Epoch", 1, 0)
-    quiet.advance(1, lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    quiet.stop()
+def test_items_are_passed_on_with_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    on_a_terminal(monkeypatch)
+    assert list(track("abc", "Work", 3, shown=False)) == ["a", "b", "c"]
+    assert capsys.readouterr().out == ""
+    assert list(track("abc", "Work", 3, shown=True)) == ["a", "b", "c"]
+    assert "1/3" in capsys.readouterr().out
+    monkeypatch.setattr("tfaip.util.terminal.is_notebook", lambda: True)
+    monkeypatch.setattr(NotebookProgress, "refresh_s", 0.0)
+    assert list(track("abc", "Work", 3, shown=True)) == ["a", "b", "c"]
+    shown = capsys.readouterr().out
+    assert re.findall(r"Work: item \d of 3", shown) == [f"Work: item {number} of 3" for number in (1, 2, 3)]
+    assert shown.rpartition("\r ")[2].strip() == ""
 
 
 class Clock:
@@ -117,35 +129,45 @@ class Clock:
         return self.seconds
 
 
-def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) -> None:
-    """Batches 100 to 400 at one per second: lines after 60, 120 ... seconds, the last batch has none."""
-    clock, read = Clock(), []
-    lines = ProgressLines(clock=clock)
-    lines.start("Epoch 3/10", total=400, done=100)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock()
+
+
+def test_without_a_terminal_a_line_per_minute(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """Batches 100 to 390 at one per second: lines after 60, 120 ... seconds of an epoch."""
+    read: list[int] = []
+    lines = ProgressDisplay("batch", clock=clock)
     with caplog.at_level(logging.INFO, logger="tfaip"):
-        for done in range(101, 401):
+        lines.start("Epoch 3/10", total=400, done=100)
+        for done in range(101, 391):
             clock.seconds += 1
             lines.advance(done, lambda done=done: read.append(done) or {"loss": 0.25, "lr": 1e-4})  # type: ignore[misc]
-        lines.stop()
+        lines.start("Validation", total=None)
+        clock.seconds += 59
+        lines.advance(1)
+        clock.seconds += 2
+        lines.advance(122)
     assert caplog.messages == [
-        f"Epoch 3/10: batch {done} of 400, 1 batches/s, {left} left, loss 0.2500, lr 1.00e-4"
-        for done, left in ((160, "4:00"), (220, "3:00"), (280, "2:00"), (340, "1:00"))
+        *(
+            f"Epoch 3/10: batch {done} of 400, 1/s, {left} left, loss 0.2500, lr 1.00e-4"
+            for done, left in ((160, "4:00"), (220, "3:00"), (280, "2:00"), (340, "1:00"))
+        ),
+        "Validation: batch 122, 2/s",
     ]
     assert read == [160, 220, 280, 340]  # reading values waits for the device
 
 
-def test_a_minute_begins_with_each_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    lines = ProgressLines(clock=clock)
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        for _ in range(3):
-            lines.start("Validation", total=None, done=0)
-            clock.seconds += 59
-            lines.advance(1, lambda: {})
-        assert caplog.messages == []
-        clock.seconds += 2
-        lines.advance(122, lambda: {})
-    assert caplog.messages == ["Validation: batch 122, 2 batches/s"]
+def test_in_a_notebook_a_line_is_replaced(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Batches of half a second: shown once a second."""
+    display = NotebookProgress("batch", clock=clock)
+    display.start("Epoch 1/2", 6, 1)
+    for done in range(2, 7):
+        clock.seconds += 0.5
+        display.advance(done, lambda: {"loss": 0.5})
+    display.stop()
+    lines = [f"Epoch 1/2: batch {done} of 6, 2/s, 0:0{left} left, loss 0.5000" for done, left in ((3, 2), (5, 0))]
+    assert capsys.readouterr().out == "".join(f"\r{line}" for line in lines) + f"\r{' ' * len(lines[0])}\r"
 
 
 def test_durations() -> None:
@@ -154,18 +176,21 @@ def test_durations() -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", [ProgressBarMode.LINES, ProgressBarMode.PLAIN])
 @pytest.mark.parametrize(
     ("seconds", "messages"), [(0.9, []), (12.34, ["tracing, compiling and the first batches took 12.3 s"])]
 )
-def test_the_first_batches_are_timed(seconds: float, messages: list[str], caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    display = TimedStart(ProgressDisplay(), clock)
+def test_the_first_batches_are_timed(
+    mode: ProgressBarMode, seconds: float, messages: list[str], clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    display = create_progress_display(mode, "loss", None)
+    display.clock = clock
     with caplog.at_level(logging.INFO, logger="tfaip"):
         for _ in range(2):  # the second epoch is not the start
-            display.start("Epoch", 2, 0)
+            display.start("Epoch", 2)
             for done in (1, 2):
                 clock.seconds += seconds
-                display.advance(done, lambda: {})
+                display.advance(done)
             display.stop()
     assert caplog.messages == messages
 
@@ -271,3 +296,127 @@ def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
             parser.parse(["--progress_bar_mode", wrong])
     with pytest.raises(UsageError, match=r"progress_bar_mode: expected auto \| bar \| lines \| plain, got 3"):
         params.set_flags({"trainer.progress_bar_mode": 3})
+
+
+COMMAND = ("-m", "tfaip.scripts.train", "test.support.tiny", "--trainer.random_seed", "1")
+
+
+def training_on_a_terminal(run: Path, *flags: str, **variables: str) -> str:
+    """All that a training writes to its terminal."""
+    master, slave = os.openpty()
+    env = {name: value for name, value in environment().items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND, "--trainer.output_dir", str(run), *flags],
+        cwd=REPOSITORY,
+        env={**env, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", **variables},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    written = b""
+    with open(master, "rb", buffering=0) as terminal:
+        try:
+            while part := terminal.read(65536):
+                written += part
+        except OSError:  # the process has closed its side
+            pass
+    assert process.wait() == 0, written
+    return written.decode()
+
+
+def screen(written: str) -> list[str]:
+    """The lines that are left on the terminal, without their colours."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row == len(lines))
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part == "\x1b[1A":
+            row -= 1
+        elif part[0] not in "\r\x1b":
+            lines[row] += part
+    return [line.rstrip() for line in lines]
+
+
+@pytest.mark.slow
+def test_a_narrow_terminal_without_colours(tmp_path: Path) -> None:
+    written = training_on_a_terminal(tmp_path / "run", COLUMNS="40", NO_COLOR="1")
+    assert not re.search(r"\x1b\[[\d;]*m", written)
+    bars = [line for line in re.split(r"[\r\n]|\x1b\[[?\d]*[A-Za-z]", written) if line.startswith("Epoch 4/4")]
+    assert bars
+    assert max(map(len, bars)) <= 40
+    assert any("/11 " in line for line in bars)
+    rows = [line[:6] for line in screen(written) if line[:6].strip(" *").isdigit()]
+    assert rows == ["    1*", "    2*", "    3*", "    4*"]
+
+
+def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with announced("building the model"):
+        assert "building the model ..." in capsys.readouterr().out
+        print("a line")
+    assert screen("building the model ..." + capsys.readouterr().out) == ["a line", "", ""]
+    monkeypatch.setenv("TERM", "dumb")
+    with announced("building the model"):
+        print("a line")
+    assert capsys.readouterr().out == "a line\n"
+
+
+EXECUTE = "from nbclient.cli import main; main()"
+
+
+def executed(cells: list[str], tmp_path: Path) -> list[list[Any]]:
+    """The outputs of each cell of a notebook with this code."""
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    path = tmp_path / "training.ipynb"
+    nbformat.write(notebook, path)
+    own = {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime"}
+    env = {name: str(tmp_path / directory) for name, directory in own.items()}
+    result = finish_command(start_python("-c", EXECUTE, "--inplace", path, cwd=tmp_path, env=env), 300)
+    assert result.rc == 0, result
+    return [cell.outputs for cell in nbformat.read(path, as_version=4).cells]
+
+
+def printed(outputs: list[Any]) -> str:
+    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
+
+
+def shown(text: str) -> list[str]:
+    """The lines of a text when each part after a carriage return has replaced the one before."""
+    return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+
+
+@pytest.mark.slow
+def test_a_training_in_a_notebook(tmp_path: Path) -> None:
+    """4 epochs of 11 batches, which take less than the second after which the line is shown; its text is gone."""
+    trained, plotted, predicted = executed(
+        [
+            "import os, sys\n"
+            f"sys.path.insert(0, {str(REPOSITORY)!r})\n"
+            "from test.support.tiny.scenario import TinyScenario\n"
+            "params = TinyScenario.default_trainer_params()\n"
+            "params['trainer.random_seed'] = 1\n"
+            "trainer = TinyScenario.create_trainer(params)\n"
+            "logs = trainer.train()",
+            "trainer.history.plot('loss')",
+            "from tfaip.predict.params import PredictorParams\n"
+            "from tfaip.predict.predictor import Predictor\n"
+            "predictor = Predictor(PredictorParams(), trainer.scenario.data)\n"
+            "predictor.set_model(trainer.scenario.graph)\n"
+            "predictor.params.pipeline.batch_size = 4\n"
+            "samples = list(predictor.predict(params.gen.val))\n"
+            "len(samples)",
+        ],
+        tmp_path,
+    )
+    assert [output for output in trained if output.output_type == "display_data"] == []
+    rows = [line for line in shown(printed(trained)) if " | " in line]
+    assert len(rows) == 2 + 4  # the header and the epochs
+    (picture,) = [output.data for output in plotted if output.output_type == "execute_result"]
+    assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
+    assert "".join(shown(printed(predicted))).strip() == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,13 +58,25 @@ def without_autocast() -> AutocastScope:
     return AutocastScope(None)
 
 
+class TooManyElements(BaseException):
+    """Signal from the creation of a variable; Keras goes on after an `Exception` where it builds a layer."""
+
+
 @contextmanager
-def created_variables(count: Callable[[int], None]) -> Iterator[None]:
-    """Context in which a function is called with the number of elements of each variable before it is created."""
+def limited_variables(most: int) -> Iterator[None]:
+    """Context in which variables are created.
+
+    Raises:
+        TooManyElements: if they have more elements than `most`, before the first one too many is made.
+    """
+    elements = 0
 
     def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
+        nonlocal elements
         sizes = shape if isinstance(shape, Iterable) else [shape]
-        count(math.prod(size or 0 for size in sizes))
+        elements += math.prod(size or 0 for size in sizes)
+        if elements > most:
+            raise TooManyElements(elements)
         own(variable, initializer, shape, *args, **kwargs)
 
     with _creation:  # it is one method for all threads

@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NoReturn
 
-from tfaip.data.generators.joined import place_of
+from tfaip.data.generators.joined import columns_of, missing_columns, place_of, sample_of
 from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import MIB, expansion_limit, open_file
@@ -48,8 +48,7 @@ class Parquet(Generator):
     def _tables(self) -> list[_Table]:
         if not self.files:
             raise missing_file("Parquet", self.mode, "files")
-        columns = list(dict.fromkeys([*self.input_columns, *self.target_columns]))
-        if not columns:
+        if not columns_of(self):
             raise UsageError("Parquet has no column: name some in input_columns and target_columns")
         try:
             import pyarrow as pa
@@ -58,7 +57,7 @@ class Parquet(Generator):
         tables = []
         for path in self.files:
             try:
-                tables.append(_Table(path, columns, self.cache_mb * MIB))
+                tables.append(_Table(path, self, self.mode))
             except (OSError, EOFError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
                 raise unreadable_file("Parquet", path, error, "files") from error
         return tables
@@ -78,25 +77,21 @@ class Parquet(Generator):
             values = self._tables[number].row(row)
         except (OSError, ValueError) as error:
             raise unreadable_file("Parquet", f"{shorten_text(path, 120)}, row {row}", error) from error
-        return Sample(
-            inputs={name: values[name] for name in self.input_columns},
-            targets={name: values[name] for name in self.target_columns},
-            meta={"file": path, "row": row},
-        )
+        return sample_of(values, self, self.mode, {"file": path, "row": row})
 
 
 class _Table:
     """Rows of an open file."""
 
-    def __init__(self, path: str, columns: list[str], cache_bytes: int) -> None:
-        self._columns = columns
-        self._cache_bytes = cache_bytes
+    def __init__(self, path: str, params: Parquet, mode: PipelineMode) -> None:
+        self._cache_bytes = params.cache_mb * MIB
         self._groups: OrderedDict[int, Any] = OrderedDict()
         with open_file(path) as file:  # the library would wait for a pipe
             begin = file.read(8)
-        opened = _open_parquet(path, columns) if begin.startswith(_PARQUET) else _open_arrow(path, begin, columns)
+        opened = _open_parquet(path) if begin.startswith(_PARQUET) else _open_arrow(path, begin)
         schema, self._sizes, self._read = opened
-        if missing := [name for name in columns if name not in schema.names]:
+        self._columns = [name for name in columns_of(params) if name in schema.names]
+        if missing := missing_columns(params, mode, schema.names):
             raise UsageError(
                 f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
                 f"{shorten_text(', '.join(schema.names) or 'nothing', 120)}"
@@ -123,7 +118,7 @@ class _Table:
         if number in self._groups:
             self._groups.move_to_end(number)
             return self._groups[number]
-        group = self._read(number)
+        group = self._read(number, self._columns)
         # Offsets of a damaged file would be followed out of its memory.
         group.validate(full=True)
         if group.num_rows != self._sizes[number]:
@@ -134,11 +129,11 @@ class _Table:
         return group
 
 
-# The schema, the number of rows of each group, and a function that reads a group.
-_Opened = tuple[Any, list[int], Callable[[int], Any]]
+# The schema, the number of rows of each group, and a function that reads columns of a group.
+_Opened = tuple[Any, list[int], Callable[[int, list[str]], Any]]
 
 
-def _open_parquet(path: str, columns: list[str]) -> _Opened:
+def _open_parquet(path: str) -> _Opened:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -146,7 +141,7 @@ def _open_parquet(path: str, columns: list[str]) -> _Opened:
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     limit = expansion_limit(os.path.getsize(path))
 
-    def read(number: int) -> Any:
+    def read(number: int, columns: list[str]) -> Any:
         arrays, taken = {}, 0
         for name in columns:
             _check_metadata(path, file, number, name)
@@ -244,7 +239,7 @@ def _full_bytes(array: Any) -> int:
     return _full_bytes(array.flatten()) if pa.types.is_nested(array.type) else array.nbytes
 
 
-def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
+def _open_arrow(path: str, begin: bytes) -> _Opened:
     import pyarrow as pa
 
     # Mapped: batches that are not compressed take no memory of this process.
@@ -255,7 +250,7 @@ def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
         dictionaries, batches = _batches_of_file(source)
         common = sum(size for _, size in dictionaries)
 
-        def read(number: int) -> Any:
+        def read(number: int, columns: list[str]) -> Any:
             _require_room(common + batches[number][1], limit)
             return file.get_batch(number).select(columns)
 
@@ -269,7 +264,7 @@ def _open_arrow(path: str, begin: bytes, columns: list[str]) -> _Opened:
     return (
         stream.schema,
         [batch.num_rows for batch in read_batches],
-        lambda number: read_batches[number].select(columns),
+        lambda number, columns: read_batches[number].select(columns),
     )
 
 
@@ -343,7 +338,9 @@ def _value(name: str, scalar: Any) -> Any:
         raise ValueError(f"column {name} has no value")
     if pa.types.is_list(scalar.type) or pa.types.is_large_list(scalar.type) or pa.types.is_fixed_size_list(scalar.type):
         values = scalar.values
-        if pa.types.is_primitive(values.type) and values.null_count == 0:
+        if values.null_count:
+            raise ValueError(f"column {name} has a list without one of its values")
+        if pa.types.is_primitive(values.type):
             return values.to_numpy(zero_copy_only=False)
         if len(values) > _MAX_ITEMS:
             raise ValueError(f"column {name} has a list of {len(values)} values, more than {_MAX_ITEMS:,}")

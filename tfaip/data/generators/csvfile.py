@@ -11,9 +11,9 @@ from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from typing import TypeVar
 
-from tfaip.data.generators.joined import place_of
+from tfaip.data.generators.joined import columns_of, missing_columns, place_of, sample_of
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import TABLE_BYTES, read_bytes
@@ -33,6 +33,8 @@ class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)
 
+    text_keys = frozenset[str]()  # set by the pipeline
+
 
 P = TypeVar("P", bound=CsvGeneratorParams)
 
@@ -40,19 +42,18 @@ P = TypeVar("P", bound=CsvGeneratorParams)
 class CsvGenerator(DataGenerator[P]):
     """Generator with one sample per row.
 
-    The keys are the names of the columns, the values are numbers where the text is one.
-    `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
+    The keys are the names of the columns. The values are numbers where the text is one, unless the spec of the key
+    is text. `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
     """
 
     @cached_property
     def _tables(self) -> list[_Table]:
         if not self.params.files:
             raise missing_file("CSV", self.mode, "files")
-        columns = list(dict.fromkeys([*self.params.input_columns, *self.params.target_columns]))
         tables = []
         for path in self.params.files:
             try:
-                tables.append(_Table(path, self.params.delimiter, columns))
+                tables.append(_Table(path, self.params, self.mode))
             except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
                 raise unreadable_file("CSV", path, error, "files") from error
         return tables
@@ -68,30 +69,40 @@ class CsvGenerator(DataGenerator[P]):
     def __getitem__(self, index: int) -> Sample:
         number, row = place_of(index, self._ends)
         table = self._tables[number]
-        values = table.row(row)
-        return Sample(
-            inputs={name: _value(values[name]) for name in self.params.input_columns},
-            targets={name: _value(values[name]) for name in self.params.target_columns},
-            meta={"file": table.path, "line": table.lines[row]},
-        )
+        values = {name: self._value(name, text) for name, text in table.row(row).items()}
+        return sample_of(values, self.params, self.mode, {"file": table.path, "line": table.lines[row]})
+
+    def _value(self, name: str, text: str) -> int | float | str:
+        if name in self.params.text_keys or "_" in text:  # Python reads 1_0 as ten
+            return text
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+        return text
 
 
 class _Table:
     """A file, of which the begin and the last line of each row are known; its text is parsed when a row is needed."""
 
-    def __init__(self, path: str, delimiter: str, columns: list[str]) -> None:
-        self.path, self._columns, self._delimiter = path, columns, delimiter
+    def __init__(self, path: str, params: CsvGeneratorParams, mode: PipelineMode) -> None:
+        self.path, self._delimiter = path, params.delimiter
         self._content = read_bytes(path, TABLE_BYTES)
         self._begins, self.lines = array("I"), array("I")
         self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
-        reader = csv.reader(self._read_lines(), delimiter=delimiter, strict=True)
+        csv.field_size_limit(max(csv.field_size_limit(), TABLE_BYTES))  # the content is bounded already
+        reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
-        self._places = {name: place for place, name in enumerate(header)}
-        if missing := [name for name in columns if name not in self._places]:
+        self._places = {name: place for place, name in enumerate(header) if name in columns_of(params)}
+        if missing := missing_columns(params, mode, self._places):
+            found = shorten_text(", ".join(map(_visible, header)) or "nothing")
             raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(delimiter)}"
+                f"the CSV file {path} has no column {', '.join(missing)}: its header has {found}, separated by "
+                f"{shorten(self._delimiter)}"
             )
+        if twice := [name for name in self._places if header.count(name) > 1]:
+            raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
         begin = self._end
         for row in reader:
             if row and len(row) != len(header):
@@ -107,7 +118,7 @@ class _Table:
         begin, end = self._begins[index : index + 2]
         text = self._content[begin:end].decode().rstrip("\r\n")  # empty lines may follow it
         (row,) = csv.reader([text], delimiter=self._delimiter, strict=True)
-        return {name: row[self._places[name]] for name in self._columns}
+        return {name: row[place] for name, place in self._places.items()}
 
     def _read_lines(self) -> Iterator[str]:
         for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8-sig", newline=""):
@@ -115,12 +126,6 @@ class _Table:
             yield line
 
 
-def _value(text: str) -> int | float | str:
-    if "_" in text:  # Python reads 1_0 as ten
-        return text
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
+def _visible(name: str) -> str:
+    """Return the name of a column, in quotes if spaces around it would not be seen."""
+    return name if name == name.strip() and name else repr(name)

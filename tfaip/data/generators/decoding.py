@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 IMAGE_BYTES = 1024 * MIB
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# Bytes of a decoded pixel in Pillow, 4 in other modes. The decoder of WebP has two canvases and a copy.
-_PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2}
+# Bytes of a decoded pixel in Pillow, with the copies of `_of_8_bits`; 4 in other modes. The decoder of WebP has two
+# canvases and a copy.
+_PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 5, "I;16B": 5, "F": 9}
 _WEBP_BYTES = 12
 # Height and width of the parts that are converted at a time.
 _PART = 2048
@@ -37,7 +38,8 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
         size: height and width to which it is resized; None: as it is.
 
     Returns:
-        `uint8` from 0 to 255, of shape `[height, width, channels]`.
+        `uint8` from 0 to 255, of shape `[height, width, channels]`; of 16 bits per channel the upper 8, of
+        floats from 0 to 1 their 255-fold. The image stands upright, as its EXIF data say.
 
     Raises:
         ValueError: if it is damaged, of another format, or takes more memory than `expansion_limit` says.
@@ -56,7 +58,7 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
             # Some formats compare again. So large images are decoded one at a time.
             with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
                 image.load()
-            return _array(image, channels, size)
+            return _array(_upright(_of_8_bits(image)), channels, size)
     except Exception as error:  # Pillow raises errors of many classes, some without a text
         reason = shorten_text(str(error).replace("<_io.BytesIO object at", "the bytes at").split(" at 0x")[0], 120)
         raise ValueError(f"no image that can be read: {reason or type(error).__name__}") from error
@@ -79,6 +81,37 @@ def _bytes_of_pixel(image: Any) -> int:
     # The coefficients of a progressive JPEG are in memory until its last pass.
     coefficients = 2 * len(image.getbands()) if "progressive" in image.info else 0
     return _PIXEL_BYTES.get(image.mode, 4) + coefficients + (_WEBP_BYTES if image.format == "WEBP" else 0)
+
+
+def _of_8_bits(image: Any) -> Any:
+    """Return an image of which Pillow would cut the larger numbers with 8 bits; others as they are."""
+    import numpy as np
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        pixels = (np.asarray(image) >> 8).astype(np.uint8)
+    elif image.mode == "F":
+        values = np.asarray(image)
+        if not (values.min() >= 0 and values.max() <= 1):
+            raise ValueError(f"its numbers go from {values.min()} to {values.max()}: expected floats from 0 to 1")
+        pixels = (values * 255).astype(np.uint8)
+    elif image.mode == "I":
+        raise ValueError("its pixels have 32 bits: expected 8 or 16 bits, or floats from 0 to 1")
+    else:
+        return image
+    reduced = Image.fromarray(pixels)
+    reduced.info = image.info
+    return reduced
+
+
+def _upright(image: Any) -> Any:
+    """Return the image turned as its EXIF data say; damaged ones say nothing."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:
+        return image
 
 
 def _array(image: Any, channels: int, size: tuple[int, int] | None) -> Array:

@@ -60,7 +60,7 @@ class Mixed(Generator):
             raise FieldError("weights", self.weights, expected)
         if not any(self.weights):
             raise FieldError("weights", self.weights, "at least one above 0")
-        return self.weights if mode is PipelineMode.TRAINING else [1.0] * len(self.sources)
+        return self.weights if mode == PipelineMode.TRAINING else [1.0] * len(self.sources)
 
     def yields_batches(self) -> bool:
         """Return True if the sources do."""

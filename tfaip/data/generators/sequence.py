@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from tfaip.data.pipeline.datagenerator import Generator
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.generators.joined import columns_of, missing_columns, sample_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, Generator
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+from tfaip.params import option
+from tfaip.params.metadata import pai_meta
+from tfaip.util.text import shorten_text
 
 
 class SequenceGenerator(Generator):
@@ -29,3 +37,178 @@ class SequenceGenerator(Generator):
 
     def __getitem__(self, index: int) -> Sample:
         return self.sample(self._items[index])
+
+
+_NOT_STORED = {"dataclasses_json": {"exclude": lambda _: True}}
+
+
+class DatasetGenerator(SequenceGenerator):
+    """The items of a data set that is given in Python.
+
+        params.gen.train = DatasetGenerator(dataset=rows, input_columns=["image"], target_columns=["label"])
+
+    An item is a dict with these columns, a tuple that has a value for each of them in this order, or
+    a `Sample`. Override `sample` for others. A data set with a length and an index has random access.
+    One that can only be iterated is iterated anew in each pass, and must give the same items again.
+
+    The params of a run are stored without the data set: Python gives it again to continue the run.
+    """
+
+    dataset: Any = dataclasses.field(
+        default=None, metadata=pai_meta(help="The data set, only from Python", mode="ignore") | _NOT_STORED
+    )
+    input_columns: list[str] = option([], "Columns that are inputs", common=True)
+    target_columns: list[str] = option([], "Columns that are targets", common=True)
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        """Build the generator, with random access if the data set has it.
+
+        Raises:
+            UsageError: if there is no data set, or it is something else.
+        """
+        created: Any = super().create(mode)
+        return created if _has_random_access(created._items) else _DatasetStream(mode, created)
+
+    def open_items(self) -> Any:
+        """Return the data set; a subclass may open it here, from fields of its own."""
+        _check(self.dataset, type(self).__name__)
+        return self.dataset
+
+    def sample(self, item: Any) -> Sample:
+        """Return the sample of an item; tensors and images become arrays.
+
+        Raises:
+            ValueError: if the item lacks a column, or has another form.
+        """
+        if isinstance(item, Sample):
+            return item
+        values = {name: _value(value) for name, value in self._columns(item).items()}
+        return sample_of(values, self, self.mode)
+
+    def _columns(self, item: Any) -> dict[str, Any]:
+        """Return the values of an item by column."""
+        columns = columns_of(self)
+        if not columns:
+            raise ValueError("no column is named: name some in input_columns and target_columns")
+        if isinstance(item, Mapping):
+            if missing := missing_columns(self, self.mode, item):
+                found = shorten_text(", ".join(map(str, item)) or "nothing", 120)
+                raise ValueError(f"an item of the data set has no column {', '.join(missing)}: it has {found}")
+            return {name: item[name] for name in columns if name in item}
+        if not isinstance(item, tuple | list):
+            raise ValueError(
+                f"an item of the data set is a {type(item).__name__}, expected a dict or a tuple: override sample(item)"
+            )
+        if self.mode is PipelineMode.PREDICTION and len(item) == len(self.input_columns):
+            columns = list(self.input_columns)  # without targets
+        if len(item) != len(columns):
+            raise ValueError(
+                f"an item of the data set has {len(item)} values, expected {len(columns)}: {', '.join(columns)}"
+            )
+        return dict(zip(columns, item, strict=True))
+
+    def in_memory(self) -> bool:
+        """Return True for a list: workers get its items instead of a copy of all."""
+        return isinstance(self._items, list | tuple | _Rows)
+
+    def __getitem__(self, index: int) -> Sample:
+        return _with_row(super().__getitem__(index), index)
+
+    if not TYPE_CHECKING:  # see Part
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            is_list = name == "dataset" and isinstance(value, list | tuple)
+            super().__setattr__(name, _Rows(value) if is_list else value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy that shares the data set, which may be large, or have open files."""
+        memo[id(self.dataset)] = self.dataset
+        new = copy.copy(self)
+        vars(new).update(copy.deepcopy(vars(new), memo))
+        return new
+
+
+class _Rows(Sequence[Any]):
+    """A list that is no part of the tree of params, whose walks would visit every number in it."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+
+class _DatasetStream(DataGenerator[DatasetGenerator]):
+    """The same for a data set that can only be iterated."""
+
+    def __len__(self) -> int:
+        items = self.params._items
+        return len(items) if hasattr(items, "__len__") else super().__len__()
+
+    def generate(self) -> Iterator[Sample]:
+        for row, item in enumerate(self.params._items):
+            yield _with_row(self.params.sample(item), row)
+
+
+def _has_random_access(dataset: Any) -> bool:
+    if _is_a("IterableDataset", dataset):
+        return False  # those of PyTorch inherit an index that only raises
+    return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+
+
+def _is_a(name: str, dataset: Any) -> bool:
+    """Return True for an object of a class of this name, or of one derived from it."""
+    return any(base.__name__ == name for base in type(dataset).__mro__)
+
+
+def _check(dataset: Any, name: str) -> None:
+    """Raise unless something is a data set.
+
+    Args:
+        dataset: the value of the field.
+        name: class of the generator, for messages.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    if dataset is None:
+        raise UsageError(
+            f"{name} has no data set, which only Python can give ({name}(dataset=...)) and which is not stored with a "
+            "run: continue a run in Python, with create_trainer(params, restore=True)"
+        )
+    if isinstance(dataset, Mapping):
+        raise UsageError(
+            f"the dataset of {name} is a dict of {shorten_text(', '.join(map(str, dataset)), 100)}: expected one data "
+            "set, for example that of one key"
+        )
+    if _is_a("DataLoader", dataset):
+        raise UsageError(f"the dataset of {name} is a DataLoader, which makes batches: expected its dataset")
+    if isinstance(dataset, Iterator):
+        raise UsageError(
+            f"the dataset of {name} is a {type(dataset).__name__}, which can be read only once: expected an object "
+            "with a length and an index, or one that begins again with each iter()"
+        )
+    if not (_has_random_access(dataset) or isinstance(dataset, Iterable)):
+        raise UsageError(
+            f"the dataset of {name} is a {type(dataset).__name__}: expected an object with __len__ and __getitem__, or "
+            "with __iter__"
+        )
+
+
+def _value(value: Any) -> Any:
+    """Return a tensor or an image as an array, other values as they are."""
+    import numpy as np  # not at the top: params modules import this one
+
+    is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    return np.asarray(value) if is_array else value
+
+
+def _with_row(sample: Sample, row: int) -> Sample:
+    """Return the sample; the number of its item is its meta unless it has another."""
+    if sample.meta is None:
+        sample = sample.copy()
+        sample.meta = {"row": row}
+    return sample

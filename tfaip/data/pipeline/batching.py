@@ -1,15 +1,25 @@
-"""Batches: samples checked against the specs, padded, stacked and cast."""
+"""Batches: samples checked against the specs, padded, stacked and cast, all at once or value by value."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample, SampleGroup
-from tfaip.data.pipeline.stacking import Array, Stacker
+import numpy as np
+
+from tfaip.data.pipeline.definitions import (
+    INPUT_PROCESSOR,
+    TARGETS_PROCESSOR,
+    FailedSample,
+    PipelineMode,
+    Sample,
+    SampleGroup,
+)
 from tfaip.data.specs import TensorSpec
+from tfaip.util.text import shorten
 
 
 @dataclass(eq=False, slots=True)
@@ -85,18 +95,20 @@ class Batcher:
             return self._stack(samples)
         except (TypeError, ValueError) as error:
             # Samples are stacked one by one only to find the wrong one.
-            wrong = next((sample for sample in samples if not self._fits(sample)), None)
+            wrong = next((sample for sample in samples if self.failure(sample) is not None), None)
             if wrong is None or wrong.meta is None:
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error}; the meta of the sample: {reprlib.repr(wrong.meta)}") from error
 
-    def _fits(self, sample: Sample) -> bool:
+    def failure(self, sample: Sample) -> FailedSample | None:
+        """Return why a sample does not fit the specs; None: it does."""
         try:
             self._stack([sample])
-        except (TypeError, ValueError):
-            return False
-        return True
+        except (TypeError, ValueError) as error:
+            error.add_note(f"the meta of the sample: {reprlib.repr(sample.meta)}")
+            return FailedSample(error)
+        return None
 
     def _stack(self, samples: Sequence[Sample]) -> Batch:
         inputs = [sample.inputs for sample in samples]
@@ -133,3 +145,214 @@ class Batcher:
         if len(meta) != size:
             raise ValueError(f"the meta of a batch has {len(meta)} entries, its arrays {size}")
         return Batch(inputs, targets, meta)
+
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Shape: TypeAlias = tuple[int, ...]
+
+_CHANGE = "change the spec or the processor that makes the value"
+
+# Kinds of specs by the kind of value that they accept, as NumPy abbreviates them (V: bfloat16 and
+# the like). Numbers may change their precision, but must not silently lose their fraction or
+# imaginary part, wrap around, or become text.
+_ACCEPTED_BY = {
+    **dict.fromkeys("biu", "biufVcO"),
+    "f": "biufVcO",  # whole numbers only, see `_check_range`
+    "V": "fVcO",
+    "c": "cO",
+    **dict.fromkeys("OSUTMm", "O"),
+}
+
+
+class Stacker:
+    """Converter of the values of one key to an array with a batch dimension.
+
+    Args:
+        part: `inputs` or `targets`.
+        key: of the value in this part of a sample.
+        spec: shape and type that the values must have.
+        padding: fills up shorter values.
+
+    Raises:
+        ValueError: if the padding value is not of the type of the spec.
+    """
+
+    def __init__(self, part: str, key: str, spec: TensorSpec, padding: Any) -> None:
+        self._part = part
+        self._key = key
+        self._name = f"{part}[{key!r}]"
+        self._spec = spec
+        self._dtype = spec.numpy_dtype
+        self._is_text = spec.dtype == "string"
+        self._read_as = object if self._is_text else None
+        self._padding = _padding_value(padding, spec, self._name)
+        self._lowest, self._highest = 0, 1
+        if self._dtype.kind in "iu":
+            limits = np.iinfo(self._dtype)
+            self._lowest, self._highest = int(limits.min), int(limits.max)
+
+    def stack(self, parts: Sequence[Any]) -> Array:
+        """Stack the values of several samples, padded to the longest one.
+
+        Args:
+            parts: inputs or targets of the samples.
+
+        Raises:
+            TypeError, ValueError: if a value does not fit the spec.
+        """
+        arrays = self._arrays(parts)
+        # Most batches have one shape and one type: checks of each take less time than of each sample.
+        shapes = {array.shape for array in arrays}
+        for shape in shapes:
+            if not self._spec.fits(shape):
+                raise self._shape_error(shape, list(self._spec.shape))
+        by_dtype = {array.dtype: array for array in arrays}
+        for array in arrays if self._is_text else by_dtype.values():
+            self._check_dtype(array)
+        for dtype in filter(self._may_overflow, by_dtype):  # one by one: int64 and uint64 together are float64
+            self._check_range(np.concatenate([array.ravel() for array in arrays if array.dtype == dtype]))
+        with self._no_overflow():
+            if len(shapes) > 1:
+                return _padded(arrays, self._padding, self._dtype)
+            # Casts while it copies; `np.stack` would make a list of expanded arrays first.
+            joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
+        return joined.reshape(len(arrays), *arrays[0].shape)
+
+    def cast(self, part: Any) -> Array:
+        """Cast a value that has a batch dimension already.
+
+        Args:
+            part: inputs or targets of the batch.
+
+        Raises:
+            TypeError, ValueError: if the value does not fit the spec.
+        """
+        array = np.asarray(self._value(part))
+        if not self._spec.fits(array.shape[1:]) or array.ndim == 0:
+            raise self._shape_error(array.shape, ["batch", *self._spec.shape])
+        if np.can_cast(array.dtype, self._dtype):  # every value fits
+            return array.astype(self._dtype, copy=False)
+        self._check_dtype(array)
+        self._check_range(array)
+        with self._no_overflow():
+            return array.astype(self._dtype)
+
+    def _value(self, part: Any) -> Any:
+        try:
+            return part[self._key]
+        except (KeyError, TypeError, IndexError) as error:
+            keys = sorted(part) if isinstance(part, Mapping) else f"of type {type(part).__name__}"
+            raise ValueError(f"a sample lacks {self._name}; its {self._part} are {keys}") from error
+
+    def _arrays(self, parts: Sequence[Any]) -> list[Array]:
+        try:
+            values = [part[self._key] for part in parts]
+        except (KeyError, TypeError, IndexError):
+            values = [self._value(part) for part in parts]  # its error says what is missing
+        if self._is_text or {value.__class__ for value in values} != {np.ndarray}:
+            return [self._array(value) for value in values]
+        return [array if array.ndim and array.dtype.kind != "O" else self._array(array) for array in values]
+
+    def _array(self, value: Any) -> Array:
+        try:
+            array = np.asarray(value, dtype=self._read_as)
+        except ValueError:  # rows of different length
+            array = self._dense(value, self._spec.rank)
+        if array.dtype.kind == "O" and not (self._is_text and array.ndim == self._spec.rank):
+            array = self._dense(value, self._spec.rank)
+        if array.ndim == 0 and self._spec.shape == (1,):
+            return array.reshape(1)
+        return array if array.size else array.astype(self._dtype)  # without elements any type is right
+
+    def _dense(self, value: Any, rank: int) -> Array:
+        """Return ragged rows as one array; other values as they are, for the checks to refuse."""
+        is_sequence = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+        if is_sequence and len(value) == 0:
+            return np.zeros([0] * rank, dtype=self._dtype)
+        if rank <= 1 or not is_sequence:
+            try:
+                return np.asarray(value, dtype=self._read_as)
+            except ValueError as error:
+                raise ValueError(
+                    f"{self._name} has rows of different length, nested deeper than the layer "
+                    f"specs ({list(self._spec.shape)}): {value!r}"
+                ) from error
+        rows = [self._dense(row, rank - 1) for row in value]
+        if len({row.ndim for row in rows}) > 1:
+            raise ValueError(f"{self._name} has rows of different depth: {value!r}")
+        for row in rows:
+            self._check_dtype(row)
+            self._check_range(row)
+        with self._no_overflow():
+            return _padded(rows, self._padding, self._dtype)
+
+    @contextmanager
+    def _no_overflow(self) -> Iterator[None]:
+        """Raise if a cast makes a number infinite. NumPy detects that at no cost."""
+        try:
+            with np.errstate(over="raise"):
+                yield
+        except FloatingPointError as error:
+            raise ValueError(
+                f"{self._name} has numbers that are too large for {self._spec.dtype} as in the layer specs: {_CHANGE}"
+            ) from error
+
+    def _check_dtype(self, array: Array) -> None:
+        if self._dtype.kind not in _ACCEPTED_BY[array.dtype.kind]:
+            raise self._dtype_error(array)
+        if self._is_text and not all(isinstance(value, (str, bytes)) for value in array.flat):
+            raise self._dtype_error(array)
+
+    def _dtype_error(self, array: Array) -> TypeError:
+        kind = array.dtype.kind
+        shown = f"is {shorten(array.tolist())}" if kind in "OUS" else f"has dtype {array.dtype}"
+        if kind == "f" and self._dtype.kind in "iub":
+            shown += " with fractions"
+        return TypeError(f"{self._name} {shown}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}")
+
+    def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
+        return dtype.kind in "iuf" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
+
+    def _check_range(self, array: Array) -> None:
+        """Raise unless the values are whole numbers that the type of the spec can hold."""
+        if not self._may_overflow(array.dtype) or array.size == 0:
+            return
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (np.trunc(array) == array)):
+            raise self._dtype_error(array)
+        low, high = int(array.min()), int(array.max())
+        if low < self._lowest or high > self._highest:
+            raise ValueError(
+                f"{self._name} has numbers from {low} to {high}, expected {self._lowest} to "
+                f"{self._highest} for {self._spec.dtype} as in the layer specs: {_CHANGE}"
+            )
+
+    def _shape_error(self, got: Shape, expected: list[Any]) -> ValueError:
+        return ValueError(
+            f"{self._name} has shape {list(got)}, expected {expected} as in the layer specs (None: "
+            f"any length): {_CHANGE}"
+        )
+
+
+def _padded(arrays: Sequence[Array], padding: Any, dtype: np.dtype[Any]) -> Array:
+    """Stack arrays of the same rank along a new first dimension."""
+    sizes_by_dimension = zip(*(array.shape for array in arrays), strict=True)
+    longest = [max(sizes) for sizes in sizes_by_dimension]
+    stacked = np.full([len(arrays), *longest], padding, dtype=dtype)
+    for row, array in zip(stacked, arrays, strict=True):
+        row[tuple(map(slice, array.shape))] = array
+    return stacked
+
+
+def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
+    if spec.dtype == "string":
+        if isinstance(padding, (str, bytes)):
+            return padding
+    elif np.ndim(padding) == 0:
+        try:
+            with np.errstate(invalid="ignore"):
+                value = np.asarray(padding).astype(spec.numpy_dtype)[()]
+            if spec.numpy_dtype.kind == "f" or value == padding:
+                return value
+        except (TypeError, ValueError, OverflowError):
+            pass  # refused below
+    raise ValueError(f"the padding value of {name} is {padding!r}, expected one value of type {spec.dtype}")

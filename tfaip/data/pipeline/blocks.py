@@ -16,7 +16,7 @@ import numpy as np
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, require_iterable, require_sample
-from tfaip.data.pipeline.interruptions import as_failure
+from tfaip.data.pipeline.failures import as_failure
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 
 

@@ -57,7 +57,7 @@ class DataGenerator(Generic[P]):
         check_hook_names(cls, DataGenerator, _HOOKS, needed={"__getitem__": ["generate"]})
 
     def __init__(self, mode: PipelineMode, params: P) -> None:
-        self.mode = mode
+        self.mode = PipelineMode(mode)
         self.params = params
 
     def __len__(self) -> int:
@@ -111,7 +111,7 @@ class Generator(Part, DataGeneratorParams, DataGenerator[Any]):
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         cls: Any = self.cls()
-        return self._create(mode=mode, params=self) if cls is type(self) else cls(mode=mode, params=self)
+        return self._create(mode=PipelineMode(mode), params=self) if cls is type(self) else cls(mode=mode, params=self)
 
 
 @runtime_checkable

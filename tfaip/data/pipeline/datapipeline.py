@@ -15,16 +15,18 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
+from tfaip.data.pipeline.executor import PostProcessor
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
-from tfaip.data.pipeline.postprocessing import PostProcessor
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.params.declaration.defaults import copied
 from tfaip.params.sharing import with_shared
+from tfaip.params.tree import nodes_of
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides, refuse_uncalled
@@ -168,6 +170,15 @@ class DataPipeline:
         """Numbers of samples that were dropped since the pipeline was created."""
         return DropCounts()
 
+    @contextmanager
+    def drops_logged(self) -> Iterator[None]:
+        """Context that logs at its end how many samples were dropped in it, if there were some."""
+        before = self.dropped.numbers()
+        yield
+        new = DropCounts(*(now - then for now, then in zip(self.dropped.numbers(), before, strict=True)))
+        if new.total:
+            log.info("dropped %s samples: %s", self.mode.value, new)
+
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
@@ -184,8 +195,16 @@ class DataPipeline:
 
     @cached_property
     def _complete_generator_params(self) -> DataGeneratorParams:
-        """Params of the generator with what they share with the data."""
-        return with_shared(self.generator_params, self.data.shared_source)
+        """Params of the generator with what they need to know of the data."""
+        params = with_shared(self.generator_params, self.data.shared_source)
+        specs = {**self.data.input_layer_specs(), **self.data.target_layer_specs()}
+        texts = frozenset(key for key, spec in specs.items() if spec.dtype == "string")
+        if texts and any(hasattr(node, "text_keys") for node in nodes_of(params)):
+            params = copied(params)
+            for node in nodes_of(params):
+                if hasattr(node, "text_keys"):
+                    vars(node)["text_keys"] = texts
+        return params
 
     @cached_property
     def reader(self) -> PipelineReader:
@@ -243,7 +262,7 @@ class DataPipeline:
         return self._opened(self.reader.samples(repeats), lambda: self.reader.num_samples(repeats))
 
     def generate_input_batches(
-        self, auto_repeat: bool | None = None, few_shapes: bool = False
+        self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
     ) -> AbstractContextManager[Iterator[Batch]]:
         """Return a context manager around an iterator over batches.
 
@@ -252,9 +271,10 @@ class DataPipeline:
                 only.
             few_shapes: with buckets, pad variable dimensions to the longest length of a bucket, for
                 a function that is compiled once per shape.
+            in_order: keep the order of the data, where buckets would change it.
         """
         sizes = repeat(self.samples_per_batch)
-        batches = self.reader.batches(Position(), sizes, self._repeats(auto_repeat))
+        batches = self.reader.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)

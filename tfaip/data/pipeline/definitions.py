@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tfaip.data.specs import TensorSpec
@@ -18,6 +18,11 @@ class PipelineMode(StrEnum):
     EVALUATION = "evaluation"
     PREDICTION = "prediction"
     TARGETS = "targets"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        known = ", ".join(repr(mode.value) for mode in cls)
+        raise ValueError(f"the mode of a pipeline is {value!r}, expected one of {known}")
 
 
 INPUT_PROCESSOR = frozenset({PipelineMode.TRAINING, PipelineMode.EVALUATION, PipelineMode.PREDICTION})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
 from tfaip.util.logging import logger
+from tfaip.util.process import is_data_worker
 
 log = logger(__name__)
 
@@ -66,6 +68,7 @@ class FailurePolicy:
         self.failed = 0
         """Samples of the running pass that failed."""
         self._allowed = allowed
+        self.may_skip = allowed != 0
         self._pass_index = 0
         self._logged = 0
 
@@ -118,7 +121,7 @@ class SampleFilter:
     """Selects the processed samples that can be batched, and counts the others.
 
     Args:
-        batcher: knows which parts of a sample it needs.
+        batcher: knows what it needs of a sample.
         longest: drop longer samples (`max_element_length`); None: samples are not measured.
         length: returns the length of a processed sample.
         failures: decides about samples that failed.
@@ -127,6 +130,7 @@ class SampleFilter:
     def __init__(
         self, batcher: Batcher, longest: int | None, length: Callable[[Sample], int], failures: FailurePolicy
     ) -> None:
+        self._batcher = batcher
         self._needs_inputs = batcher.needs_inputs
         self._needs_targets = batcher.needs_targets
         self._longest = longest
@@ -142,6 +146,9 @@ class SampleFilter:
         lacks_inputs = sample.inputs is None and self._needs_inputs
         if lacks_inputs or (sample.targets is None and self._needs_targets):
             self.drops.invalid += 1
+            return False
+        if self.failures.may_skip and (failed := self._batcher.failure(sample)) is not None:
+            self.failures.handle(failed)
             return False
         if self._longest is not None and self._length(sample) > self._longest:
             self.drops.too_long += 1
@@ -160,3 +167,26 @@ class SampleFilter:
             self.failures.handle(outcome)
         else:
             self.drops.invalid += 1
+
+
+def as_failure(error: BaseException) -> BaseException:
+    """Return an ordinary error in place of one that ends the process, and others as they are.
+
+    A KeyboardInterrupt is Ctrl-C only in the main thread of the training process, and then stays one.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        is_raised = is_data_worker() or threading.current_thread() is not threading.main_thread()
+    else:
+        is_raised = isinstance(error, SystemExit)
+    if not is_raised:
+        return error
+    failure = RuntimeError(f"{type(error).__name__}: {error}: the code of the data must raise an error instead")
+    failure.__cause__ = error
+    return failure.with_traceback(error.__traceback__)
+
+
+def raise_noted(error: BaseException, note: str) -> NoReturn:
+    """Raise `as_failure(error)` with a note."""
+    failure = as_failure(error)
+    failure.add_note(note)
+    raise failure

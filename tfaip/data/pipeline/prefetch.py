@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from tfaip.data.pipeline.interruptions import as_failure
+from tfaip.data.pipeline.failures import as_failure
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ import numpy as np
 from tfaip.data.pipeline.blocks import generated_samples, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
-from tfaip.data.pipeline.interruptions import raise_noted
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
@@ -145,7 +144,7 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
         samples = params.limited(generated_samples(generator))
-    return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
+    return track(samples, f"Preloading {params.mode.value} data", size, progress_bar, "sample")
 
 
 def _processed(

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from tfaip.data.pipeline.arraybatches import array_batches
+import numpy as np
+
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.bucketing import LengthBuckets
+from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess, size_of
-from tfaip.data.pipeline.definitions import Sample, SampleGroup, SampleSpecs
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
-from tfaip.data.pipeline.length import sample_length
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.sampler import Sampler
-from tfaip.data.pipeline.sharding import Shard, ShardedStream, shard_batch
+from tfaip.data.pipeline.sampler import Indices, Sampler
+from tfaip.data.pipeline.sharding import UNSHARDED, Shard, ShardedStream, is_whole, shard_batch, shard_bounds
 from tfaip.data.pipeline.stream import SampleStream
-from tfaip.data.pipeline.workers.spec import WorkerSpec
-from tfaip.errors import UsageError
+from tfaip.data.pipeline.workers.worker import WorkerSpec
+from tfaip.errors import TfaipError, UsageError
 
 Batches = Generator[tuple[Batch, Position], None, None]
 
@@ -122,17 +122,18 @@ class PipelineReader:
             raise TypeError("the number of samples is not known before they are made")
         return self._params.limited_size(size_of(self._generator))
 
-    def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+    def batches(self, start: Position, sizes: Iterable[int], repeat: bool, in_order: bool = False) -> Batches:
         """Yield batches, each with the position after it.
 
         Args:
             start: where to continue.
             sizes: of the batches; with buckets only their number counts.
             repeat: pass after pass, without end; False: stop at the end of the pass.
+            in_order: use no buckets, which change the order of the samples.
         """
         batches: Iterator[tuple[Batch, Position]]
         arrays = self._arrays()
-        buckets = self._buckets()
+        buckets = None if in_order else self._buckets()
         if arrays is not None:
             batches = array_batches(arrays, self.sampler, self.batcher, start, sizes, repeat)
         elif buckets is not None:
@@ -196,3 +197,53 @@ class PipelineReader:
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
     """Return the samples of the generator per batch, 1 if it yields batches."""
     return 1 if generator.yields_batches() else params.batch_size
+
+
+def array_batches(
+    generator: BatchAccess,
+    sampler: Sampler,
+    batcher: Batcher,
+    start: Position,
+    sizes: Iterable[int],
+    repeat: bool,
+    shard: Shard = UNSHARDED,
+) -> Generator[tuple[Batch, Position], None, None]:
+    """Yield batches of unprocessed samples after `start`, each with the position after it.
+
+    Args:
+        generator: gives many samples at once.
+        sampler: order of the samples of this generator.
+        batcher: checks and casts.
+        start: where to continue.
+        sizes: of the whole batches; without `repeat` the last one may be smaller.
+        repeat: continue with the next pass, without end; False: stop at the end of the pass.
+        shard: only the rows of one of several processes.
+
+    Raises:
+        TfaipError: if the data has no sample; nothing to predict is no error.
+    """
+    position = start
+    indices = sampler.indices(start.pass_index)
+    if len(indices) == 0 and (repeat or sampler.mode is not PipelineMode.PREDICTION):  # as in `SampleStream`
+        raise TfaipError("the data has no sample")
+    for size in sizes:
+        picked: list[Indices] = []
+        missing = size
+        while missing:
+            if position.consumed >= len(indices):  # above it if the data became smaller since a training was stopped
+                if not repeat:
+                    break
+                position = Position(position.pass_index + 1, dropped=start.dropped)
+                indices = sampler.indices(position.pass_index)
+            part = indices[position.consumed : position.consumed + missing]
+            picked.append(part)
+            missing -= len(part)
+            end = position.consumed + len(part)
+            position = Position(position.pass_index, end, end, dropped=start.dropped)
+        if not picked:
+            return
+        rows = picked[0] if len(picked) == 1 else np.concatenate(picked)  # most batches are of one pass
+        begin, end = shard_bounds(len(rows), shard)
+        batch = batcher.from_stacked(generator.get_batch(rows[begin:end]))
+        batch.is_whole = is_whole(len(rows), shard)
+        yield batch, position

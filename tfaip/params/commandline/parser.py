@@ -94,11 +94,12 @@ class ParamsParser:
         """
         self._former[new] = old
 
-    def parse(self, argv: Sequence[str]) -> SimpleNamespace:
+    def parse(self, argv: Sequence[str], configs: Sequence[Source] = ()) -> SimpleNamespace:
         """Parse a command line.
 
         Args:
             argv: without the program.
+            configs: further contents of config files, above those of `--config`.
 
         Returns:
             An object with an attribute per option and per root.
@@ -117,7 +118,7 @@ class ParamsParser:
             raise UsageError("--trust needs the name of a package")
         trusted = [*self._trusted, *check_packages(_parse_option(_TRUST, words).value)]
         options = [_parse_option(option, words) for option in self._options]
-        sources = [*_config_sources(words), Source(COMMAND_LINE, words)]
+        sources = [*_config_sources(words), *configs, Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copy_tree(default), meta) for name, cls, default, meta in self._roots]

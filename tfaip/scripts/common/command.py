@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import io
 import os
@@ -14,13 +15,19 @@ import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from tfaip.backend.environment import has_reading_threads
-from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
-from tfaip.util.text import refuse_nul, shorten_text
+from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
+from tfaip.util import origin
+from tfaip.util.files import write_json
+from tfaip.util.logging import LOG_FILE, is_debug, setup_console
+from tfaip.util.terminal import print_table
+from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
 Main = Callable[..., int]
 
@@ -29,7 +36,9 @@ _DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGINT: signal.default_int_handler,
 }
+FAILURE, USAGE = 1, 2
 _PLAN_LIMIT = 500
+_MAX_WIDTH = 40
 _FLAG = re.compile(r"(?<!\S)--[a-z_]+\b(?!\.)")
 
 # Lines of the usage texts.
@@ -78,13 +87,13 @@ def entry_point(
             subject: str | list[str]
             refuse_nul(argv)
             if flag is None:
-                subject, flags = _take_first(argv)
+                subject, flags = "", list(argv)
+                if flags and not flags[0].startswith("-"):
+                    subject = flags.pop(0)
             else:
                 subject, flags = take_words(flag, f"a {noun}; {expected}", argv)
             # The usage names all flags of a command whose argument decides about none.
             if subject and (choices is None or not {"-h", "--help"} & set(flags)):
-                from tfaip.util.logging import setup_console
-
                 setup_console()
                 work(subject, flags)
             elif subject or flags and flags[0] in ("-h", "--help"):
@@ -97,13 +106,6 @@ def entry_point(
         return functools.partial(run_command, start)
 
     return decorate
-
-
-def _take_first(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the first word and the other ones; an empty one if it is missing or a flag."""
-    if not argv or argv[0].startswith("-"):
-        return "", list(argv)
-    return argv[0], list(argv[1:])
 
 
 def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
@@ -169,8 +171,6 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
         except Exception as error:
             # Native code that calls Python may have replaced the KeyboardInterrupt.
             if not received:
-                from tfaip.scripts.common.failure import report_failure
-
                 return report_failure(error)
         print(f"{received[0].name}: stopped", file=sys.stderr)
         return SIGNAL_EXIT_CODES[received[0]]
@@ -259,3 +259,90 @@ def print_plan(action: str, results: str) -> None:
     """
     print(shorten_text(f"dry run: would {action}", _PLAN_LIMIT))
     print(shorten_text(f"would write {results}; nothing was written", _PLAN_LIMIT))
+
+
+def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print results side by side.
+
+    Args:
+        columns: header -> name -> value; a value that is no number is shortened.
+    """
+    names: dict[str, None] = {}
+    for results in columns.values():
+        names.update(dict.fromkeys(results))
+    rows = [[name, *(_cell(results.get(name, "")) for results in columns.values())] for name in names]
+    print_table(["", *columns], rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return shorten_text(str(value), _MAX_WIDTH)
+
+
+def write_results(path: str | None, content: Mapping[str, Any]) -> None:
+    """Write results as JSON (`--out`); nothing is written if there is no path.
+
+    Raises:
+        UsageError: if JSON cannot express a value.
+    """
+    if path is not None:
+        from tfaip.predict.samplefile import to_plain  # imports NumPy, which `--help` does not need
+
+        write_json(Path(path), to_plain(content))
+
+
+def report_failure(error: Exception) -> int:
+    """Print the error that ended a command, and return the exit code."""
+    if isinstance(error, BrokenPipeError) and _reader_left():
+        return FAILURE
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        error = UsageError(f"the name is too long: {shorten(str(error.filename))}")
+    # A training that ended on request has already reported it, and has its own exit code.
+    if isinstance(error, TfaipError) and hasattr(error, "exit_code"):
+        return int(error.exit_code)
+    exit_code = USAGE if isinstance(error, UsageError) else FAILURE
+    try:
+        debug = is_debug()
+    except UsageError:  # TFAIP_LOG_LEVEL holds an unknown word, which may be the error to report
+        debug = False
+    if debug:
+        traceback.print_exception(error)
+    else:
+        with contextlib.suppress(OSError):  # the exit code tells more than a stream that is full
+            print("\n".join(_error_lines(error, exit_code)), file=sys.stderr)
+    return exit_code
+
+
+def _reader_left() -> bool:
+    """Discard further output and return True if the reader of stdout has gone (`| head`)."""
+    try:
+        # The stream forgets what failed; only another write shows if this pipe broke.
+        print(flush=True)
+    except BrokenPipeError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        return True
+    return False
+
+
+def _error_lines(error: Exception, exit_code: int) -> list[str]:
+    """Return one line about an error, and a second one if it was raised in the user's own code."""
+    place, text = origin.find_place(error), " ".join(origin.message_of(error).split())
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+    kind, end, further = "", "", []
+    if not isinstance(error, TfaipError):
+        kind = f"{type(error).__name__}: "
+    hint = "TFAIP_LOG_LEVEL=debug shows the traceback"
+    if hasattr(error, LOG_FILE):
+        hint = f"the traceback is in {getattr(error, LOG_FILE)}"
+    if place is None and kind:
+        end = f" ({hint})"
+    elif place is not None and exit_code == USAGE:
+        end = f" (in {place})"
+    elif place is not None:
+        further = [f"  in {place} ({hint})"]
+    # Errors of libraries may be pages long, and file names contain any character.
+    limit = max(LINE_LIMIT - len(end), LINE_LIMIT // 3)
+    return [shorten_text(f"error: {kind}{text}{notes}", limit) + end, *further]

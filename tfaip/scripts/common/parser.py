@@ -9,6 +9,8 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.sources import Source
+from tfaip.util.paths import require_directory, require_writable
 
 # Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {
@@ -49,9 +51,9 @@ class CommandParser(ParamsParser):
         """Add `--dry_run`."""
         self.add_option("--dry_run", help="Check everything, print what would be done and written, write nothing")
 
-    def parse(self, argv: Sequence[str]) -> SimpleNamespace:
+    def parse(self, argv: Sequence[str], configs: Sequence[Source] = ()) -> SimpleNamespace:
         """Parse a command line, and check that the files can be written."""
-        args = super().parse(argv)
+        args = super().parse(argv, configs)
         for name in self._writes:
             if getattr(args, name) is not None:
                 _check_file(name, Path(getattr(args, name)))
@@ -94,7 +96,6 @@ class TrainingParser(CommandParser):
 
 def _check_file(name: str, path: Path) -> None:
     from tfaip.predict.samplefile import check_target
-    from tfaip.util.paths import require_directory, require_writable
 
     checks = {"dump": check_target, "tensorboard": require_directory}
     try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfaip.backend.environment import set_default
 from tfaip.backend.selection import BACKENDS, select_backend
-from tfaip.errors import UsageError
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
@@ -41,8 +40,7 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     Raises:
         UsageError: if the file cannot be read, or names something that it must not.
     """
-    from tfaip.components.loading import load_trusted_scenario
-    from tfaip.data.pipeline.processor.params import limit_stored_workers
+    from tfaip.components.loading import load_trusted_scenario, scenario_id_of
     from tfaip.params.stored import load_params
     from tfaip.trainer.run.permission import read_permission
 
@@ -53,26 +51,12 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     if isinstance(backend, str) and backend in BACKENDS:
         set_default("KERAS_BACKEND", backend)
     select_backend()
-    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), permission.import_root)
+    scenario_id = scenario_id_of(content, path)
+    scenario = load_trusted_scenario(scenario_id, content.get("import_root"), permission.import_root)
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
-    limit_stored_workers(params, path)
-    _leave_out_cluster(params, path)
-    return StoredTraining(scenario, params, permission)
-
-
-def _scenario_id(path: Path, content: dict[str, Any]) -> str:
-    scenario = content.get("scenario")
-    scenario_id = scenario.get("scenario_id") if isinstance(scenario, dict) else None
-    if not isinstance(scenario_id, str):
-        raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)")
-    return scenario_id
-
-
-def _leave_out_cluster(params: Any, path: Path) -> None:
-    """Forget the cluster that a file names: its author must not choose a host to connect to."""
     alone = params.device.without_cluster()
-    if alone != params.device:
+    if alone != params.device:  # the author of a file must not choose a host to connect to
         logger(__name__).info(
             "cluster settings in %s are ignored (coordinator %s, %s processes): give them with --device.* or --config",
             path,
@@ -80,3 +64,4 @@ def _leave_out_cluster(params: Any, path: Path) -> None:
             params.device.num_processes,
         )
         params.device = alone
+    return StoredTraining(scenario, params, permission)

@@ -1,145 +1,45 @@
-"""Progress and results of a training: a bar or lines, results of epochs, a summary."""
+"""Progress and results of a training on the console: a bar or lines, a table of the epochs, a summary."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, zip_longest
 
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.reporting.epochcolumns import LOSS
-from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, value_text
-from tfaip.trainer.run.names import EPOCH_MEAN, split_name
-from tfaip.util.logging import CONSOLE_TEXT, log_duration, logger
-from tfaip.util.terminal import (
-    NOTEBOOK_REFRESH_S,
-    REFRESH_S,
-    ReplacedLine,
-    can_show_bar,
-    create_bar,
-    is_notebook,
-)
-from tfaip.util.text import number_text
+from tfaip.trainer.run.names import EPOCH_MEAN, RATE, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
+from tfaip.util import terminal
+from tfaip.util.logging import CONSOLE_TEXT, logger
+from tfaip.util.text import NUMBER_WIDTH, number_text, setting_text, value_text
 from tfaip.util.typing import Logs
 
-LINE_EVERY_S = 60.0
+LOSS = "loss"
+ROWS_PER_HEADER = 20
+# Longest line of the name of a column.
+NAME_WIDTH = 24
+# Title of the group of the rate.
+SETTINGS = "scheduled"
 
 log = logger(__name__)
 
 
-class ProgressDisplay:
-    """Display of the progress of an epoch. This one shows nothing."""
-
-    def start(self, description: str, total: int | None, done: int) -> None:
-        """Begin an epoch or a validation of `total` batches (None: not known), of which `done` are finished."""
-
-    def advance(self, done: int, values: Callable[[], Logs]) -> None:
-        """Show that `done` batches are finished; `values` reads the running means, which waits for the device."""
-
-    def stop(self) -> None:
-        """End the display, after the epoch or after an error."""
-
-
-class ProgressLines(ProgressDisplay):
-    """Line per minute with speed, remaining time, losses, metrics and learning rate; base of the other displays.
-
-    Args:
-        shown: returns the values to show, in their order.
-        clock: returns a time in seconds.
-    """
-
-    refresh_s = LINE_EVERY_S
-    shows_last = False
-
-    def __init__(self, shown: Callable[[Logs], Logs] = dict, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shown, self._clock = shown, clock
-
-    def start(self, description: str, total: int | None, done: int) -> None:
-        self._description, self._total, self._done_before = description, total, done
-        self._started = self._clock()
-        self._next = self._started + self.refresh_s
-
-    def advance(self, done: int, values: Callable[[], Logs]) -> None:
-        now = self._clock()
-        if now < self._next or (done == self._total and not self.shows_last):
-            return
-        self._next = now + self.refresh_s
-        rate = (done - self._done_before) / max(now - self._started, 1e-6)
-        texts = [f"{name} {value_text(value)}" for name, value in self._shown(values()).items()]
-        self.draw(done, rate, ", ".join(texts))
-
-    def draw(self, done: int, rate: float, values: str) -> None:
-        """Show the number of finished batches, how many there are per second, and the values."""
-        log.info("%s", self.line(done, rate, values))
-
-    def line(self, done: int, rate: float, values: str) -> str:
-        """Return `Epoch 3/10: batch 160 of 400, 1.02 batches/s, 3:56 left, loss 0.2500`."""
-        texts = [f"batch {done}", f"{rate:.3g} batches/s"]
-        if self._total is not None:
-            texts[0] += f" of {self._total}"
-            if rate > 0:
-                texts.append(f"{duration_text((self._total - done) / rate)} left")
-        if values:
-            texts.append(values)
-        return f"{self._description}: {', '.join(texts)}"
-
-
-class ProgressBar(ProgressLines):
-    """Bar on a terminal, drawn again a few times per second."""
-
-    refresh_s = REFRESH_S
-    shows_last = True
-    _bar: Any = None
-
-    def start(self, description: str, total: int | None, done: int) -> None:
-        from rich.progress import TextColumn
-        from rich.table import Column
-
-        super().start(description, total, done)
-        self._next = self._started
-        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-        self._bar = create_bar(TextColumn("{task.fields[text]}", markup=False, table_column=rest))
-        self._task = self._bar.add_task(description, total=total, completed=done, text="")
-        self._bar.start()
-
-    def draw(self, done: int, rate: float, values: str) -> None:
-        text = f"{values}, {rate:.3g} batches/s" if values else f"{rate:.3g} batches/s"
-        self._bar.update(self._task, completed=done, text=text, refresh=True)
-
-    def stop(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-
-class NotebookProgress(ProgressLines):
-    """Line in a notebook that is replaced by the next one, and removed at the end of the epoch."""
-
-    refresh_s = NOTEBOOK_REFRESH_S
-
-    def start(self, description: str, total: int | None, done: int) -> None:
-        super().start(description, total, done)
-        self._line = ReplacedLine()
-
-    def draw(self, done: int, rate: float, values: str) -> None:
-        self._line.show(self.line(done, rate, values))
-
-    def stop(self) -> None:
-        self._line.close()
-
-
 def shows_bar(mode: ProgressBarMode) -> bool:
     """Return True if `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal and in a notebook."""
-    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and can_show_bar())
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and terminal.can_show_bar())
 
 
-def create_progress_display(mode: ProgressBarMode, shown: Callable[[Logs], Logs] = dict) -> ProgressDisplay:
-    """Return the display that `trainer.progress_bar_mode` asks for; `shown` returns the values to show, in order."""
+def create_progress_display(mode: ProgressBarMode, monitor: str, only_loss: str | None) -> terminal.ProgressDisplay:
+    """Return the display that `trainer.progress_bar_mode` asks for; arguments as in `shown_once`."""
+    kind = terminal.ProgressDisplay
+    if shows_bar(mode):
+        kind = terminal.NotebookProgress if terminal.is_notebook() else terminal.ProgressBar
+    shown = partial(shown_once, monitor=monitor, only_loss=only_loss)
+    display = kind("batch", shown, "tracing, compiling and the first batches")
     if mode is ProgressBarMode.PLAIN:
-        return ProgressDisplay()
-    if not shows_bar(mode):
-        return ProgressLines(shown)
-    return NotebookProgress(shown) if is_notebook() else ProgressBar(shown)
+        display.refresh_s = float("inf")
+    return display
 
 
 def shown_once(values: Logs, monitor: str, only_loss: str | None) -> Logs:
@@ -150,49 +50,164 @@ def shown_once(values: Logs, monitor: str, only_loss: str | None) -> Logs:
         monitor: name of the value that decides which epoch is the best.
         only_loss: a loss that is `loss` by definition; None: there is none.
     """
-    others = (EPOCH_MEAN, only_loss) if LOSS in values else ()
-    base = split_name(monitor)[1]
-    first = LOSS if base in others else base
-    names = sorted((name for name in values if name not in others), key=lambda name: name != first)
-    return {name: values[name] for name in names}
+    first = _column_name(split_name(monitor)[1], values, only_loss)
+    names = [name for name in values if _column_name(name, values, only_loss) == name]
+    return {name: values[name] for name in sorted(names, key=lambda name: name != first)}
 
 
-def duration_text(seconds: float) -> str:
-    """Return `1:02:03`, or `2:03` below an hour."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+def _column_name(name: str, names: Collection[str], only_loss: str | None) -> str:
+    """Return the name under which a value is shown: other names of the loss are `loss`, if that is logged too."""
+    base = split_name(name)[1]
+    loss = name.removesuffix(base) + LOSS
+    return loss if base in (EPOCH_MEAN, only_loss) and loss in names else name
 
 
-class TimedStart(ProgressDisplay):
-    """Display that logs how long the first batches of a training took, if that was long.
-
-    They are traced and compiled, and wait for the first data.
+@dataclass(frozen=True)
+class EpochResult:
+    """Results of an epoch.
 
     Args:
-        display: shows the progress.
-        clock: returns a time in seconds.
+        epoch: from 1.
+        values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
+        seconds: duration of the epoch.
+        is_best: True if it is the best epoch so far.
     """
 
-    def __init__(self, display: ProgressDisplay, clock: Callable[[], float] = time.monotonic) -> None:
-        self.display = display
-        self._clock = clock
-        self._started = 0.0
-        self._is_first = True
+    epoch: int
+    values: Logs
+    seconds: float
+    is_best: bool = False
 
-    def start(self, description: str, total: int | None, done: int) -> None:
-        if self._is_first:
-            self._started = self._clock()
-        self.display.start(description, total, done)
 
-    def advance(self, done: int, values: Callable[[], Logs]) -> None:
-        if self._is_first:
-            self._is_first = False
-            log_duration(log, "tracing, compiling and the first batches", self._clock() - self._started)
-        self.display.advance(done, values)
+@dataclass(frozen=True)
+class Column:
+    """Column of a value, in a group with a title, with its name on two lines; the first one may be empty."""
 
-    def stop(self) -> None:
-        self.display.stop()
+    name: str
+    group: tuple[int, str]
+    lines: tuple[str, str]
+    width: int
+
+
+class EpochTable:
+    """Table whose columns follow from the names of the values and the width of the terminal.
+
+    The header is printed before the first row, again every 20 rows, and when there are more names or another width.
+    Each stage has a table of its own, since its model may log other values.
+
+    Args:
+        names: names of values that are known before the first epoch.
+        monitor: name of the value that decides which epoch is the best.
+        only_loss: a loss that is `loss` by definition; None: there is none.
+        complete: where all values are, to mention if there is no room for some.
+        stage: name of the stage; None: the run has only one.
+    """
+
+    def __init__(
+        self, names: Iterable[str], monitor: str, only_loss: str | None, complete: str, stage: str | None = None
+    ) -> None:
+        self._names = dict.fromkeys([*names, RATE])
+        self._monitor, self._only_loss, self._complete = monitor, only_loss, complete
+        loss = "" if only_loss is None else f"; loss is {only_loss}"
+        self._notes = [] if stage is None else [f"stage {stage}"]
+        self._notes.append(f"* new best {_column_name(monitor, self._names, only_loss)}{loss}")
+        self._columns: list[Column] = []
+        self._chosen_for = (0, 0)
+        self._rows = 0
+
+    def add(self, result: EpochResult) -> str:
+        """Return the lines of an epoch: its row, after a header if there must be one."""
+        self._names |= dict.fromkeys(result.values)
+        width = terminal.terminal_width()
+        if self._chosen_for != (width, len(self._names)):
+            self._chosen_for, self._rows = (width, len(self._names)), 0
+            self._choose_columns(width)
+        lines = [terminal.cut(note, max(width, 20)) for note in self._notes]
+        self._notes = []
+        if self._rows % ROWS_PER_HEADER == 0:
+            lines += [terminal.styled(line, terminal.BOLD) for line in self._header()]
+        self._rows += 1
+        row = f"{result.epoch:>5}{terminal.styled('*', terminal.GREEN) if result.is_best else ' '}"
+        for _, columns in _grouped(self._columns):
+            row += " |" + "".join(f" {_cell(column, result.values):>{column.width}}" for column in columns)
+        return "\n".join([*lines, f"{row} | {result.seconds:>6.{int(result.seconds < 999.95)}f}"])
+
+    def _choose_columns(self, width: int) -> None:
+        """Choose the columns that fit, which follow from names and width alone.
+
+        If they do not fit, names take two lines. If that is not enough, the monitored value and the rate come first,
+        then the first value of each group, the second of each group, and so on.
+        """
+        shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
+        trained = [LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
+        ranks = {base: rank for rank, base in reversed([*enumerate(trained)])}
+        # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
+        shown.sort(key=lambda name: (_group(name)[0], name != RATE, ranks.get(split_name(name)[1], len(trained))))
+        for on_two_lines in (False, True):
+            self._columns = [_column(name, on_two_lines) for name in shown]
+            if _width(self._columns) <= width:
+                return
+        first = [_column_name(self._monitor, self._names, self._only_loss), RATE]
+        turns = zip_longest(*(columns for _, columns in _grouped(self._columns)))
+        by_turns = [column for turn in turns for column in turn if column is not None]
+        chosen: list[Column] = []
+        for column in sorted(by_turns, key=lambda column: [*first, column.name].index(column.name)):
+            if _width([*chosen, column]) <= width:
+                chosen.append(column)
+        left_out = [column.name for column in self._columns if column not in chosen]
+        self._columns = [column for column in self._columns if column in chosen]
+        self._notes.append(f"{len(left_out)} more in {self._complete}: {', '.join(left_out)}")
+
+    def _header(self) -> list[str]:
+        titles, names, rule = " " * 6, [" " * 6, "epoch "], "-" * 6
+        for title, columns in _grouped(self._columns):
+            width = sum(column.width + 1 for column in columns)
+            titles += f" | {'rate' if title == SETTINGS and len(columns) == 1 else title:^{width - 1}}"
+            rule += f"-+{'-' * width}"
+            for i in (0, 1):
+                cells = [terminal.align_right(column.lines[i], column.width + 1) for column in columns]
+                names[i] += f" |{''.join(cells)}"
+        divided = [f"{names[0]} |"] if any(column.lines[0] for column in self._columns) else []
+        return [f"{titles} |", *divided, f"{names[1]} |    sec", f"{rule}-+-------"]
+
+
+def _group(name: str) -> tuple[int, str]:
+    """Return place and title of the group of a value: train, validation, LAV, what is scheduled."""
+    if name == RATE or name.startswith(SCHEDULED_PREFIX):
+        return sys.maxsize, SETTINGS
+    kind = split_name(name)[0]
+    if kind in (TRAIN, VALIDATION):
+        return (-2, TRAIN) if kind == TRAIN else (-1, "val")
+    return int(kind.removeprefix("lav_l")), kind.replace("lav_", "LAV ")
+
+
+def _grouped(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
+    return [(group[1], list(found)) for group, found in groupby(columns, lambda column: column.group)]
+
+
+def _width(columns: Sequence[Column]) -> int:
+    """Return the columns of the terminal: the cells, a bar before each group, the number and the time of the epoch."""
+    return sum(column.width + 1 for column in columns) + 2 * len({column.group for column in columns}) + 15
+
+
+def _column(name: str, on_two_lines: bool) -> Column:
+    """Return a column with its name on one line, or a long one on two, divided between words or within the only one."""
+    base = name.rpartition(".")[2] if name.startswith(SCHEDULED_PREFIX) else split_name(name)[1]
+    text = "".join(character if character.isprintable() else "?" for character in base)
+    place = 0
+    if on_two_lines and terminal.text_width(text) > NUMBER_WIDTH:
+        places = [place for place in range(1, len(text)) if not text[place - 1].isalnum()]
+        place = min(places or [(len(text) + 1) // 2], key=lambda place: max(place, len(text) - place))
+    first = text[:place] + "-" * (place > 0 and text[place - 1].isalnum())
+    lines = terminal.cut(first, NAME_WIDTH), terminal.cut(text[place:], NAME_WIDTH)
+    return Column(name, _group(name), lines, max(NUMBER_WIDTH, *map(terminal.text_width, lines)))
+
+
+def _cell(column: Column, values: Logs) -> str:
+    """Return the text of a value; nothing if the epoch has none, as without validation."""
+    if column.name not in values:
+        return ""
+    return (setting_text if column.group[1] == SETTINGS else value_text)(values[column.name])
 
 
 def result_line(epoch: int, logs: Logs) -> str:
@@ -211,6 +226,5 @@ def log_epoch(result: EpochResult, table: EpochTable) -> None:
 
 def log_summary(rows: Mapping[str, str]) -> None:
     """Log the last lines of a run: aligned `name  value` pairs."""
-    width = max(len(name) for name in rows)
-    for name, value in rows.items():
-        log.info("%s  %s", name.ljust(width), value)
+    for line in terminal.table_lines(list(rows.items()), left=2):
+        log.info("%s", line)

@@ -316,11 +316,9 @@ class StageRunner:
         run = self._run.with_precision(params.device.precision)
         self._opened.enter_context(precision_scope(params.device.precision))
         with flags_of(params, "trainer"):
-            with run.devices.building():
-                scenario = self._scenario_of(stage, before)
-                kept = before if before is not None and before.scenario.graph is scenario.graph else None
-                self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self.progress)
-            is_same = kept is not None and self._setup.model is kept.model
+            scenario = self._scenario_of(stage, before)
+            self._setup = set_up_training(run, stage, scenario, warmstarter, before, self.progress)
+            is_same = before is not None and self._setup.model is before.model
             prepare_export(self._setup, run.output.models if is_same else None)
         self._opened.enter_context(self._setup.opened())
 

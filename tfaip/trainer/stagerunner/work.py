@@ -61,7 +61,8 @@ def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: Training
             if not run.devices.is_chief:
                 deque(samples, maxlen=0)
                 return {}
-            with SampleWriter(directory / settings.file_name, settings.include_inputs) as writer:
+            file = directory / settings.file_name
+            with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
                 for sample in pipeline.process_output(samples):
                     writer.write(_finished(sample, settings))
                     count += 1

@@ -1,37 +1,31 @@
-"""Benchmark of the input pipeline of a training, printed line by line."""
+"""Benchmark of the input pipeline of a training: where its time goes, and how many samples come out per second."""
 
 from __future__ import annotations
 
 import copy
-import math
-import os
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
-from itertools import cycle, islice, takewhile
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice, takewhile
+from typing import Any, NamedTuple, TypeVar
 
-from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.benchmark import StageTimes, Throughput, measure_stages, measure_throughput, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.sampler import Sampler
+from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.params.settings import flags_of
 from tfaip.trainer.datasetup import create_training_pipeline
-from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.util.logging import logger
 
-STAGES_S = 2.0
-CEILING_S = 1.0
+T = TypeVar("T")
+
+PARTS_S = 2.0
 REPORT_S = 1.0
-CACHED_BATCHES = 32
-CACHED_BYTES = 64 * 2**20
-WARM_UP_S = 0.1
-# No advice from this share of the possible rate on.
-NEAR = 0.8
-WORKER_COUNTS = (1, 2, 4, 8, 16, 32)
 
 log = logger(__name__)
 
@@ -57,58 +51,99 @@ def benchmark_input(
     with flags_of(seeded, "trainer"):
         pipeline = create_training_pipeline(seeded, scenario)
     with StopRequest() as stop:
-        times = _stage_times(pipeline)
-        if times is not None:
-            _print(stage_lines(times))
-        ceiling = measure_ceiling(pipeline, CEILING_S)
-        log.info("the training can read %s samples/s if batches are ready", f"{ceiling:,.0f}")
-        end = "until Ctrl-C" if time_limit is None else f"for {time_limit:g} s"
-        log.info("reading %s:", end)
-        done = measure_throughput(pipeline, LiveReport(pipeline, stop, time_limit))
-        _print(summary_lines(done, pipeline))
-        if times is not None:
-            _print(advice(times, done.samples_per_s, ceiling))
+        _log_parts(pipeline)
+        log.info("reading %s:", "until Ctrl-C" if time_limit is None else f"for {time_limit:g} s")
+        done = measure_throughput(pipeline, time_limit, stop)
+        log.info("%s", done)
+        if pipeline.dropped.total:
+            log.info("dropped while measuring: %s", pipeline.dropped)
         if stop.received is not None:
             raise TrainingInterrupted(stop.received)
     return done
 
 
-def _stage_times(pipeline: DataPipeline) -> StageTimes | None:
-    try:
-        return measure_stages(pipeline, STAGES_S)
-    except Exception as error:
-        if pipeline.params.allowed_failures() == 0:
-            raise
-        log.warning("the parts are not timed, since a sample failed: %s: %s", type(error).__name__, error)
-        return None
-
-
-class LiveReport:
-    """Report of the rate, once per second, and decision when to stop.
+@dataclass
+class Throughput:
+    """Batches that came out of a pipeline.
 
     Args:
-        pipeline: the measured pipeline.
-        stop: the stop request of a signal.
-        time_limit: seconds to read for; None: until a signal.
+        seconds: since the first batch was requested.
+        batches: number of batches.
+        samples: number of samples in them.
+        nbytes: of their arrays.
+        first_s: seconds until the first batch, which waits for workers to start.
+        longest_s: longest time between two later batches.
     """
 
-    def __init__(self, pipeline: DataPipeline, stop: StopRequest, time_limit: float | None) -> None:
-        self._pipeline = pipeline
-        self._stop = stop
-        self._time_limit = math.inf if time_limit is None else time_limit
-        self._next_s = REPORT_S
+    seconds: float = 0.0
+    batches: int = 0
+    samples: int = 0
+    nbytes: int = 0
+    first_s: float = 0.0
+    longest_s: float = 0.0
+
+    def add(self, batch: Batch, seconds: float) -> None:
+        """Count a batch that came this time after the one before."""
+        if self.batches == 0:
+            self.first_s = seconds
+        else:
+            self.longest_s = max(self.longest_s, seconds)
+        self.seconds += seconds
+        self.batches += 1
+        self.samples += batch.size
+        self.nbytes += sum(array.nbytes for array in [*batch.inputs.values(), *batch.targets.values()])
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples per second after the first batch."""
+        return self._rate(self.samples)
+
+    @property
+    def mb_per_s(self) -> float:
+        """Megabytes per second after the first batch."""
+        return self._rate(self.nbytes) / 1e6
+
+    def _rate(self, amount: int) -> float:
+        seconds = self.seconds - self.first_s
+        return amount * (1 - 1 / self.batches) / seconds if seconds > 0 else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.samples:,} samples in {self.batches:,} batches: {self.samples_per_s:,.0f} samples/s, "
+            f"{self.mb_per_s:,.1f} MB/s; the first batch came after {self.first_s:.2f} s"
+        )
+
+
+def measure_throughput(pipeline: DataPipeline, time_limit: float | None, stop: StopRequest) -> Throughput:
+    """Read batches as fast as possible, pass after pass, and log the rate once per second."""
+    done, next_report_s = Throughput(), REPORT_S
+    load = _WorkerLoad()
+    with pipeline.generate_input_batches(auto_repeat=True) as batches:
+        while stop.received is None and (time_limit is None or done.seconds < time_limit):
+            begin = time.perf_counter()
+            batch = next(batches)
+            done.add(batch, time.perf_counter() - begin)
+            if done.seconds >= next_report_s:
+                next_report_s = done.seconds + REPORT_S
+                log.info(
+                    "%6.1f s %12s samples/s %9s MB/s   longest wait for a batch %s ms%s",
+                    done.seconds,
+                    f"{done.samples_per_s:,.0f}",
+                    f"{done.mb_per_s:,.1f}",
+                    f"{done.longest_s * 1e3:,.1f}",
+                    load.text(pipeline.worker_stats()),
+                )
+    return done
+
+
+class _WorkerLoad:
+    """Load of the workers since the last report."""
+
+    def __init__(self) -> None:
         self._last = (0.0, 0.0, 0.0)
 
-    def __call__(self, done: Throughput) -> bool:
-        """Return True to stop reading."""
-        if done.seconds >= self._next_s:
-            log.info("%s%s", rate_line(done), self._worker_load())
-            self._next_s = done.seconds + REPORT_S
-        return self._stop.received is not None or done.seconds >= self._time_limit
-
-    def _worker_load(self) -> str:
-        """Return the load of the workers since the last report as the end of a line; empty without workers."""
-        stats = self._pipeline.worker_stats()
+    def text(self, stats: WorkerStats | None) -> str:
+        """Return the end of a line; empty without workers."""
         if stats is None:
             return ""
         now = (time.perf_counter() - stats.started, stats.busy_s, stats.wait_s)
@@ -118,94 +153,87 @@ class LiveReport:
         return f"   {stats.workers} workers {shares}"
 
 
-def _print(lines: Iterator[str]) -> None:
-    for line in lines:
+class Part(NamedTuple):
+    """Seconds that a part of a pipeline takes for a sample that is trained, and if worker processes can do it."""
+
+    name: str
+    sample_s: float
+    in_workers: bool
+
+
+def _log_parts(pipeline: DataPipeline) -> None:
+    try:
+        parts = measure_parts(pipeline, PARTS_S)
+    except Exception as error:
+        if pipeline.params.allowed_failures() == 0:
+            raise
+        log.warning("the parts are not timed, since a sample failed: %s: %s", type(error).__name__, error)
+        return
+    for line in part_lines(parts):
         log.info("%s", line)
 
 
-def stage_lines(times: StageTimes) -> Iterator[str]:
+def part_lines(parts: list[Part]) -> Iterator[str]:
     """Yield a table of the time per sample."""
-    yield "time per sample in one process:"
-    for stage in times.stages:
-        share, where = stage.sample_s / times.sample_s, "  can run in workers" if stage.in_workers else ""
-        yield f"  {stage.name:30} {stage.sample_s * 1e3:10.4f} ms {share:5.0%}{where}"
-    yield f"  {'together':30} {times.sample_s * 1e3:10.4f} ms  {times.samples_per_s(0):,.0f} samples/s"
-    yield f"  {'transport, with workers':30} {times.transport_s * 1e3:10.4f} ms"
-
-
-def rate_line(done: Throughput) -> str:
-    """Return the rate so far."""
-    rate = f"{done.samples_per_s:12,.0f} samples/s {done.mb_per_s:9,.1f} MB/s"
-    return f"{done.seconds:6.1f} s {rate}   longest wait for a batch {done.longest_s * 1e3:,.1f} ms"
-
-
-def summary_lines(done: Throughput, pipeline: DataPipeline) -> Iterator[str]:
-    """Yield the totals, and the samples that were dropped."""
-    yield (
-        f"{done.samples:,} samples in {done.batches:,} batches: {done.samples_per_s:,.0f} samples/s, "
-        f"{done.mb_per_s:,.1f} MB/s; the first batch came after {done.first_s:.2f} s"
-    )
-    dropped = pipeline.dropped
-    if dropped.total:
-        yield (
-            f"dropped while measuring: {dropped.invalid} invalid samples, {dropped.failed} that failed, "
-            f"{dropped.too_long} too long ones"
-        )
-
-
-def advice(times: StageTimes, rate: float, ceiling: float) -> Iterator[str]:
-    """Yield what to change if the training waits for its data.
-
-    Args:
-        times: time of each stage in one process.
-        rate: samples per second of the whole pipeline.
-        ceiling: samples per second of batches that are ready.
-    """
-    if rate >= NEAR * ceiling:
-        yield "the pipeline is about as fast as the training can read: only larger batches may help"
+    total = sum(part.sample_s for part in parts)
+    if not total:  # no sample came out
         return
-    slowest = max(times.stages, key=lambda stage: stage.sample_s)
-    yield f"most of the time goes into {slowest.name} ({slowest.sample_s / times.sample_s:.0%})"
-    if slowest.in_workers:
-        counts = [count for count in WORKER_COUNTS if count <= (os.cpu_count() or 1)]
-        rates = ", ".join(f"{count}: {times.samples_per_s(count):,.0f}" for count in counts)
-        yield f"at most so many samples/s with workers (--train.num_processes): {rates}"
-    else:
-        yield f"{slowest.name} cannot run in workers here: make it faster, or see docs/data.md"
+    yield "time per sample in one process:"
+    for name, sample_s, in_workers in parts:
+        where = "  can run in workers" if in_workers else ""
+        yield f"  {name:30} {sample_s * 1e3:10.4f} ms {sample_s / total:5.0%}{where}"
+    yield f"  {'together':30} {total * 1e3:10.4f} ms  {1 / total:,.0f} samples/s"
 
 
-def measure_ceiling(pipeline: DataPipeline, seconds: float) -> float:
-    """Return the samples per second that `fit` could read if making batches took no time.
+def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
+    """Send samples through the parts of a pipeline one by one, all in this process, for about so many seconds."""
+    reader = pipeline.reader
+    next(reader.sampler.samples(0), None)  # the first sample may load the data
+    end = time.perf_counter() + seconds
+    timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
+    samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, timed[0])
+    # New processors: those of the reader keep their state.
+    processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
+    for number, processor in enumerate(processors.processors):
+        alone = ProcessorPipeline([(number, processor)])
+        samples = _Timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
+        timed.append(samples)
+    samples = filter(reader.filter.accepts, samples)
+    groups = iter(lambda: list(islice(samples, reader.samples_per_batch)), [])
+    batches = _Timed("batching", map(reader.stack, groups))
+    trained = sum(batch.size for batch in batches)
+    parallel = len(reader.processors.parallel)
+    has_workers = reader.workers_read or parallel > 0  # without work there are none
+    in_workers = [reader.workers_read, *(number < parallel for number in range(len(processors.processors)))]
+    parts, sources_s = [], 0.0
+    for part, is_parallel in zip([*timed, batches], [*in_workers, has_workers and reader.workers_stack], strict=True):
+        parts.append(Part(part.name, max(part.seconds - sources_s, 0.0) / max(trained, 1), is_parallel))
+        sources_s = part.seconds
+    return parts if trained else []
 
-    Args:
-        pipeline: gives some batches, which are repeated.
-        seconds: approximate duration.
-    """
-    cached = _some_batches(pipeline)
-    _feed(pipeline, cached, WARM_UP_S)
-    return _feed(pipeline, cached, seconds)
+
+def _passes(sampler: Sampler) -> Iterator[Sample]:
+    """Yield pass after pass, up to one without samples."""
+    for pass_index in count():
+        is_empty = True
+        for _, sample in sampler.samples(pass_index):
+            is_empty = False
+            yield sample
+        if is_empty:
+            return
 
 
-def _feed(pipeline: DataPipeline, cached: list[Batch], seconds: float) -> float:
-    given, begin = 0, 0.0
+class _Timed(Iterator[T]):
+    """Iterator whose reads are timed, with those of the iterators that it reads from."""
 
-    def endless() -> Generator[tuple[Batch, None], None, None]:
-        nonlocal given, begin
+    def __init__(self, name: str, items: Iterable[T]) -> None:
+        self.name = name
+        self.seconds = 0.0
+        self._items = iter(items)
+
+    def __next__(self) -> T:
         begin = time.perf_counter()
-        for batch in takewhile(lambda _: time.perf_counter() < begin + seconds, cycle(cached)):
-            given += batch.size
-            yield batch, None
-
-    with Feeder(pipeline.data).feed(closing(endless()), pipeline.params.bucket_lengths()) as feed:
-        backend.consume(feed.dataset)
-    return given / (time.perf_counter() - begin)
-
-
-def _some_batches(pipeline: DataPipeline) -> list[Batch]:
-    cached: list[Batch] = []
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        for batch in islice(batches, CACHED_BATCHES):
-            cached.append(batch)
-            if sum(map(size_of, cached)) > CACHED_BYTES:
-                break
-    return cached
+        try:
+            return next(self._items)
+        finally:
+            self.seconds += time.perf_counter() - begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -81,44 +82,37 @@ def read_run(path: Path) -> dict[str, Any]:
         history = read_history(directory.history_file) if directory.history_file.exists() else history
     except TfaipError as error:
         problem = shorten_text(str(error))
-    trained = [epoch for epoch in history.epochs if history[epoch].is_trained]
-    metas = {epoch: history[epoch].meta for epoch in trained}
-    epoch, epochs = max(trained, default=0), stored.get("epochs")
-    best = metas[epoch].get("best") if trained else None
+    metas = {epoch: history[epoch].meta for epoch in history.epochs if history[epoch].is_trained}
+    epoch, epochs = max(metas, default=0), stored.get("epochs")
+    best = metas[epoch].get("best") if metas else None
     monitor, mode, best_epoch, first = "", "min", None, 1
     if isinstance(best, dict) and best.get("mode") in ("min", "max"):
         monitor, mode = str(best.get("monitor")), best["mode"]
-        first = next(e for e in trained if str(metas[e].get("stage")) == str(metas[epoch].get("stage")))
+        first = next(e for e in metas if str(metas[e].get("stage")) == str(metas[epoch].get("stage")))
         first = BestModel(mode, monitor, first).compared_from(history)
         best_epoch = history.best_epoch(monitor, mode, first=first)
     values = history.values(best_epoch or epoch)
-    is_exported = stored.get("export_final") is False or is_model(directory.export)
     has_ended = not isinstance(epochs, int) or epoch >= epochs
-    scores, counted = history.of_epochs(first, epoch).scores(monitor), history.epoch_after(EARLY_STOPPING)
-    has_ended = has_ended or _has_stopped_early(stored.get("early_stopping"), scores, mode, counted)
+    scores = history.of_epochs(first, epoch).scores(monitor)
+    with contextlib.suppress(TfaipError):  # params of another version
+        stopping: EarlyStoppingParams = from_dict(EarlyStoppingParams, stored.get("early_stopping", {}))
+        status = stopping.status(scores, mode, history.epoch_after(EARLY_STOPPING))
+        has_ended = has_ended or status.stops_after is not None
     if problem:
         state = "damaged"
     elif is_locked(path):
         state = "running"
-    elif trained and is_exported and has_ended:
+    elif metas and has_ended and (stored.get("export_final") is False or is_model(directory.export)):
         state = "done"
     else:
         problem = _logged_failure(directory.log_file)
-        state = "failed" if problem else "stopped" if trained else "new"
-    times = [meta.get("seconds") for meta in metas.values()]
-    seconds = sum(float(time) for time in times if isinstance(time, int | float) and 0 < time < 10**9)
+        state = "failed" if problem else "stopped" if metas else "new"
+    seconds = [meta.get("seconds") for meta in metas.values()]
+    total = sum(float(time) for time in seconds if isinstance(time, int | float) and 0 < time < 10**9)
     params = flat_flags({key: value for key, value in stored.items() if key not in _PLACES}, _DECLARED, "trainer")
     facts = {"run": str(path), "state": state, "epoch": epoch, "epochs": epochs, "monitor": monitor, "mode": mode}
-    facts |= {"best": values[monitor] if best_epoch else None, "best_epoch": best_epoch, "seconds": round(seconds, 3)}
+    facts |= {"best": values[monitor] if best_epoch else None, "best_epoch": best_epoch, "seconds": round(total, 3)}
     return {**facts, "params": params, "values": values, "problem": problem}
-
-
-def _has_stopped_early(stored: Any, scores: dict[int, float], mode: str, counted_from: int) -> bool:
-    try:
-        params: EarlyStoppingParams = from_dict(EarlyStoppingParams, stored)
-    except TfaipError:  # those of another version
-        return False
-    return params.status(scores, mode, counted_from).stops_after is not None
 
 
 def _logged_failure(file: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfaip.trainer.transfer.plan import Outcome, Row, Shape, Transfer
+from tfaip.util.terminal import table_lines
 
 _UNUSED_SHOWN = 5
 
@@ -12,9 +13,7 @@ def transfer_table(transfer: Transfer) -> list[str]:
     cells = [("weight", "shape", "")] + [
         (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
     ]
-    widths = [max(len(row[column]) for row in cells) for column in range(2)]
-    lines = [f"{path:<{widths[0]}}  {shape:<{widths[1]}}  {text}".rstrip() for path, shape, text in cells]
-    return lines + _unused_lines(transfer)
+    return table_lines(cells, left=3) + _unused_lines(transfer)
 
 
 def counts_text(transfer: Transfer) -> str:

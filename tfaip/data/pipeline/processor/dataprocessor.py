@@ -78,7 +78,7 @@ class DataProcessor(Generic[P]):
     def __init__(self, params: P, data_params: Any, mode: PipelineMode) -> None:
         self.params = params
         self.data_params = data_params
-        self.mode = mode
+        self.mode = PipelineMode(mode)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -219,7 +219,7 @@ def _create_processor(params: Any, data_params: Any, mode: PipelineMode) -> Data
     cls = params.cls()
     params = with_shared(params, data_params)
     if cls is type(params):
-        return params._create(params=params, data_params=data_params, mode=mode)
+        return params._create(params=params, data_params=data_params, mode=PipelineMode(mode))
     return cls(params=params, data_params=data_params, mode=mode)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfaip.data.pipeline.definitions import FailedSample, Sample, SampleGroup, require_iterable
-from tfaip.data.pipeline.interruptions import raise_noted
+from tfaip.data.pipeline.failures import raise_noted
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
     GeneratingDataProcessor,

@@ -18,8 +18,7 @@ from multiprocessing import connection
 from tfaip.data.pipeline.blocks import Block, BlockResult
 from tfaip.data.pipeline.workers.process import WorkerProcess
 from tfaip.data.pipeline.workers.sharedmemory import pack, unpack
-from tfaip.data.pipeline.workers.spec import WorkerSpec, main_script
-from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task
+from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task, WorkerSpec, main_script
 from tfaip.util.logging import log_duration, logger
 
 BLOCKS_PER_WORKER = 4

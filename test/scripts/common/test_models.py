@@ -7,7 +7,7 @@ import pytest
 from test.support.tiny.scenario import TinyGenerator
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams, RawDataGenerator
 from tfaip.errors import UsageError
-from tfaip.scripts.common.dataflags import generator_of_flags
+from tfaip.scripts.common.models import generator_of_flags
 
 
 class ScrollParams(DataGeneratorParams):
