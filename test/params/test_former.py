@@ -18,7 +18,7 @@ from tfaip.params.former import FormerDecoder
 from tfaip.params.names import oldnames
 from tfaip.params.resource import Resource
 from tfaip.params.stored import from_dict, load_params, to_dict
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.scheduler import CosineDecayParams, ExponentialDecayParams, WarmupCosineDecayParams
 

@@ -17,8 +17,8 @@ from tfaip import Data, DataBaseParams, Generator, PipelineMode, Sample, Spec, o
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
+from tfaip.params.classes import is_part
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.part import is_part
 from tfaip.params.storable import prepare, require_readable
 from tfaip.params.tree import diff, walk
 

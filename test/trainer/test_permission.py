@@ -16,7 +16,7 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from tfaip.params.stored import save_params
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams

@@ -9,7 +9,7 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
-from tfaip.params.declaration.generics import bound_field
+from tfaip.params.generics import bound_field
 from tfaip.params.names.trust import Trust, check_function, import_named, top_package
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared

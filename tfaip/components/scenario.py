@@ -27,9 +27,9 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.declaration.generics import field_types, type_argument
+from tfaip.params.classes import is_part
+from tfaip.params.generics import field_types, type_argument
 from tfaip.params.names.trust import OwnPackage, top_package
-from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.sharing import fill_shared
 from tfaip.params.stored import load_params

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.classes import Part, is_part
 from tfaip.params.names.suggestions import did_you_mean, one_of
-from tfaip.params.names.trust import FULL_NAME, Trust, UntrustedName, find_class, import_named
-from tfaip.params.part import Part, is_part
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.names.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
+from tfaip.params.types import origin_of
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -80,7 +80,7 @@ class ClassChoice:
             if not self.enforced:
                 hint += " (or module:Class)"
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
-        if FULL_NAME.fullmatch(name) is None:
+        if CLASS_NAME.fullmatch(name) is None:
             raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
         cls = self._imported(name, flag, trusted)
         if self.enforced and cls not in self.classes:

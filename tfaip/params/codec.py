@@ -24,7 +24,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames, suggestions
 from tfaip.params.names.trust import (
@@ -38,21 +38,24 @@ from tfaip.params.names.trust import (
 )
 from tfaip.params.resource import Resource
 from tfaip.params.tree import field_default, has_default, is_node, node_fields
-from tfaip.params.types.fieldtext import FieldText
-from tfaip.params.types.functions import FunctionName
-from tfaip.params.types.kinds import (
+from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,
     SEQUENCE_TYPES,
+    FieldText,
+    FunctionName,
+    NamedObject,
+    checked_name,
     expected,
     is_node_type,
     is_subclass,
     is_union,
     members_of,
     origin_of,
+    parts_of,
+    plain_argument,
     strip,
 )
-from tfaip.params.types.objects import NamedObject, checked_name, parts_of, plain_argument
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 CLASS_KEY = "__cls__"

@@ -13,10 +13,7 @@ from tfaip.params.limits import FieldError
 from tfaip.params.names.oldnames import removed_fields, renamed_fields
 from tfaip.params.names.trust import OWN_PACKAGE, UntrustedName, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.types.fieldtext import FieldText
-from tfaip.params.types.functions import FunctionName
-from tfaip.params.types.kinds import is_node_type, is_subclass, origin_of, strip
-from tfaip.params.types.objects import NamedObject
+from tfaip.params.types import FieldText, FunctionName, NamedObject, is_node_type, is_subclass, origin_of, strip
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 

@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.metadata import Metadata
 from tfaip.util.text import shorten
 
 _KEY = "limits"
-_NO_MEANINGS: Mapping[Any, str] = {}
+NO_MEANINGS: Mapping[Any, str] = {}
 
 
 class FieldError(UsageError, ValueError):
@@ -183,10 +182,10 @@ def limits(
     above: float | None = None,
     below: float | None = None,
     finite: bool = False,
-    also: Mapping[Any, str] = _NO_MEANINGS,
+    also: Mapping[Any, str] = NO_MEANINGS,
     choices: Sequence[Any] = (),
     text: Callable[[Any], str | None] | None = None,
-) -> Metadata:
+) -> dict[str, Any]:
     """Return metadata of a field that limits its value: `metadata=pai_meta(help="...") | limits(low=1)`.
 
     They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
@@ -202,7 +201,7 @@ def limits(
         choices: the only values.
         text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
     """
-    return Metadata({_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)})
+    return {_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)}
 
 
 def limits_of(cls: type, name: str) -> Limits | None:

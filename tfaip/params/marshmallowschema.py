@@ -9,7 +9,7 @@ from marshmallow import Schema, ValidationError, fields, post_load, pre_dump
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, options_of
-from tfaip.params.declaration.fieldhelp import help_of
+from tfaip.params.fields import help_of
 from tfaip.params.stored import from_dict, to_dict
 from tfaip.params.tree import has_default, node_fields
 

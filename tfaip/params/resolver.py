@@ -12,16 +12,23 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, make_node, parse_argument, plain_of
-from tfaip.params.declaration.fieldhelp import help_of
-from tfaip.params.declaration.generics import field_types
-from tfaip.params.metadata import COMMON, is_common
+from tfaip.params.fields import COMMON, help_of, is_common
+from tfaip.params.generics import field_types
 from tfaip.params.names import oldnames
 from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
-from tfaip.params.types.kinds import DICT_TYPES, SEQUENCE_TYPES, field_kind, is_union, members_of, origin_of
-from tfaip.params.types.objects import NamedObject, object_type
+from tfaip.params.types import (
+    DICT_TYPES,
+    SEQUENCE_TYPES,
+    NamedObject,
+    field_kind,
+    is_union,
+    members_of,
+    object_type,
+    origin_of,
+)
 from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfaip.params.base import ParamsBase
+from tfaip.params.classes import ParamsBase
 
 
-@dataclass
 class RootParams(ParamsBase):
     """Root of the params tree of a command: `params["train.num_processes"] = 2`.
 

@@ -21,7 +21,7 @@ from tfaip.params.names import oldnames
 from tfaip.params.resolver import Node, Resolver, set_field
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
 from tfaip.params.tree import Place, children, copy_tree, diff, is_node, node_fields, nodes_of, post_init, walk_places
-from tfaip.params.types.objects import NamedObject
+from tfaip.params.types import NamedObject
 from tfaip.params.unknown import all_entries, refuse_unknown, removed_note
 from tfaip.util.text import shorten, shorten_text
 

@@ -1,4 +1,4 @@
-"""Filling in of what params share: see `tfaip.params.shared`."""
+"""Filling in of what params share: see `tfaip.params.fields`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.declaration.generics import resolve_annotation
-from tfaip.params.shared import Shared, shared_of
+from tfaip.params.fields import Shared, copied, shared_of
+from tfaip.params.generics import resolve_annotation
 from tfaip.params.tree import is_node, items_of, node_fields
-from tfaip.params.types.kinds import members_of, strip
+from tfaip.params.types import members_of, strip
 
 T = TypeVar("T")
 

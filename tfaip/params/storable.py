@@ -11,13 +11,11 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import Decoder, encode, options_of
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.resource import Resource
 from tfaip.params.settings import check
 from tfaip.params.tree import Place, children, diff, flag_of, is_node, node_fields
-from tfaip.params.types.functions import load_function
-from tfaip.params.types.kinds import type_name
-from tfaip.params.types.objects import NamedObject
+from tfaip.params.types import NamedObject, load_function, type_name
 from tfaip.util.text import shorten, shorten_text
 
 

@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
-from tfaip.params.declaration.generics import field_types
 from tfaip.params.former import FormerDecoder, is_former, report
+from tfaip.params.generics import field_types
 from tfaip.params.names.trust import Trust
 from tfaip.params.tree import Place, nodes_of
-from tfaip.params.types.kinds import FieldKind, field_kind, origin_of
-from tfaip.params.types.objects import ARGUMENTS, CLASS
+from tfaip.params.types import ARGUMENTS, CLASS, FieldKind, field_kind, origin_of
 from tfaip.util.files import write_text
 from tfaip.util.reading import parse_json, read_json
 from tfaip.util.text import shorten, shorten_text

@@ -12,7 +12,7 @@ from tfaip.params.names.suggestions import RETURNN_OPTIONS, nearest
 from tfaip.params.resolver import Entry, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, label
 from tfaip.params.tree import node_fields
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.types import origin_of
 from tfaip.util.text import shorten_text
 
 # More classes are counted.

@@ -120,7 +120,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any:
-    from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)

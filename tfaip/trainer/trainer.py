@@ -18,7 +18,7 @@ from tfaip.data.data import DataBase
 from tfaip.device.collectives import barrier, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.model.summary import summary_lines
-from tfaip.params.declaration.generics import type_argument
+from tfaip.params.generics import type_argument
 from tfaip.params.settings import flags_of
 from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import prepare

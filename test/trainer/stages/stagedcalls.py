@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.stages.params import CallStage
 
 HERE = "test.trainer.stages.stagedcalls"

@@ -13,7 +13,7 @@ from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerP
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.names.trust import UntrustedName
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import (
     CallStage,

@@ -11,7 +11,7 @@ from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedcalls import HERE, call
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage
 

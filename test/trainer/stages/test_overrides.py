@@ -14,7 +14,7 @@ from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.root import RootParams
 from tfaip.params.tree import copy_tree
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer

@@ -12,7 +12,7 @@ from test.support.tiny.scenario import TinyGenerator, TinyScenario
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.plan import plan_stages, resolve_stage

@@ -19,7 +19,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.params import pai_dataclass
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.predict.samplefile import read_samples
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scripts import resume_training

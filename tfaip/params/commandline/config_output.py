@@ -11,7 +11,7 @@ from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import encode
 from tfaip.params.resolver import MISSING, Entry, Leaf, Node, Resolver, walk_entries
 from tfaip.params.sources import Settings
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.types import origin_of
 
 DERIVED = "derived"
 

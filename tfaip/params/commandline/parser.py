@@ -11,10 +11,9 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.codec import Words, parse_words
 from tfaip.params.commandline.arguments import split_arguments
-from tfaip.params.commandline.completion import COMPLETION, answer_shell, values_of
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
-from tfaip.params.commandline.help import HelpText
+from tfaip.params.commandline.help import COMPLETION, HelpText, answer_shell, values_of
 from tfaip.params.names.trust import check_packages
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import build

@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, get_origin
 
 from tfaip.errors import UsageError
@@ -21,6 +21,10 @@ from tfaip.params.names.nameable import is_made_for_params
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
+# A class may be in the body of another one, as the params classes that are made for a scenario are.
+CLASS_NAME = re.compile(rf"{FULL_NAME.pattern}(?:\.[A-Za-z_]\w*)*", re.ASCII)
+# Of params classes that earlier versions made beside a scenario: `MyTrainerParams` of `My` or `MyScenario`.
+_FORMER_MADE = re.compile(r"(\w+?)(ScenarioParams|PipelineParams|TrainerParams)")
 OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
@@ -32,22 +36,22 @@ def class_name(cls: type) -> str:
     """Return the `module:Class` under which stored params name a class.
 
     Raises:
-        TypeError: it is not defined at the top level of a module, so no name could find it again.
+        TypeError: it is defined in a function or in a notebook, so no name could find it again.
     """
     scenario = vars(cls).get(SCENARIO_MARK)
-    if cls.__qualname__ != cls.__name__:
+    if "<locals>" in cls.__qualname__:
         shown = scenario or cls.__qualname__
         raise TypeError(f"{shown} cannot be stored: move it to the top level of {cls.__module__}")
     if scenario and cls.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
         raise TypeError(
             f"{scenario} cannot be stored: no other program can import a class of a notebook, move it to a module"
         )
-    return f"{cls.__module__}:{cls.__name__}"
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def is_full_name(name: Any) -> bool:
+def is_full_name(name: Any, pattern: re.Pattern[str] = FULL_NAME) -> bool:
     """Return True for `module:name` of a length that names have."""
-    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and pattern.fullmatch(name) is not None
 
 
 def top_package(module: str) -> str:
@@ -201,7 +205,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
             hint = ": put the directory that holds it on the PYTHONPATH"
         problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
         raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
-    found = getattr(module, attribute, None)
+    found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
     if found is None or (kind != "class" and not callable(found)):
         if kind == "class":
             known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
@@ -212,6 +216,18 @@ def import_named(name: str, place: str, kind: str) -> Any:
         shown = shorten_text(module_name)
         problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
         raise NotImportable(place, problem, f"a {kind} that module {shown} has")
+    return found
+
+
+def _class_in(module: ModuleType, name: str) -> Any:
+    """Return what a name with dots means in a module, or None; of a class only other classes are looked up."""
+    former = _FORMER_MADE.fullmatch(name)
+    if former is not None and not hasattr(module, name):
+        candidates = [f"{former[1]}Scenario.{former[2]}", f"{former[1]}.{former[2]}"]
+        return next(filter(None, (_class_in(module, candidate) for candidate in candidates)), None)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None) if found is module or isinstance(found, type) else None
     return found
 
 
@@ -228,7 +244,7 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
     current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    if not is_full_name(current):
+    if not is_full_name(current, CLASS_NAME):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"

@@ -74,7 +74,7 @@ def entry_point(
             # Before the working directory, from which a scenario may come, is on the search path.
             import argcomplete.completers  # noqa: F401
 
-            from tfaip.params.commandline.completion import answer_shell, typed_words
+            from tfaip.params.commandline.help import answer_shell, typed_words
 
             # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
             if choices is None:

@@ -20,8 +20,8 @@ from tfaip.export.modelloading import backend_of, load_exported_params, precisio
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.params import LAVParams
 from tfaip.params.choices import ClassChoice
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
+from tfaip.params.commandline.help import described
+from tfaip.params.fields import COMMON
 from tfaip.params.settings import differences, flags_of
 from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import node_fields

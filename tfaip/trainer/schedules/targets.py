@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree import Place, children, get_path, is_node, walk_places

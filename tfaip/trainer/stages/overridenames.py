@@ -8,7 +8,7 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import Text
 from tfaip.params.root import RootParams
 from tfaip.params.tree import Place, walk_places
-from tfaip.params.types.fieldtext import path_below
+from tfaip.params.types import path_below
 from tfaip.trainer.schedules.targets import split_known
 from tfaip.util.text import shorten_text
 

@@ -16,7 +16,7 @@ from tfaip.params.settings import apply, check_flags, get_flag
 from tfaip.params.sharing import fill_shared
 from tfaip.params.sources import Setting
 from tfaip.params.tree import Change, Place, children, copy_tree, diff, flag_of, walk_places
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
-from tfaip.params.types.fieldtext import FieldValue, FieldValues, flat_values, value_text
-from tfaip.params.types.functions import FunctionName, expected_function
+from tfaip.params.types import FieldValue, FieldValues, FunctionName, expected_function, flat_values, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.paths import name_problem

@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.params.limits import below
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import Place, children, walk_places
-from tfaip.params.types.functions import load_function
+from tfaip.params.types import load_function
 from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,

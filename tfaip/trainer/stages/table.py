@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfaip.params.tree import ABSENT, Change, field_default, flag_of, get_path, is_hidden, is_node, node_fields
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.trainer.stages.overrides import differences
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.trainer.transfer.params import TransferParams

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfaip.params.limits import FieldError
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.types import value_text
 from tfaip.trainer.stages.naming import check_name
 from tfaip.trainer.stages.params import CallStage, OverridingStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.placeholders import fill, map_texts

@@ -11,7 +11,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, at_most_cores
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration.defaults import copied
+from tfaip.params.fields import copied
 from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:

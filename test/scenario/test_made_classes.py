@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,3 @@ def test_made_trainer_params_are_read_by_another_process(tmp_path: Path) -> None
     (tmp_path / "reader.py").write_text(text.format(pickle.dumps(params).hex()))
     result = finish_command(start_module("reader", cwd=tmp_path))
     assert (result.rc, result.stdout) == (0, "17\n"), result
-
-
-def test_a_name_that_no_class_is_made_for_is_missing() -> None:
-    from test.clients.words.scenario import WordsScenario
-
-    module = sys.modules[WordsScenario.__module__]
-    assert not hasattr(module, "WordsPipelineParams")

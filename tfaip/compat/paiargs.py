@@ -2,8 +2,8 @@
 
 The library parses only what its own decorators and `typing.List` describe. Roots that hold params
 are taken out of its hands: their flags are resolved as by the commands, all others are left to it.
-The library asks a method for the class of the parser of its roots; `use_trees` answers with the one
-here, as soon as a program has imported the library.
+The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
+answers with the one here, as soon as a program has imported the library.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from paiargparse import PAIArgumentParser, RequiredArgumentError
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 
 from tfaip.errors import UsageError
-from tfaip.params.base import ParamsBase
+from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Words
 from tfaip.params.commandline.arguments import is_flag_word, is_value_word
-from tfaip.params.commandline.flagtexts import described_flag
+from tfaip.params.commandline.help import described_flag
 from tfaip.params.commandline.parser import require_values
-from tfaip.params.declaration.generics import field_types
+from tfaip.params.generics import field_types
 from tfaip.params.resolver import Node, Resolver
 from tfaip.params.settings import build
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.tree import copy_tree
-from tfaip.params.types.kinds import field_kind, origin_of
+from tfaip.params.types import field_kind, origin_of
 from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 from tfaip.util.text import shorten
 

@@ -8,7 +8,6 @@ only annotate it with another class.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import sys
@@ -61,22 +60,25 @@ def field_types(cls: Any) -> dict[str, Any]:
     origin = get_origin(cls) or cls
     found = {}
     for field in dataclasses.fields(origin):
-        found[field.name] = declared = _field_type(cls, origin, field.name)
+        owner, annotation = declaration(origin.__mro__, field.name)
+        variables = parameters(owner)
+        declared = resolve_annotation(annotation, owner, {variable.__name__: variable for variable in variables})
+        bound, passed = {}, arguments(cls, owner) if variables else ()
+        for variable, argument in zip(variables, passed, strict=True):
+            bound[variable] = resolve_annotation(_fall_back(argument, variable), origin)
+        found[field.name] = declared = _substitute(declared, bound)
         if field.default is None and declared is not Any:
             found[field.name] = Optional[declared]  # noqa: UP045 - takes what `|` does not
     return found
 
 
-def resolve_annotation(
-    annotation: Any, owner: type, names: Mapping[str, Any] | None = None, *, with_extras: bool = False
-) -> Any:
+def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | None = None) -> Any:
     """Return an annotation of the body of `owner`, with its strings evaluated by `typing`.
 
     Args:
         annotation: a type, or a string or `ForwardRef` that names one.
         owner: class in whose module the names are looked up.
         names: further names.
-        with_extras: keep what `Annotated` attaches to a type.
 
     Raises:
         TypeError: it names something that does not exist at run time.
@@ -88,7 +90,7 @@ def resolve_annotation(
     try:
         scope = dict(vars(module)) if module else {}
         known = {owner.__name__: owner, **(names or {})}
-        return typing.get_type_hints(holder, scope, known, include_extras=with_extras)["it"]
+        return typing.get_type_hints(holder, scope, known)["it"]
     except (NameError, SyntaxError) as error:
         raise TypeError(
             f"{owner.__qualname__}: annotation {annotation!r} cannot be resolved ({error}); "
@@ -103,18 +105,6 @@ def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:
         if name in annotations and name not in vars(owner).get("__retained_types__", ()):
             return owner, annotations[name]
     raise TypeError(f"no class in {[c.__name__ for c in mro]} declares the field {name!r}")
-
-
-def _field_type(cls: Any, origin: type, name: str) -> Any:
-    owner, annotation = declaration(origin.__mro__, name)
-    variables = parameters(owner)
-    resolved = resolve_annotation(annotation, owner, {variable.__name__: variable for variable in variables})
-    if not variables:
-        return resolved
-    bound = {}
-    for variable, argument in zip(variables, arguments(cls, owner), strict=True):
-        bound[variable] = resolve_annotation(_fall_back(argument, variable), origin)
-    return _substitute(resolved, bound)
 
 
 def parameters(cls: type) -> tuple[Any, ...]:
@@ -142,14 +132,11 @@ def arguments(cls: Any, base: type) -> tuple[Any, ...]:
             continue
         for index, argument in enumerate(arguments(parent, base)):
             # In a parent without arguments, its TypeVars mean nothing here.
-            is_free = parent is parent_class and _mentions(argument, parameters(parent))
+            mentioned = {argument, *getattr(argument, "__parameters__", ())}
+            is_free = parent is parent_class and not mentioned.isdisjoint(parameters(parent))
             if found[index] is UNBOUND and not is_free:
                 found[index] = anchored(argument, cls.__module__)
     return tuple(found)
-
-
-def _mentions(argument: Any, variables: tuple[Any, ...]) -> bool:
-    return argument in variables or any(v in variables for v in getattr(argument, "__parameters__", ()))
 
 
 def _substitute(argument: Any, values: Mapping[Any, Any]) -> Any:
@@ -205,51 +192,10 @@ def bound_field(metadata: Mapping[str, Any] | None = None) -> Any:
     return dataclasses.field(default_factory=BoundDefault(), metadata=metadata)
 
 
-def bind_fields(cls: type, fields: Mapping[str, dataclasses.Field[Any]]) -> None:
-    """Give a new subclass its own version of the inherited fields whose TypeVars it binds.
-
-    Args:
-        cls: the new class.
-        fields: its inherited fields, by name.
-
-    Called before `@dataclass` processes the class, as if the fields were written in the class body.
-    """
-    own = dict(vars(cls).get("__annotations__", {}))
-    retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
-    for name, inherited in fields.items():
-        if name in retained or name in vars(cls):
-            continue  # a default that was given explicitly wins
-        has_bound_default = isinstance(inherited.default_factory, BoundDefault)
-        argument = own[name] if name in own else _bound_argument(cls, name)
-        if argument is UNBOUND or (name in own and not has_bound_default):
-            continue
-        own[name] = argument
-        # `@dataclass` sets name and type of the copy, as of every field that it finds in a class body.
-        field = copy.copy(inherited)
-        if has_bound_default or _is_params_class(argument):
-            field.default, field.default_factory = dataclasses.MISSING, BoundDefault(cls, name)
-        setattr(cls, name, field)
-    # Fields of the class body do not know their class yet.
-    for name in own:
-        value = vars(cls).get(name)
-        if isinstance(value, dataclasses.Field) and isinstance(value.default_factory, BoundDefault):
-            value.default_factory = BoundDefault(cls, name)
-    cls.__annotations__ = own
-
-
-def inherited_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """Return the fields of all bases by name; the nearest base wins."""
-    found: dict[str, dataclasses.Field[Any]] = {}
-    for base in reversed(cls.__mro__[1:]):
-        if "__dataclass_fields__" in vars(base):
-            found.update({field.name: field for field in dataclasses.fields(base)})
-    return found
-
-
 def _construct(cls: Any, place: str) -> Any:
     """Return the default of a bound field; its own bound fields get the arguments of an alias."""
     origin = get_origin(cls) or cls
-    if not _is_params_class(cls):
+    if not is_params_class(cls):
         raise TypeError(f"{place} is bound to {cls}, expected a params class: bind its type parameter")
     if origin is cls:
         return origin()
@@ -260,12 +206,12 @@ def _construct(cls: Any, place: str) -> Any:
     return origin(**values)
 
 
-def _is_params_class(cls: Any) -> bool:
+def is_params_class(cls: Any) -> bool:
     origin = get_origin(cls) or cls
     return isinstance(cls, ForwardRef) or (isinstance(origin, type) and dataclasses.is_dataclass(origin))
 
 
-def _bound_argument(cls: type, name: str) -> Any:
+def bound_argument(cls: type, name: str) -> Any:
     """Return what a class passes for the type parameter that annotates an inherited field, or `UNBOUND`."""
     owner, annotation = declaration(cls.__mro__[1:], name)
     text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
