@@ -8,7 +8,7 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.device import DeviceConfigParams
-from tfaip.device.gpus import gpu_environment, visible_gpus
+from tfaip.device.devices import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params.settings import flags_of
@@ -77,7 +77,7 @@ def test_gpus_are_counted_among_those_from_before_the_choice() -> None:
     code = """
 import os
 from tfaip.device import DeviceConfigParams
-from tfaip.device.gpus import choose_gpus
+from tfaip.device.devices import choose_gpus
 from tfaip.errors import UsageError
 # A command chooses before it imports the backend, and its trainer once more.
 for _ in range(2):

@@ -8,8 +8,10 @@ answers with the one here, as soon as a program has imported the library.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from argparse import SUPPRESS, Namespace
+from argparse import SUPPRESS, ArgumentError, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, NoReturn, cast
@@ -103,10 +105,10 @@ class TreeParser(PAIDataClassArgumentParser):
     def _register_flags(self, root: Node, ignored: tuple[str, ...]) -> None:
         """Register the flags as arguments, which is where the library finds its help and similar names."""
         for entry in filter(is_flag, all_entries([root])):
-            flag = f"--{entry.flag}"
-            if flag not in self._option_string_actions and not entry.flag.startswith(ignored):
+            if not entry.flag.startswith(ignored):
                 kind, text = described_flag(entry)
-                self.add_argument(flag, metavar=kind, default=SUPPRESS, help=text.replace("%", "%%"))
+                with contextlib.suppress(ArgumentError):  # it is there already
+                    self.add_argument(f"--{entry.flag}", metavar=kind, default=SUPPRESS, help=text.replace("%", "%%"))
 
 
 class _AllTreesParser(TreeParser):
@@ -132,7 +134,7 @@ class TFAIPArgumentParser(PAIArgumentParser):
 
     def _refuse(self, rest: Sequence[str]) -> NoReturn:
         given, _ = _split(rest)
-        general = [flag.lstrip("-") for action in self._actions for flag in action.option_strings]
+        general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
         refuse_unknown(Settings([Source(COMMAND_LINE, given)]), self._data_class_parser.resolved, general)
         raise UsageError(f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private.losses import metrics_named_by
+from tfaip.backend.keras_private import metrics_named_by
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics

@@ -13,7 +13,7 @@ from keras.initializers import Constant
 
 from tfaip.backend.active import backend
 from tfaip.backend.execution import Execution
-from tfaip.backend.keras_private.models import BuiltModel, loss_tracker
+from tfaip.backend.keras_private import BuiltModel
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
@@ -141,7 +141,7 @@ class TrainingModel(BuiltModel):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """Accumulators of all values that are logged; Keras resets them and keeps their state."""
-        total = [loss_tracker(self)] if self.compiled else []
+        total = [] if self.loss_mean is None else [self.loss_mean]
         return [*total, *self._values.loss_means.values(), *(self._values.called or [])]
 
     @property
@@ -216,12 +216,12 @@ class TrainingModel(BuiltModel):
 
     def _kept_finite(self) -> list[tuple[keras.Variable, list[keras.Variable]]]:
         """Return the variables that must stay finite, each with all those that keep their values with it."""
-        values = [(loss_tracker(self).total, self.metrics_variables)] if self._values.forgets else []
+        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
         return [*self._values.kept_finite, *values]
 
     def was_every_batch_forgotten(self) -> bool:
         """Return True if no batch counts in the logged values so far."""
-        return self._values.forgets and value_of(loss_tracker(self).count) == 0
+        return self._values.forgets and value_of(self.loss_mean.count) == 0
 
     def end_epoch(self) -> Logs:
         """Set what changes in the course of the training to its last state; return what is logged of it by name."""
@@ -292,19 +292,8 @@ class TrainingModel(BuiltModel):
         with backend.after_the_data(args[-1]):
             return backend.run_step(self, super().test_step, args)
 
-    def make_train_function(self, force: bool = False) -> None:
-        """Compile what `fit` calls, unless it was chosen."""
-        before = self.train_function
-        super().make_train_function(force)
-        if self.train_function is not before:
-            self.train_function = backend.with_whole_batches(self.train_function)
-
-    def make_test_function(self, force: bool = False) -> None:
-        """Compile what `evaluate` calls."""
-        before = self.test_function
-        super().make_test_function(force)
-        if self.test_function is not before:
-            self.test_function = backend.with_whole_batches(self.test_function)
+    def executing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return backend.with_whole_batches(function)
 
     def failures_named(self) -> FailuresNamed:
         """Return a context in which compiled steps run: their errors name the loss or metric that failed."""
@@ -319,7 +308,7 @@ class TrainingModel(BuiltModel):
         x = (inputs, targets)
         outputs = self(x, training=False)
         loss = self.compute_loss(x, None, outputs, training=False)
-        loss_tracker(self).update_state(loss, sample_weight=batch_size_of(x))
+        self.loss_mean.update_state(loss, sample_weight=batch_size_of(x))
         return self.compute_metrics(x, None, outputs)
 
     def values_so_far(self) -> Logs:

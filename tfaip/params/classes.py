@@ -138,7 +138,7 @@ class ParamsBase(metaclass=ParamsMeta):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_dict` returned; see `tfaip.params.values.serialization.from_dict`."""
+        """Build params from what `to_dict` returned; see `tfaip.params.stored.from_dict`."""
         from tfaip.params.stored import from_dict
 
         return from_dict(cls, values, trusted=trusted)
@@ -151,14 +151,14 @@ class ParamsBase(metaclass=ParamsMeta):
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_json` returned; see `tfaip.params.values.serialization.from_dict`."""
+        """Build params from what `to_json` returned; see `tfaip.params.stored.from_dict`."""
         from tfaip.params.stored import from_json
 
         return from_json(cls, text, trusted=trusted)
 
     @classmethod
     def schema(cls, **options: Any) -> Any:
-        """Return a marshmallow schema of the class; see `tfaip.params.values.marshmallowschema.schema_of`."""
+        """Return a marshmallow schema of the class; see `tfaip.params.marshmallowschema.schema_of`."""
         from tfaip.params.marshmallowschema import schema_of
 
         return schema_of(cls, **options)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.chart import Curve, text_plot, write_png

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.runs import main as list_runs
@@ -78,7 +78,7 @@ Point = Mapping[str, Any]
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
-    from tfaip.device.gpus import installed_gpus, visible_gpus
+    from tfaip.device.devices import installed_gpus, visible_gpus
     from tfaip.params.commandline.arguments import split_arguments
     from tfaip.params.sources import Source
 

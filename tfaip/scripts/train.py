@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import select_backend
+from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
@@ -73,8 +73,7 @@ def train_with_flags(
         raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
-    from tfaip.device.cluster import find_cluster
-    from tfaip.device.devices import prepare_devices
+    from tfaip.device.devices import find_cluster, prepare_devices
     from tfaip.params.settings import flags_of
     from tfaip.trainer.stages.plan import plan_stages
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
-from tfaip.backend.keras_private.models import stop_evaluation
+from tfaip.backend.keras_private import stop_evaluation
+from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.util.terminal import ProgressDisplay

@@ -155,7 +155,7 @@ def test_a_hook_that_asks_for_the_history_is_asked_when_the_epoch_is_reached() -
     [
         (scenarios.EndlessScenario, r"^pretraining\(20, params\) of EndlessScenario has not returned None after 20"),
         (scenarios.TextScenario, r"^pretraining\(0, params\) of TextScenario returned 'small', expected TinyTrainerP"),
-        (scenarios.ZeroScenario, r"returned \(TinyTrainerParams.*, expected TinyTrainerParams, a tuple"),
+        (scenarios.ZeroScenario, r"returned \(TinyScenario.TrainerParams.*, expected TinyTrainerParams, a tuple"),
         (scenarios.LongerScenario, r"^pretraining\(0, params\) of LongerScenario: --trainer.epochs is one of the"),
         (scenarios.WrongScenario, r"^pretraining\(0, params\) of WrongScenario: --model.units: expected int, got"),
         (scenarios.OtherEpochScenario, r"^params_for_epoch\(1, params\) .* returned TinyScenarioParams, expected T"),

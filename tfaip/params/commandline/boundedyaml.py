@@ -1,4 +1,4 @@
-"""Loader of YAML that is safe, and bounded in values and levels; imports the library."""
+"""Reader of YAML that is safe, and bounded in values and levels; imports the library."""
 
 from __future__ import annotations
 
@@ -13,36 +13,32 @@ from tfaip.util.text import shorten
 # Each value takes about 3 kB while it is read.
 YAML_VALUES = 50_000
 _TAG = "tag:yaml.org,2002:"
-_NULLS = {"", "~", "null", "Null", "NULL"}
+# Tags of values that are read as text: the library would read 010 as 8, and 1:30 as 90.
+_OF_TEXT = {"str", "int", "float", "bool", "timestamp", "value", "merge"}
 
 
-class BoundedLoader(yaml.SafeLoader):
-    """Loader of a bounded number of values and levels; an alias counts as a copy.
+def read_document(text: str) -> Any:
+    """Return the plain values of a document; an empty one holds no flags."""
+    nodes = depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise RecursionError
+        if nodes > YAML_VALUES:
+            raise yaml.YAMLError(f"more than {YAML_VALUES} values; a JSON file may hold more")
+    root = yaml.compose(text, yaml.SafeLoader)
+    return {} if root is None else _Values().value_of(root, 0)
 
-    A value without quotes is a `Word`, which means what it means on a command line. The constructor of the library is
-    not used: it would read 010 as 8, and 1:30 as 90.
+
+class _Values:
+    """Plain values of the nodes of a document, as many as are allowed; an alias counts as a copy.
+
+    A value without quotes is a `Word`, which means what it means on a command line.
     """
 
-    nodes = values = 0
-
-    def document(self) -> Any:
-        """Return the document; an empty one holds no flags."""
-        root = self.get_single_node()
-        return {} if root is None else self.value_of(root, 0)
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self.nodes += 1
-        if self.nodes > YAML_VALUES:
-            raise yaml.YAMLError(f"more than {YAML_VALUES} values; a JSON file may hold more")
-        return super().compose_node(parent, index)
-
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        """Return the tag of a node that has none in the file."""
-        if kind is not yaml.ScalarNode or not implicit[0]:
-            return str(super().resolve(kind, value, implicit))
-        if value in _NULLS:
-            return f"{_TAG}null"
-        return f"{_TAG}merge" if value == "<<" else "word"
+    def __init__(self) -> None:
+        self.values = 0
 
     def value_of(self, node: yaml.Node, depth: int) -> Any:
         """Return the plain value of a node at some depth."""
@@ -52,9 +48,10 @@ class BoundedLoader(yaml.SafeLoader):
         if depth > MAX_DEPTH:  # also if a node contains itself
             raise yaml.YAMLError(f"nested too deeply (more than {MAX_DEPTH} levels)")
         tag = node.tag.removeprefix(_TAG)
-        if isinstance(node, yaml.ScalarNode) and tag in ("word", "merge", "str", "null"):
-            text = _joined(node)
-            return None if tag == "null" else Word(text) if tag == "word" else text
+        if isinstance(node, yaml.ScalarNode) and tag == "null":
+            return None
+        if isinstance(node, yaml.ScalarNode) and tag in _OF_TEXT:
+            return Word(_joined(node)) if node.style is None else _joined(node)
         if isinstance(node, yaml.SequenceNode) and tag == "seq":
             return [self.value_of(item, depth + 1) for item in node.value]
         if not isinstance(node, yaml.MappingNode) or tag != "map":

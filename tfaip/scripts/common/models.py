@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tfaip.backend.selection import prefer_backend
+from tfaip.backend.environment import prefer_backend
 from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.components.userlogs import user_logs

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfaip.backend.environment import set_default
-from tfaip.backend.selection import BACKENDS, select_backend
+from tfaip.backend.environment import BACKENDS, select_backend, set_default
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 
 from tfaip.backend.active import backend
+from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.keras_private.numbers import set_number
-from tfaip.backend.keras_private.optimizers import OpenOptimizer
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
 
