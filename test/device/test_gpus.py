@@ -11,7 +11,7 @@ from tfaip.device import DeviceConfigParams
 from tfaip.device.devices import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 

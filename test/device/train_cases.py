@@ -108,7 +108,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.tree.paths import get_path
+    from tfaip.params.tree import get_path
     from tfaip.trainer.signals import TrainingInterrupted
 
     params = ScoredScenario.default_trainer_params()

@@ -15,7 +15,7 @@ from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.fields import help_of
 from tfaip.params.generics import bound_field, field_types
 from tfaip.params.limits import FieldError, limits, limits_of
-from tfaip.params.values.serialization import from_json, to_json
+from tfaip.params.stored import from_json, to_json
 
 
 class Tone(ParamsBase):

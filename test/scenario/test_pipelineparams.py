@@ -14,7 +14,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipeli
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import option, pai_dataclass, pai_meta
 from tfaip.params.names.trust import class_name
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.params import TrainerParams

@@ -20,7 +20,7 @@ from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params.flags import flag_values
+from tfaip.params.settings import flag_values
 from tfaip.scenario.scenario import Scenario
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.params import TrainerParams
@@ -119,7 +119,7 @@ def test_other_stored_names_with_dots_are_refused(name: str) -> None:
 
 READ = """
 import pickle, sys
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.trainer.params import TrainerParams
 params = load_params(sys.argv[1], TrainerParams, trusted=["test"])
 assert pickle.loads(bytes.fromhex(sys.argv[2])) == params

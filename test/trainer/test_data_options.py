@@ -25,7 +25,7 @@ from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams

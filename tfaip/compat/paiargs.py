@@ -21,16 +21,17 @@ from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 
 from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
+from tfaip.params.codec import Words
 from tfaip.params.commandline.arguments import is_flag_word, is_value_word
 from tfaip.params.commandline.help import described_flag
-from tfaip.params.commandline.parser import build_root, require_values
+from tfaip.params.commandline.parser import require_values
 from tfaip.params.generics import field_types
-from tfaip.params.resolution.entries import Node
-from tfaip.params.resolution.resolver import Resolver
-from tfaip.params.resolution.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.resolution.unknown import all_entries, is_flag, refuse_unknown
+from tfaip.params.resolver import Node, Resolver
+from tfaip.params.settings import build
+from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.tree import copy_tree
 from tfaip.params.types import field_kind, origin_of
-from tfaip.params.values.words import Words
+from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 from tfaip.util.text import shorten
 
 _HELP = ("-h", "--help")
@@ -88,7 +89,7 @@ class TreeParser(PAIDataClassArgumentParser):
             settings = Settings([Source(COMMAND_LINE, known)])
             # Each with a resolver of its own: a flag that two trees have (`--device.gpus`) sets both.
             flag, meta = ("", {"fix_dc": True}) if root.flat else (name, {})
-            node = Resolver(settings).root(flag, root.cls, root.default, meta)
+            node = Resolver(settings).root(flag, root.cls, copy_tree(root.default), meta)
             self.resolved.append(node)
             self._register_flags(node, root.ignore)
             unused -= known.keys() - {key for key, _ in settings.unused()}
@@ -98,7 +99,7 @@ class TreeParser(PAIDataClassArgumentParser):
             except UsageError as error:
                 raise MissingFlags(str(error)) from None
             for name, node in zip(self._tree_roots, self.resolved, strict=True):
-                setattr(namespace, name, build_root(node))
+                setattr(namespace, name, build(node))
         return [word for flag, part in parts if flag is None or flag in unused for word in part]
 
     def _register_flags(self, root: Node, ignored: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfaip.data.data import DataBase
 from tfaip.params.classes import is_part
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree import node_fields
 from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides
 

@@ -12,7 +12,7 @@ from tfaip.params import option, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.names.trust import Trust, check_function, import_named, top_package
 from tfaip.params.root import RootParams
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.sharing import fill_shared
 from tfaip.util.construction import construct
 from tfaip.util.text import shorten
 

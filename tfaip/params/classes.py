@@ -140,34 +140,34 @@ class ParamsBase(metaclass=ParamsMeta):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as nested plain values, each node with its class (`__cls__`)."""
-        from tfaip.params.values.serialization import to_dict
+        from tfaip.params.stored import to_dict
 
         return to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_dict` returned; see `tfaip.params.values.serialization.from_dict`."""
-        from tfaip.params.values.serialization import from_dict
+        """Build params from what `to_dict` returned; see `tfaip.params.stored.from_dict`."""
+        from tfaip.params.stored import from_dict
 
         return from_dict(cls, values, trusted=trusted)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text."""
-        from tfaip.params.values.serialization import to_json
+        from tfaip.params.stored import to_json
 
         return to_json(self, indent=indent)
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_json` returned; see `tfaip.params.values.serialization.from_dict`."""
-        from tfaip.params.values.serialization import from_json
+        """Build params from what `to_json` returned; see `tfaip.params.stored.from_dict`."""
+        from tfaip.params.stored import from_json
 
         return from_json(cls, text, trusted=trusted)
 
     @classmethod
     def schema(cls, **options: Any) -> Any:
-        """Return a marshmallow schema of the class; see `tfaip.params.values.marshmallowschema.schema_of`."""
-        from tfaip.params.values.marshmallowschema import schema_of
+        """Return a marshmallow schema of the class; see `tfaip.params.marshmallowschema.schema_of`."""
+        from tfaip.params.marshmallowschema import schema_of
 
         return schema_of(cls, **options)
 

@@ -38,7 +38,7 @@ _MAX_CURVES = 4
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rate of a training."""
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 
     scenario = open_scenario(name)
@@ -94,7 +94,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
 
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)

@@ -37,7 +37,7 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rates of other params."""
     from tfaip.params.fields import COMMON
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import CommandParser
     from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.historyreading import read_history

@@ -74,7 +74,7 @@ def train_with_flags(
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.trainer.stages.plan import plan_stages
 
     if not args.summary:

@@ -6,7 +6,7 @@ import keras
 
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.nonfinite import NonFiniteValues

@@ -22,10 +22,9 @@ from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
+from tfaip.params.codec import encode
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree.nodes import items_of, walk
-from tfaip.params.tree.places import flag_of
-from tfaip.params.values.encoding import encode
+from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.freezing import freeze_layers, undo_freeze
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer, scheduled_momenta

@@ -18,7 +18,7 @@ from tfaip.params import option, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.sharing import fill_shared
 from tfaip.params.types import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams

@@ -15,10 +15,8 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.changes import ABSENT
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import flag_of
-from tfaip.params.values.flat import flat_params
+from tfaip.params.stored import flat_params
+from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, BestModel
 from tfaip.trainer.earlystopping import EARLY_STOPPING
 from tfaip.trainer.history import ENDED, History

@@ -23,7 +23,7 @@ from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints
 from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import flag_of
 from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.resolution.sources import Source
+from tfaip.params.sources import Source
 from tfaip.util.reading import MIB, parse_json, read_text
 from tfaip.util.text import shorten_text
 

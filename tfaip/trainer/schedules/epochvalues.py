@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfaip.params.limits import below
-from tfaip.params.tree.nodes import is_node, post_init
+from tfaip.params.tree import is_node, post_init
 from tfaip.trainer.schedules.targets import schedules_of, type_of_data
 
 # More epochs are not checked one by one before the first.

@@ -9,9 +9,7 @@ from typing import Any, get_args
 from tfaip.errors import UsageError
 from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.tree.nodes import children, is_node
-from tfaip.params.tree.paths import get_path
-from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.tree import Place, children, get_path, is_node, walk_places
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 

@@ -13,8 +13,8 @@ from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, variable_arrays
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import diff
 from tfaip.trainer.modelsetup import weight_structure
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.runparams import Params

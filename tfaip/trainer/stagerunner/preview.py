@@ -20,7 +20,7 @@ from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldError
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.trainer.modelsetup import build_training_model, built_from, weight_structure
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts

@@ -15,8 +15,8 @@ import numpy as np
 from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
 from tfaip.model.weights import built_within
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import diff
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export

@@ -18,8 +18,8 @@ from tfaip.device.collectives import all_gather_arrays, run_long_on_chief
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import full_precision
+from tfaip.params.settings import flags_of
 from tfaip.params.types import FunctionByName
-from tfaip.params.values.storable import flags_of
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.trainer.history import History

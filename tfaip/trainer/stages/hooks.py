@@ -7,8 +7,8 @@ from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.storable import prepare
+from tfaip.params.storable import prepare
+from tfaip.params.tree import diff
 from tfaip.trainer.stages.overrides import check_own, copy_for_stage, drop_schedules
 from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides

@@ -11,10 +11,9 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import below
-from tfaip.params.tree.nodes import children
-from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import Place, children, walk_places
 from tfaip.params.types import load_function
-from tfaip.params.values.storable import flags_of
 from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,

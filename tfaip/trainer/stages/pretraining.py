@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Text
 from tfaip.params.limits import FieldError
-from tfaip.params.values.words import Text
 from tfaip.trainer.stages.hooks import (
     ask_for_epoch,
     ask_for_stage,

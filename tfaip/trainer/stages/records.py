@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.values.encoding import encode
+from tfaip.params.codec import encode
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.util.text import shorten, shorten_text

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfaip.params.tree.changes import ABSENT, Change
-from tfaip.params.tree.nodes import field_default, is_node, node_fields
-from tfaip.params.tree.paths import get_path, is_hidden
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import ABSENT, Change, field_default, flag_of, get_path, is_hidden, is_node, node_fields
 from tfaip.params.types import value_text
 from tfaip.trainer.stages.overrides import differences
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind

@@ -8,11 +8,10 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, post_load, pre_dump
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import CLASS_KEY, options_of
 from tfaip.params.fields import help_of
-from tfaip.params.tree.nodes import has_default, node_fields
-from tfaip.params.values.encoding import CLASS_KEY
-from tfaip.params.values.jsonoptions import options_of
-from tfaip.params.values.serialization import from_dict, to_dict
+from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.tree import has_default, node_fields
 
 
 def schema_of(cls: Any, *, infer_missing: bool = False, trusted: Iterable[str] = (), **options: Any) -> Schema:

@@ -1,4 +1,4 @@
-"""Sources of values (config files in order < command line): look-up of flags, unused keys."""
+"""Sources of settings (config files in order < command line): look-up of flags, unused keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.tree.nodes import items_of
-from tfaip.params.values.encoding import CLASS_KEY
-from tfaip.params.values.words import Words
+from tfaip.params.codec import CLASS_KEY, Words
+from tfaip.params.tree import is_node, items_of
 from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"
@@ -19,22 +18,30 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Hit:
-    """Value that a source gives for a flag.
+class Setting:
+    """Value for a param.
 
     Args:
-        value: `Words` from the command line, plain values from a file.
+        path: flag without dashes.
+        value: `Words` of a user, `Word` and plain values of a file.
         origin: name of the source.
         rank: of the source; a higher one wins.
     """
 
+    path: str
     value: Any
-    origin: str
-    rank: int
+    origin: str = COMMAND_LINE
+    rank: int = 0
 
-    def label(self, flag: str) -> str:
-        """Return the flag or key as the user wrote it, for messages."""
-        return label(flag, self.origin)
+    @property
+    def label(self) -> str:
+        """The flag or key as the user wrote it, for messages."""
+        return label(self.path, self.origin)
+
+    @property
+    def is_empty_section(self) -> bool:
+        """True for a key of a file whose own keys are missing, for example comments."""
+        return self.value is None and self.origin != COMMAND_LINE
 
 
 def label(flag: str, origin: str) -> str:
@@ -75,11 +82,8 @@ class Source:
             raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
         return found[0] if found else None
 
-    def unused(self) -> Iterator[str]:
-        """Yield the keys that have not been asked for."""
-        yield from self._unused(self.tree, ())
-
-    def _unused(self, value: Any, path: Path) -> Iterator[str]:
+    def unused(self, value: Any, path: Path = ()) -> Iterator[str]:
+        """Yield the keys below a value that have not been asked for."""
         if path in self.used:
             return
         parts = _parts(value)
@@ -87,64 +91,59 @@ class Source:
             yield ".".join(path)
             return
         for key, item in parts.items():
-            yield from self._unused(item, (*path, key))
+            yield from self.unused(item, (*path, key))
 
 
 class Settings:
     """All sources of one command, lowest first.
 
-    Each lookup marks the keys as used in all sources, and returns the value of the highest one
-    whose rank is at least `lowest`: when a file or the command line gives a new list, lower sources
-    say nothing about its items.
+    Each look-up marks the keys as used in all sources, and returns the value of the highest one whose rank is at least
+    `lowest`: when a file or the command line gives a new list, lower sources say nothing about its items.
     """
 
     def __init__(self, sources: Sequence[Source] = ()) -> None:
         self.sources = list(sources)
         self._replaced: list[tuple[str, int]] = []
 
-    def value(self, flag: str, lowest: int = 0) -> Hit | None:
-        """Return what is given for a flag that holds a value."""
-        hit: Hit | None = None
+    def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
+        """Return what is given for a flag that holds a value, or a list or dict of nodes, which are looked up later."""
+        found: Setting | None = None
         for rank, source, path, value in self._found(flag):
-            source.used.add(path)
+            if not holds_nodes or not _parts(value):
+                source.used.add(path)
             if rank >= lowest:
-                hit = Hit(value, source.origin, rank)
-        return hit
+                found = Setting(flag, value, source.origin, rank)
+        return found
 
-    def choice(self, flag: str, lowest: int = 0) -> Hit | None:
-        """Return the selected class: `flag: Name`, or `__cls__` below the flag."""
-        hit: Hit | None = None
+    def choice(self, flag: str, lowest: int = 0, is_fixed: bool = False) -> Setting | None:
+        """Return the selected class, `flag: Name` or `__cls__` below the flag; or an object, or an empty section.
+
+        A class that is fixed cannot be selected.
+        """
+        found: Setting | None = None
         for rank, source, path, value in self._found(flag):
             if isinstance(value, Mapping) and CLASS_KEY in value:
                 path, value = (*path, CLASS_KEY), value[CLASS_KEY]
-            elif isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
+            if is_fixed and not is_node(value) and value is not None:
+                continue
+            if isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
                 if not value:
                     source.used.add(path)
                 continue
             source.used.add(path)
             if rank >= lowest:
-                hit = Hit(value, source.origin, rank)
-        return hit
+                found = Setting(flag, value, source.origin, rank)
+        return found
 
-    def container(self, flag: str, lowest: int = 0) -> Hit | None:
-        """Return the given list or dict of nodes; its items are looked up one by one."""
-        hit: Hit | None = None
-        for rank, source, path, value in self._found(flag):
-            if not _parts(value):
-                source.used.add(path)
-            if rank >= lowest:
-                hit = Hit(value, source.origin, rank)
-        return hit
-
-    def below(self, flag: str, lowest: int = 0) -> dict[str, Hit]:
+    def below(self, flag: str, lowest: int = 0) -> dict[str, Setting]:
         """Return what is given for names below a flag that holds a value."""
-        hits = {}
+        found = {}
         for rank, source in enumerate(self.sources):
             for name, path, value in _search_below(source.tree, f"{flag}.", ()):
                 source.used.add(path)
                 if rank >= lowest:
-                    hits[name] = Hit(value, source.origin, rank)
-        return hits
+                    found[name] = Setting(f"{flag}.{name}", value, source.origin, rank)
+        return found
 
     def replace(self, prefix: str, rank: int) -> None:
         """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""
@@ -153,7 +152,7 @@ class Settings:
     def unused(self) -> Iterator[tuple[str, str]]:
         """Yield key and origin of everything that was given, but not asked for."""
         for rank, source in enumerate(self.sources):
-            for key in source.unused():
+            for key in source.unused(source.tree):
                 if not any(key.startswith(prefix) and rank < limit for prefix, limit in self._replaced):
                     yield key, source.origin
 

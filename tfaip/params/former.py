@@ -8,13 +8,12 @@ from functools import cache
 from typing import Any, get_args
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import CLASS_KEY, Decoder
 from tfaip.params.limits import FieldError
 from tfaip.params.names.oldnames import removed_fields, renamed_fields
 from tfaip.params.names.trust import OWN_PACKAGE, UntrustedName, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.types import FieldText, FunctionName, NamedObject, is_node_type, is_subclass, origin_of, strip
-from tfaip.params.values.decoding import Decoder
-from tfaip.params.values.encoding import CLASS_KEY
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 

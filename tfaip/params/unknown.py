@@ -9,9 +9,9 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.names.oldnames import removed_fields, warn_removed
 from tfaip.params.names.suggestions import RETURNN_OPTIONS, nearest
-from tfaip.params.resolution.entries import Entry, Node, walk_entries
-from tfaip.params.resolution.sources import COMMAND_LINE, Settings, label
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.resolver import Entry, Node, walk_entries
+from tfaip.params.sources import COMMAND_LINE, Settings, label
+from tfaip.params.tree import node_fields
 from tfaip.params.types import origin_of
 from tfaip.util.text import shorten_text
 

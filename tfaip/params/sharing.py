@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params.fields import Shared, copied, shared_of
 from tfaip.params.generics import resolve_annotation
-from tfaip.params.tree.nodes import is_node, items_of, node_fields
+from tfaip.params.tree import is_node, items_of, node_fields
 from tfaip.params.types import members_of, strip
 
 T = TypeVar("T")
