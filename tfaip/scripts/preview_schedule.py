@@ -14,7 +14,7 @@ from tfaip.scripts.train import open_scenario
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
-    from tfaip.trainer.stages.planned import PlannedStage
+    from tfaip.trainer.stages.preview import Preview
     from tfaip.trainer.tools.rates import EpochRates, RatedStage
 
 PROG = "tfaip-preview-schedule"
@@ -44,21 +44,20 @@ def main(name: str, flags: list[str]) -> None:
     import_backend()
     from tfaip.params.values.storable import flags_of
     from tfaip.trainer.historyreading import read_history
-    from tfaip.trainer.stages.plan import plan_stages
-    from tfaip.trainer.stages.table import plan_table
+    from tfaip.trainer.stages.preview import plan_table, preview_stages as find_stages
     from tfaip.trainer.tools.rates import preview_schedules, preview_stages
 
     params = args.trainer
-    plan = plan_stages(params, scenario_cls)
-    stages = _rated_stages(plan, scenario_cls)
+    preview = find_stages(params, scenario_cls)
+    stages = _rated_stages(preview, params, scenario_cls)
     with flags_of(params, "trainer"):
         scheduled = preview_schedules(stages)
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
         history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
     epochs = preview_stages(stages, history)
-    if len(plan) > 1:
-        print("\n".join([*plan_table(plan), ""]))
+    if preview.has_stages:
+        print("\n".join([*plan_table(preview, params), ""]))
     _show(stages, epochs)
     for target, values in scheduled.items():
         print(f"\n{target}")
@@ -71,23 +70,23 @@ def main(name: str, flags: list[str]) -> None:
         write_png(Path(args.png), "completed epochs", panels)
 
 
-def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[RatedStage]:
+def _rated_stages(preview: Preview, params: Any, scenario_cls: Any) -> list[RatedStage]:
     """Return the stages that train, with the size of their epochs.
 
     Raises:
         UsageError: if the data or the rule of one of them cannot work.
     """
-    from tfaip.trainer.stages.planned import StageKind
+    from tfaip.trainer.stages.program import StageKind
     from tfaip.trainer.tools.rates import RatedStage
 
-    # Of stages that are known later, the main one tells the size of their epochs.
-    batches, network = _size_and_network(plan[-1].params, scenario_cls)
+    # Of stages that are known later, the plain params tell the size of their epochs.
+    batches, network = _size_and_network(params, scenario_cls)
     stages = []
-    for stage in plan:
+    for stage in preview.stages:
         if stage.kind is not StageKind.TRAIN:
             continue
         sizes = batches, network
-        if stage.params is not None and stage is not plan[-1]:
+        if stage.params is not None and stage.params is not params:
             sizes = _size_and_network(stage.params, scenario_cls)
         epochs = stage.first_epoch, stage.last_epoch
         stages.append(RatedStage(stage.name, epochs, sizes[0], stage.params, sizes[1], stage.rate_control))

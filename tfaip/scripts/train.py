@@ -69,14 +69,14 @@ def train_with_flags(
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
     from tfaip.params.values.storable import flags_of
-    from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.trainer.stages.preview import preview_stages
 
-    plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
+    preview_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
-        trainer.permission, trainer.planned = permission, plan
+        trainer.permission = permission
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:
