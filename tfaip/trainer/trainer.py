@@ -47,10 +47,10 @@ from tfaip.trainer.runparams import copy_for_run, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stagerunner.runner import StageRunner
 from tfaip.trainer.stages.preview import Preview, log_plan, preview_stages
 from tfaip.trainer.stages.program import StageProgram, planned_stages
 from tfaip.trainer.stages.records import StageSequence
-from tfaip.trainer.stages.runner import StageRunner
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter

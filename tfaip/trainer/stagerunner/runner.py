@@ -6,7 +6,6 @@ import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,33 +15,27 @@ import numpy as np
 from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.model.structure.axis import Structure
-from tfaip.model.weights import assign_arrays, built_within, variable_arrays
+from tfaip.model.weights import built_within
 from tfaip.params.tree.changes import diff
 from tfaip.params.values.storable import flags_of
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export
-from tfaip.trainer.modelsetup import weight_structure
-from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
-from tfaip.trainer.schedules.dataparams import params_of_data
 from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.overrides import begins, copy_for_stage
+from tfaip.trainer.stagerunner.handover import StageEnd, hand_over, keeps_graph, next_position
+from tfaip.trainer.stagerunner.work import call_function, check_calls, predict
+from tfaip.trainer.stages.overrides import copy_for_stage
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.preview import stage_text
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.work import call_function, check_calls, predict
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.slots import slot_arrays
 from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
@@ -52,21 +45,6 @@ from tfaip.util.typing import Logs
 log = logger(__name__)
 
 Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback]]
-
-# Params of a pipeline that change neither the samples of a pass nor their order.
-_BATCHING = (
-    "batch_size",
-    "batch_drop_remainder",
-    "bucket_boundaries",
-    "bucket_batch_sizes",
-    "num_processes",
-    "worker_start_s",
-    "worker_timeout_s",
-    "prefetch",
-    "use_shared_memory",
-)
-# Params of a scenario of which its graph is independent.
-_BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
 
 
 class StageRunner:
@@ -356,9 +334,11 @@ class StageRunner:
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
-        keeps = _keeps_graph(before.params, stage.params, stage.transfer)
+        keeps = keeps_graph(before.params, stage.params, stage.transfer)
         end = StageEnd.of(before, keeps)
-        self._take_position(before.params, stage)
+        progress = self.progress
+        progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
+        progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
             # Its memory may be needed for the next one, and models contain circles.
@@ -375,22 +355,6 @@ class StageRunner:
             log.info("weights of stage %s: %s", end.name, counts_text(planned))
             for line in [] if is_whole(planned) else transfer_table(planned):
                 log.info("  %s", line)
-
-    def _take_position(self, before: Params, stage: PlannedStage) -> None:
-        """Set the position in the training data at which a stage begins.
-
-        With the same data the stream continues, also in batches of another size. Other data begin with the next pass,
-        which has its own order and random numbers.
-        """
-        progress, position = self.progress, self.progress.position
-        old, new = params_of_data(before, max(progress.epoch, 1)), params_of_data(stage.params, stage.first_epoch)
-        differs = diff(old.gen.train_gen(), new.gen.train_gen()) or diff(old.scenario.data, new.scenario.data)
-        changes = diff(old.gen.setup.train, new.gen.setup.train)
-        if differs or not all(begins(change.path, _BATCHING) for change in changes):
-            passed = position.pass_index + 1
-            position = dataclasses.replace(position, pass_index=passed, consumed=0, emitted=0, pending=(), failed=0)
-        progress.position = position
-        progress.begin_epoch_after(stage.first_epoch - 1)
 
     def _set_up(
         self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None
@@ -463,91 +427,3 @@ def _shorten(stage: PlannedStage) -> None:
     setup.val.limit = setup.val.batch_size
     if stage.kind is not StageKind.TRAIN:
         setup.train.limit = setup.train.batch_size
-
-
-@dataclass(frozen=True)
-class StageEnd:
-    """The end of the training of a stage, with copies of all values.
-
-    Args:
-        name: of the stage.
-        params: its params.
-        weights: weights by path.
-        structure: the dimensions that they consist of; empty: the next stage trains the same graph.
-        optimizer: variables of the optimizer by name.
-    """
-
-    name: str
-    params: Params
-    weights: Mapping[str, np.ndarray]
-    structure: Structure
-    optimizer: Mapping[str, np.ndarray]
-
-    @classmethod
-    def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
-        """Return the end of the stage that is set up."""
-        return cls(
-            name=setup.stage.name,
-            params=setup.params,
-            weights=variable_arrays(setup.state.weights_by_path()),
-            structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
-            optimizer=variable_arrays(setup.state.optimizer_variables()),
-        )
-
-
-def _keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
-    """Return True if the graph of a stage can be trained in the next one as it is."""
-    is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
-    if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
-        return False
-    return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
-
-
-def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
-    """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
-
-    Args:
-        end: of the stage before.
-        setup: the parts of the new stage, with a fresh model.
-        transfer: which weights are taken over.
-
-    Returns:
-        The decision on each weight.
-
-    Raises:
-        UsageError: if no weight is taken over, and some should.
-    """
-    targets, source = setup.state.weights_by_path(), f"stage {end.name}"
-    structure: Structure = {}
-    if transfer.mode is TransferMode.SUBSET and end.structure:
-        structure = weight_structure(setup.model, setup.scenario)
-    planned = plan_transfer(
-        {path: tuple(variable.shape) for path, variable in targets.items()},
-        [Source(source, end.weights, structure=end.structure)],
-        transfer.rules(),
-        transfer.mode,
-        structure,
-        transfer.blocks,
-    )
-    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
-        raise UsageError(
-            f"stage {setup.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
-            "all; correct transfer.rename, or set transfer.mode none"
-        )
-    initial = variable_arrays(targets)
-    weights = {**initial, **planned.arrays(initial)}
-    assign_arrays(targets, weights, source)
-    # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(end.params.optimizer) == _rules(setup.params.optimizer)
-    variables = setup.state.optimizer_variables()
-    arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
-    assign_arrays(variables, arrays, source)
-    setup.model.optimizer.continue_after(end.params.train_accum_steps)
-    if not same_rule:
-        setup.model.optimizer.reset_moments()
-    return planned
-
-
-def _rules(params: OptimizerParams) -> list[Any]:
-    """Return the update rules of an optimizer, without their constants."""
-    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
