@@ -52,7 +52,8 @@ def log_trial(params: Params, scenario_id: str, preview: Preview) -> None:
     """Log the stages of a run whose trial has succeeded."""
     stages = ""
     if preview.has_stages:
-        stages = f" of each of {len(preview.stages)} stages"
+        known = "" if preview.is_complete else "known "
+        stages = f" of each of {len(preview.stages)} {known}stages"
         log_plan(preview, params)
     target = "without an output directory" if params.output_dir is None else f"into {params.output_dir}"
     backend = keras.backend.backend()
