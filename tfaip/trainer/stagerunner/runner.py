@@ -240,9 +240,8 @@ class StageRunner:
         best_epoch = self.setup.best.epoch(history)
         if best_epoch is not None:
             best = {"epoch": best_epoch, "value": history.value(best_epoch, self.setup.best.monitor)}
-        own, directory = self._directories, None
-        if own is not None:
-            directory = str(own.path(stage.name))
+        own = self._directories
+        directory = None if own is None else str(own.path(stage.name))
         values = {"last_epoch": epoch, "values": history.values(epoch), "best": best, "directory": directory}
         result, stored = self._sequence.result(**values)
         if own is not None and self._run.devices.is_chief:

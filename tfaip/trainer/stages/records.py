@@ -28,22 +28,6 @@ _ADVICE = "change it back, or repeat from a stage with --from_stage"
 _PLACE = ("number", "name", "kind", "first_epoch")
 
 
-def record_of(stage: PlannedStage, files: Mapping[str, Path] | None = None, root: Path | None = None) -> dict[str, Any]:
-    """Return what must not change in a stage that is done, JSON-able; paths in the run are relative to it.
-
-    Args:
-        stage: the stage.
-        files: of the finished stages; None: references to them stay as they are.
-        root: directory of the run; None: it has none.
-    """
-    settings = {} if stage.settings is None else encode(stage.settings)
-    settings = map_texts(settings, partial(fill_directories, directories=files))
-    record = {**settings, "number": stage.number, "name": stage.name, "kind": stage.kind.value}
-    record |= {"first_epoch": stage.first_epoch, "last_epoch": stage.last_epoch}
-    record.pop("epochs", None)
-    return relative(record, root)
-
-
 def relative(value: Any, root: Path | None) -> Any:
     """Return a JSON value in whose texts the directory of the run is `{output_dir}`."""
     if root is None:
@@ -53,46 +37,13 @@ def relative(value: Any, root: Path | None) -> Any:
     return map_texts(value, lambda text: pattern.sub(lambda match: _ROOT, text))
 
 
-def absolute(value: Any, root: Path | None) -> Any:
-    """Return a JSON value in whose texts `{output_dir}` is the directory of the run."""
-    return value if root is None else map_texts(value, lambda text: text.replace(_ROOT, str(root)))
-
-
-def check_done(record: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a `UsageError` if a stage that is done is another one now; it names what differs."""
-    before = {name: value for name, value in record.items() if name != "result"}
-    if before == now:
-        return
-    name = shorten(before["name"])
-    if any(before.get(key) != now.get(key) for key in _PLACE):
-        changed = f"now stage {now['name']} ({now['kind']}, from epoch {now['first_epoch']}) has its place"
-    else:
-        changed = f"differs ({'; '.join(_changes(before, now))})"
-    raise UsageError(f"the stage {name} is done, but {changed}: {_ADVICE}")
-
-
-def check_running(record: Mapping[str, Any], now: Mapping[str, Any], epochs: int) -> list[str]:
-    """Return the changes of the stage that a checkpoint belongs to, in words.
-
-    Args:
-        record: the record of the stage in the checkpoint.
-        now: its record as it is now.
-        epochs: completed epochs of the checkpoint.
-
-    Raises:
-        UsageError: if another stage has its place, or it has fewer epochs than are done.
-    """
-    name = shorten(record["name"])
-    if record["name"] == now["name"] == MAIN and record["first_epoch"] > now["last_epoch"]:
-        return []  # of a later call of `Trainer.fit`
+def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if another stage has the place of one that is done or running."""
     if any(record.get(key) != now.get(key) for key in _PLACE):
         raise UsageError(
-            f"the stage {name} is running, but now stage {now['name']} ({now['kind']}, from epoch "
+            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
             f"{now['first_epoch']}) has its place: {_ADVICE}"
         )
-    if now["last_epoch"] < epochs:
-        raise UsageError(f"the stage {name} has trained up to epoch {epochs}, but ends with {now['last_epoch']} now")
-    return _changes(record, now)
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any], of: str = "") -> list[str]:
@@ -144,13 +95,7 @@ class StageSequence:
         devices: the processes, which all run the program; the chief reads the records.
     """
 
-    def __init__(
-        self,
-        program: StageProgram,
-        history: History,
-        root: Path | None,
-        devices: Devices,
-    ) -> None:
+    def __init__(self, program: StageProgram, history: History, root: Path | None, devices: Devices) -> None:
         self._program = program
         self._history = history
         self._root = None if root is None else root.absolute()
@@ -168,9 +113,14 @@ class StageSequence:
         return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
 
     def record(self) -> dict[str, Any]:
-        """Return the record of the stage that is reached."""
-        assert self.stage is not None  # noqa: S101 (the caller knows it)
-        return record_of(self.stage, self._files(), self._root)
+        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
+        stage = self.stage
+        assert stage is not None  # noqa: S101 (the caller knows it)
+        settings = {} if stage.settings is None else encode(stage.settings)
+        settings = map_texts(settings, partial(fill_directories, directories=self._files()))
+        settings.pop("epochs", None)
+        place = {"number": stage.number, "name": stage.name, "kind": stage.kind.value, "first_epoch": stage.first_epoch}
+        return relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
 
     def resolved(self) -> PlannedStage:
         """Return the stage that is reached, with its params."""
@@ -231,7 +181,15 @@ class StageSequence:
             return []
         if self.stage is None:
             raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
-        return check_running(running, self.record(), state["epoch"])
+        now, epochs = self.record(), state["epoch"]
+        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["last_epoch"]:
+            return []  # of a later call of `Trainer.fit`
+        _check_place(running, now, "running")
+        if now["last_epoch"] < epochs:
+            raise UsageError(
+                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
+            )
+        return _changes(running, now)
 
     def answer(self) -> StageResult | None:
         """Return the result of the stage that is reached, if it is done.
@@ -244,8 +202,12 @@ class StageSequence:
             return None
         for stored in self._stored:
             if stored["number"] == stage.number and "result" in stored:
-                check_done(stored, self.record())
-                return read_result(stored["result"], self._root)
+                now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+                _check_place(record, now, "done")
+                if record != now:
+                    changes = "; ".join(_changes(record, now))
+                    raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+                return self._read(stored["result"])
         return None
 
     def answer_work(self, trained: History) -> None:
@@ -267,19 +229,14 @@ class StageSequence:
         assert stage is not None  # noqa: S101 (the caller knows it)
         made = {"name": stage.name, "first_epoch": stage.first_epoch, "last_epoch": stage.last_epoch, **values}
         stored = json.loads(json.dumps(broadcast(self._devices, relative(made, self._root))))
-        return read_result(stored, self._root), stored
+        return self._read(stored), stored
+
+    def _read(self, stored: Mapping[str, Any]) -> StageResult:
+        root = str(self._root)
+        try:
+            return StageResult(**map_texts(stored, lambda text: text.replace(_ROOT, root)))
+        except TypeError as error:
+            raise UsageError(f"the result {shorten(stored)} of a stage is damaged") from error
 
     def _files(self) -> dict[str, Path]:
         return {name: Path(result.file) for name, result in self._results.items() if result.file}
-
-
-def read_result(stored: Mapping[str, Any], root: Path | None) -> StageResult:
-    """Return the result of its JSON form.
-
-    Raises:
-        UsageError: if it is damaged.
-    """
-    try:
-        return StageResult(**absolute(dict(stored), root))
-    except TypeError as error:
-        raise UsageError(f"the result {shorten(stored)} of a stage is damaged") from error
