@@ -15,7 +15,7 @@ from tfaip.params.types.functions import FunctionName
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
 from tfaip.trainer.stages import preview
-from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, StageParams, TrainStage
+from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
 from tfaip.trainer.stages.preview import StagePending, plan_table, preview_stages
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageResult, planned_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
@@ -327,8 +327,10 @@ def test_a_program_is_a_generator_and_takes_no_list() -> None:
 
     with pytest.raises(UsageError, match="^stages of Listed returned .*, expected a generator$"):
         preview_stages(tiny_params(), Listed)
-    with pytest.raises(UsageError, match="^Listed has a program of stages: leave out --stages$"):
+    with pytest.raises(UsageError, match="^Listed has a program of stages: leave out --stages, or the program"):
         preview_stages(tiny_params(stages={"a": TrainStage(epochs=1)}), Listed)
+    params = tiny_params(stages={"a": TrainStage(epochs=1)}, pretraining=PretrainingParams(max_epochs=0))
+    assert [stage.name for stage in preview_stages(params, Listed).stages] == ["a", "main"]
 
 
 @pytest.mark.parametrize("name", ["a.b", "", "..", "main", "pretraining", "x{}"])

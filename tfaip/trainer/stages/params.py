@@ -147,7 +147,9 @@ class PretrainingParams(ParamsBase):
         1, "Epochs of each stage: for all; a list, whose last number extends; or index=epochs (others: 1)", low=1
     )
     max_epochs: int | None = option(
-        None, "Largest number of epochs of the pretraining (None: those of the run; 0: no pretraining)", low=0
+        None,
+        "Largest number of epochs of the pretraining (None: those of the run; 0: no pretraining, and no program of stages)",
+        low=0,
     )
     rate_control: bool = option(
         True, "Follow the schedule; False: hold lr, and let no control count the scores of the pretraining"

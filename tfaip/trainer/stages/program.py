@@ -144,8 +144,10 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
     """
     with flags_of(params, params.flag_root):
         planner = _Planner(params)
-        if params.stages and _has(scenario, "stages"):
-            raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages")
+        if params.stages and _has_program(params, scenario):
+            raise UsageError(
+                f"{_name_of(scenario)} has a program of stages: leave out --stages, or the program with --pretraining.max_epochs 0"
+            )
         found, result = _all_stages(params, planner, scenario, history), None
         while True:
             try:
@@ -172,7 +174,7 @@ def _all_stages(params: Any, planner: _Planner, scenario: Any, history: Any) -> 
     yield from _hook_stages(planner, params.pretraining, scenario, history)
     for name, stage in params.stages.items():
         yield dataclasses.replace(stage, name=name)
-    if _has(scenario, "stages"):
+    if _has_program(params, scenario):
         program = scenario.stages(copy_for_stage(planner.plain), history)
         if not isinstance(program, Generator):
             raise UsageError(f"stages of {_name_of(scenario)} returned {shorten(program)}, expected a generator")
@@ -387,6 +389,10 @@ def _endless(call: str, scenario: Any, limit: int) -> UsageError:
 
 def _asks_for_history(scenario: Any) -> bool:
     return "history" in inspect.signature(scenario.params_for_epoch).parameters
+
+
+def _has_program(params: Any, scenario: Any) -> bool:
+    return params.pretraining.max_epochs != 0 and _has(scenario, "stages")
 
 
 def _has(scenario: Any, hook: str) -> bool:
