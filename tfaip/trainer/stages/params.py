@@ -148,7 +148,7 @@ class PretrainingParams(ParamsBase):
     )
     max_epochs: int | None = option(
         None,
-        "Largest number of epochs of the pretraining (None: those of the run; 0: no pretraining, and no program of stages)",
+        "Largest number of epochs of the pretraining (None: those of the run; 0: none, and no program)",
         low=0,
     )
     rate_control: bool = option(

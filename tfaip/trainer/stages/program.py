@@ -50,6 +50,8 @@ from tfaip.util.overriding import overrides
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
+_LEFT_OUT = "--pretraining.max_epochs 0"
+
 
 class StageKind(StrEnum):
     """Work of a stage."""
@@ -145,9 +147,7 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
     with flags_of(params, params.flag_root):
         planner = _Planner(params)
         if params.stages and _has_program(params, scenario):
-            raise UsageError(
-                f"{_name_of(scenario)} has a program of stages: leave out --stages, or the program with --pretraining.max_epochs 0"
-            )
+            raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
         found, result = _all_stages(params, planner, scenario, history), None
         while True:
             try:
