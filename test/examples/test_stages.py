@@ -73,7 +73,7 @@ def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> 
 @pytest.mark.backend
 def test_alignments_replace_the_linear_one(linear_first: Path) -> None:
     run = linear_first / "runs" / "linear_first"
-    assert stages_of(run) == ["linear", *["loop.1.train"] * 2, *["train_2"] * 2, *["loop.3.train"] * 2, "main"]
+    assert stages_of(run) == ["linear", *["train_1"] * 2, *["train_2"] * 2, *["train_3"] * 3]
     for repetition in (1, 2, 3):
         samples = list(read_samples(run / "stages" / f"align_{repetition}" / "predictions.jsonl"))
         assert sorted(sample.meta["index"] for sample in samples) == list(range(16))

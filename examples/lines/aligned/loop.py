@@ -9,7 +9,7 @@ from tfaip.imports import PredictStage, TrainStage
 class LoopScenario(AlignedScenario):
     """Reads lines of digits; its stages use all eight epochs."""
 
-    defaults = {**AlignedScenario.defaults, "trainer.loss_weights": {"ctc": 0, "frames": 1}}
+    defaults = {"trainer.loss_weights": {"ctc": 0, "frames": 1}}
 
     @classmethod
     def stages(cls, params: Any, history: Any) -> Any:
