@@ -121,7 +121,6 @@ from tfaip.trainer.stages.params import (
     CallStage as CallStage,
     PredictStage as PredictStage,
     PretrainingParams as PretrainingParams,
-    RepeatStage as RepeatStage,
     TrainStage as TrainStage,
 )
 from tfaip.trainer.trainer import Trainer as Trainer

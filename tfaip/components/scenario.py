@@ -249,6 +249,22 @@ class ScenarioComponents(Generic[SP, TP]):
         return params
 
     @classmethod
+    def stages(cls, params: TP, history: Any) -> Any:
+        """Yield the stages before the plain params, and get the result of each; override it.
+
+        A resumed run calls it again and sends the recorded results, so it must write nothing, and depend on nothing
+        but its results, `history`, `params`, and a generator that is seeded with `params.random_seed`.
+
+        Args:
+            params: a copy of the trainer params.
+            history: rates and values of the epochs of the finished stages.
+
+        Yields:
+            `TrainStage`, `PredictStage` or `CallStage`, each with a name of its own.
+        """
+        return None
+
+    @classmethod
     def pretraining(cls, idx: int, params: TP) -> TP | tuple[TP, int] | None:
         """Return the trainer params of a stage before the training proper, or None at the end; override it.
 

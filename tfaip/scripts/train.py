@@ -75,7 +75,7 @@ def train_with_flags(
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices
     from tfaip.params.settings import flags_of
-    from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.trainer.stages.preview import preview_stages
 
     if not args.summary:
         if not args.trainer.output_dir:
@@ -85,12 +85,12 @@ def train_with_flags(
             # The trainer checks it again, with all processes if there are several.
             if directory is not None and find_cluster(args.trainer.device) is None:
                 directory.check_free(args.trainer.overwrite)
-    plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
+    preview_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
-        trainer.permission, trainer.planned = permission, plan
+        trainer.permission = permission
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:

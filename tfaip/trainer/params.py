@@ -34,8 +34,7 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams
-from tfaip.trainer.stages.unrolling import check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams

@@ -22,7 +22,7 @@ from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.program import PlannedStage
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.util.terminal import ProgressDisplay

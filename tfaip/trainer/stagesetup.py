@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
@@ -20,8 +22,7 @@ from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import place_of
+from tfaip.trainer.stages.program import PlannedStage
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.validation import EpochEvaluation
@@ -38,6 +39,7 @@ def set_up_training(
     run: RunParts,
     stage: PlannedStage,
     scenario: Scenario,
+    place: Mapping[str, Any],
     warmstarter: WarmStarter | None = None,
     before: TrainingSetup | None = None,
     progress: TrainingProgress | None = None,
@@ -48,6 +50,7 @@ def set_up_training(
         run: the parts that all stages share.
         stage: the stage to set up, with its params.
         scenario: the scenario to train, built from these.
+        place: the stage, in the form that a checkpoint stores.
         warmstarter: gives a fresh model its first weights; None: the training is resumed, or has trained before.
         before: the stage before; its model is kept if nothing differs that it was built from.
         progress: of the training so far; None: there is none.
@@ -65,12 +68,13 @@ def set_up_training(
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     epoch_steps = _epoch_steps(params, train_data)
-    facts = built_from(params, scenario, epoch_steps, devices, run.weighted_losses())
+    # What follows in a program is not known: its losses get their weights when it is reached.
+    weighted_losses = sorted({*run.weighted_losses(), *given_loss_weights(params)})
+    facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
     with devices.building():  # the graph is built when it is first used
         if before is None or before.scenario.graph is not scenario.graph or before.built_from != facts:
             with timed(log, "building the model"):
-                weighted = run.weighted_losses()
-                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted)
+                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted_losses)
         else:
             model = before.model
             model.set_loss_weights(given_loss_weights(params))
@@ -92,7 +96,7 @@ def set_up_training(
         schedules=schedules,
         feeder=feeder,
         model=model,
-        state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
+        state=TrainState(model, run.params, progress, place),
         evaluation=EpochEvaluation(
             params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
         ),

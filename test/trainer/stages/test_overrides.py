@@ -147,9 +147,9 @@ class FilesParams(RootParams):
     sizes: dict[str, str] = {}
 
 
-def test_directories_may_hold_blanks() -> None:
-    texts = {"names": "{loop.1.align.dir}/1 b", "title": "in {loop.1.align.dir}", "files.sizes": "x={loop.1.align.dir}"}
-    found = overridden(FilesParams(), texts, {"loop.1.align": Path("/a 'b/c")}, "small")
+def test_files_may_hold_blanks() -> None:
+    texts = {"names": "{align.file}/1 b", "title": "in {align.file}", "files.sizes": "x={align.file}"}
+    found = overridden(FilesParams(), texts, {"align": Path("/a 'b/c")}, "small")
     assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
 
 

@@ -11,7 +11,7 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.schedules.targets import schedules_of
-from tfaip.trainer.stages.planned import MAIN
+from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
 # Of more epochs than this the first and the last update are enough for a picture.
