@@ -130,7 +130,7 @@ def test_a_hook_that_asks_for_the_history_is_asked_when_the_epoch_is_reached() -
     [
         (returning(lambda params: params), r"^pretraining\(20, params\) of Returning has not returned None after 20"),
         (returning("small"), r"^pretraining\(0, params\) of Returning returned 'small', expected TinyTrainerParams, a"),
-        (returning(lambda params: (params, 0)), r"returned \(TinyScenario.TrainerParams.*, expected TinyTrainerParams, a t"),
+        (returning(lambda params: (params, 0)), r"returned \(TinyScenario.Train.*, expected TinyTrainerParams, a t"),
         (returning(lambda params: params.scenario), r"returned TinyScenarioParams, expected TinyTrainerParams, a"),
         (returning(lambda params: tiny_params(200)), r"of Returning: --trainer.epochs is one of the whole run"),
         (

@@ -135,7 +135,7 @@ class _Walk:
     def _followed(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         try:
             graph = keras.Model(inputs, outputs)
-        except ValueError as error:  # two layers of one name, or no way from the inputs: of the others more is known
+        except (ValueError, AttributeError) as error:  # two layers of one name, no way from the inputs, no graph at all
             if len(outputs) == 1:
                 log.debug("%s cannot be followed: %r", outputs[0].name, error)
                 return [Unknown(0, NOT_FOLLOWED)]
