@@ -19,14 +19,17 @@ from tfaip.params.settings import flags_of
 from tfaip.params.storable import prepare
 from tfaip.params.tree import Place, children, copy_tree, diff, walk_places
 from tfaip.params.types import load_function, value_text
-from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,
     check_own,
     copy_for_stage,
     differences,
     drop_schedules,
+    merge_overrides,
     overridden,
+    referred_stages,
+    refers_to_result,
+    whole_paths,
 )
 from tfaip.trainer.stages.params import (
     EPOCH,
@@ -40,7 +43,6 @@ from tfaip.trainer.stages.params import (
     TrainStage,
     check_stage,
 )
-from tfaip.trainer.stages.placeholders import referred_stages, refers_to_result
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides

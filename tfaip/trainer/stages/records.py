@@ -16,8 +16,8 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
 from tfaip.trainer.history import History
 from tfaip.trainer.run.stagedirectories import StageDirectories
+from tfaip.trainer.stages.overrides import fill_directories, map_texts
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.placeholders import fill_directories, map_texts
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
