@@ -142,7 +142,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     histogram_every_n: int = option(
         0, "Write histograms of the weights for TensorBoard every n epochs (0: never)", low=0
     )
-    profile: bool = option(False, "Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')")
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
     profile_steps: list[int] = option(
         [10, 20],
         "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",
