@@ -102,8 +102,9 @@ def test_commands_of_the_quickstart(tmp_path: Path) -> None:
         assert finish_command(start_module(script, cwd=tmp_path)).rc == 0
     result = run_several(commands("quickstart.md"), cwd=tmp_path)
     assert result.rc == 0, result
-    lines = [json.loads(line) for line in (tmp_path / "predicted.jsonl").read_text().splitlines()]
-    assert [line["outputs"]["class"] for line in lines] == ["moss", "reed"]
+    header, *rows = (tmp_path / "predicted.csv").read_text().splitlines()
+    assert header == "outputs/class,outputs/prob,meta/file,meta/line"
+    assert [(row[:5], row[-9:]) for row in rows] == [("moss,", "new.csv,2"), ("reed,", "new.csv,3")]
 
 
 @pytest.mark.slow
