@@ -12,7 +12,7 @@ from tfaip.backend.distributed import Cluster, join_cluster, synchronize
 from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, select_backend
 from tfaip.device.cluster import find_cluster
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
-from tfaip.device.gpus import choose_gpus, installed_gpus, visible_gpus
+from tfaip.device.gpus import choose_gpus, installed_gpus, is_default_choice
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
@@ -34,8 +34,11 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         UsageError: if a device is not there, or the backend is in use already and cannot be changed any more.
     """
     name = select_backend()
-    choose_gpus(params, name, installed_gpus())
     cluster = None if alone else find_cluster(params)
+    process_id: int | None = 0
+    if cluster is not None:
+        process_id = None if cluster.coordinator is None else cluster.process_id
+    choose_gpus(params, name, installed_gpus(), process_id)
     if cluster is not None:
         _join(cluster, name)
 
@@ -189,7 +192,7 @@ def _check_strategy(strategy: DistStrategy, known: str) -> None:
 
 
 def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
-    """Raise if GPUs are asked for and not used; log if there are some that are not asked for."""
+    """Raise if GPUs are asked for and not used; log which one is used if none is named."""
     is_used = not names[0].lower().startswith("cpu")
     if params.gpus and not is_used:
         raise FieldAdvice(
@@ -197,7 +200,12 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
             "jax[cuda12]), or leave the flag out",
             "gpus",
         )
-    left = 0 if is_used else len(visible_gpus(installed_gpus(), {}))
-    if left:
-        counted = "1 GPU is" if left == 1 else f"{left} GPUs are"
-        log.info("%s left unused: use them with gpus %s", counted, " ".join(map(str, range(left))))
+    count = installed_gpus()
+    if not count or not is_default_choice(params):
+        return
+    if not is_used:
+        log.info("the GPU is not used: the backend is installed without CUDA (tensorflow[and-cuda], jax[cuda12])")
+        return
+    others = "" if count == 1 else f"--device.gpus {' '.join(map(str, range(count)))} uses all, "
+    bits = "" if params.deterministic else "; runs repeat bit for bit only with --device.deterministic True"
+    log.info("using %s of %d: %s--device.gpus without a number the CPU%s", names[0], count, others, bits)

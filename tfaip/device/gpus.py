@@ -36,7 +36,11 @@ def visible_gpus(installed: int, environ: Mapping[str, str] = os.environ) -> lis
 
 
 def gpu_environment(
-    params: DeviceConfigParams, backend: str, installed: int, environ: Mapping[str, str] = os.environ
+    params: DeviceConfigParams,
+    backend: str,
+    installed: int,
+    environ: Mapping[str, str] = os.environ,
+    process_id: int | None = 0,
 ) -> dict[str, str]:
     """Return the environment variables to set before the backend searches its devices.
 
@@ -45,15 +49,19 @@ def gpu_environment(
         backend: name of the Keras backend.
         installed: GPUs of the machine.
         environ: the environment so far.
+        process_id: number of this process, which takes one GPU by default; None: JAX takes the one that belongs to
+            the number that a launcher gave to the process on this machine.
 
     Raises:
         FieldAdvice: if a GPU is asked for that is not there.
     """
     visible = visible_gpus(installed, environ)
-    if params.gpus is None and VISIBLE_GPUS in environ:
+    if params.gpus is not None:
+        chosen = [_named(index, visible) for index in params.gpus]
+    elif VISIBLE_GPUS in environ or process_id is None or not visible:
         chosen = visible
     else:
-        chosen = [_named(index, visible) for index in params.gpus or []]
+        chosen = [visible[process_id % len(visible)]]
     if not installed:
         return {}
     if not chosen:
@@ -66,20 +74,21 @@ def gpu_environment(
 _before: dict[str, str] = {}
 
 
-def choose_gpus(params: DeviceConfigParams, backend: str, installed: int) -> None:
+def choose_gpus(params: DeviceConfigParams, backend: str, installed: int, process_id: int | None = 0) -> None:
     """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for.
 
     Args:
         params: the devices asked for.
         backend: name of the Keras backend.
         installed: GPUs of the machine.
+        process_id: as in `gpu_environment`.
 
     Raises:
         FieldAdvice: if a GPU is asked for that is not there, or that this process has not chosen before.
     """
     if _before and params.gpus is None:
         return
-    changes = gpu_environment(params, backend, installed, _before or os.environ)
+    changes = gpu_environment(params, backend, installed, _before or os.environ, process_id)
     used = os.environ.get(VISIBLE_GPUS)
     if _before and changes.get(VISIBLE_GPUS, used) != used:
         asked = " ".join(["{gpus}", *map(str, params.gpus or [])])
@@ -91,6 +100,11 @@ def choose_gpus(params: DeviceConfigParams, backend: str, installed: int) -> Non
     if not _before:
         _before.update(os.environ)
         set_variables(changes)
+
+
+def is_default_choice(params: DeviceConfigParams) -> bool:
+    """Return True if neither params nor CUDA_VISIBLE_DEVICES name the GPUs."""
+    return params.gpus is None and VISIBLE_GPUS not in (_before or os.environ)
 
 
 def _named(index: int, visible: list[str]) -> str:

@@ -88,11 +88,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     scale_epoch_size: float = option(
         1.0, "Factor on the number of samples per epoch, if samples_per_epoch is -1", above=0
     )
-    # Programs that parse these params may choose it later; commands that write a run ask for it. An empty path is
-    # refused by `run_directory`.
+    # Programs that parse these params may choose it later; commands create one. An empty path is refused by
+    # `run_directory`.
     output_dir: str | None = option(
         None,
-        "Directory of the run: log, checkpoints, exported models; a training needs it",
+        "Directory of the run: log, checkpoints, exported models (None: runs/SCENARIO-DATE-TIME; in Python nothing is "
+        "written)",
         text=expected_directory,
         also={"": "none yet"},
         common=True,
