@@ -91,7 +91,7 @@ class TensorBoardEvents:
         try:
             for name, value in values.items():
                 kind, tag = split_name(name)
-                if tag != EPOCH_MEAN:  # another name of `loss`
+                if tag not in (EPOCH_MEAN, self.model.only_loss):  # other names of `loss`
                     writer(kind).scalars({tag: value}, epoch)
             for kind, drawn in drawings.items():
                 for tag, drawing in drawn.items():
