@@ -16,6 +16,7 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.layers.weightnoise import WeightNoise
+from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
 
@@ -67,6 +68,17 @@ class ScalarLossModel(TinyModel):
         return [self.error(targets["y"], outputs["y"]), self.score(targets["y"], outputs["y"])]
 
 
+class LossObjectParams(TinyModelParams, cls=":LossObjectModel"):
+    pass
+
+
+class LossObjectModel(TinyModel):
+    """A loss of Keras in a `_loss` of its own, which Keras divides by the replicas."""
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        return {"mse": keras.losses.MeanSquaredError()(targets["y"], outputs["y"])}
+
+
 class NormalizedGraph(TinyGraph):
     """Normalized over the whole batch."""
 
@@ -109,3 +121,11 @@ class ScoredScenario(TinyScenario):
     @classmethod
     def evaluator_cls(cls) -> type[Distance]:
         return Distance
+
+
+class DifferingScenario(ScoredScenario):
+    """Its program depends on the process, which it must not."""
+
+    @classmethod
+    def stages(cls, params: Any, history: Any) -> Any:
+        yield TrainStage("a", epochs=1 + params.device.process_id)

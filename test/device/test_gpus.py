@@ -9,10 +9,10 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.device import DeviceConfigParams, devices
-from tfaip.device.gpus import gpu_environment, visible_gpus
+from tfaip.device.devices import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
@@ -87,7 +87,7 @@ def test_a_line_says_which_gpu_is_used_by_default(
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(devices, "installed_gpus", lambda: count)
-    monkeypatch.setattr("tfaip.device.gpus._before", {"HOME": "/"})
+    monkeypatch.setattr("tfaip.device.devices._before", {"HOME": "/"})
     devices._check_gpus(DeviceConfigParams(**fields), (name,))
     assert [message.startswith(line or "") for message in caplog.messages] == [True] * (line is not None)
 
@@ -120,7 +120,7 @@ def test_gpus_are_counted_among_those_from_before_the_choice() -> None:
     code = """
 import os
 from tfaip.device import DeviceConfigParams
-from tfaip.device.gpus import choose_gpus
+from tfaip.device.devices import choose_gpus
 from tfaip.errors import UsageError
 # A command chooses before it imports the backend, and its trainer once more.
 for _ in range(2):

@@ -55,6 +55,7 @@ CASES["1437 samples"] = {
     "set": {**CASES["all"]["set"], **MANY, "gen.setup.val.batch_size": 16, "optimizer.gradient_noise.stddev": 0.01}
 }
 CASES["normalization"] = {"set": {"scenario.model": "NormalizedParams"}}
+CASES["loss objects"] = {"set": {"scenario.model": "LossObjectParams", "optimizer.clip_global_norm": 0.2}}
 CASES["skipped batches"] = {
     "set": {"scenario.model": "NormalizedParams", "gen.train": "Holed", "optimizer.skip_nonfinite": 3}
 }

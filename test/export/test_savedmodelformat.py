@@ -15,8 +15,7 @@ from test.export.exported import BATCH, largest_difference, outputs, run_client,
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.comparison import Tolerance, compare_outputs
-from tfaip.export.formats import Advice, ExportFormats
+from tfaip.export.formats import Advice, ExportFormats, Tolerance, compare_outputs
 from tfaip.export.kerasformat import KERAS_DIR
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
 from tfaip.export.savedmodelloading import ServedModel

@@ -20,6 +20,7 @@ from test.support.tiny.scenario import (
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.device import Precision
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
@@ -214,6 +215,39 @@ def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter()
     for name in ("loss", "mse", "mae"):
         assert values[f"lav_l0_{name}"] == pytest.approx(values[f"val_{name}"], rel=1e-6)
     assert not any(name.startswith("lav_l1") for name in values)
+
+
+class AttentionGraph(GenericGraphBase[TinyModelParams]):
+    """Each of the four inputs attends to all of them."""
+
+    def __init__(self, params, **kwargs):
+        super().__init__(params, **kwargs)
+        self.wide, self.out = keras.layers.Dense(8), keras.layers.Dense(1)
+        self.attention = keras.layers.MultiHeadAttention(2, 4)
+
+    def build_train_graph(self, inputs, targets, training=None):
+        x = self.wide(inputs["x"][..., None])
+        return {"y": self.out(self.attention(x, x)[:, 0])}
+
+    def build_prediction_graph(self, inputs):
+        return self.build_train_graph(inputs, {})
+
+
+class AttentionModelParams(TinyModelParams, cls="test.support.tiny.model:TinyModel"):
+    def graph_cls(self):
+        return AttentionGraph
+
+
+@pytest.mark.guard
+@pytest.mark.backend
+def test_lav_is_the_validation_also_with_attention_in_half_precision():
+    params = TinyScenario.default_trainer_params()
+    params.scenario.model, params.scenario.export_serve = AttentionModelParams(), False
+    params.epochs, params.random_seed, params.lav_every_n, params.skip_model_load_test = 1, 7, 1, True
+    params.device.precision = Precision.MIXED_BFLOAT16
+    ((values,), _) = train(params, TinyScenario)
+    for name in ("loss", "mse", "mae"):
+        assert values[f"lav_l0_{name}"] == pytest.approx(values[f"val_{name}"], rel=1e-6)
 
 
 @pytest.mark.slow

@@ -281,6 +281,7 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": "mse", "loss_weights": {"c": 1}}, "Brought.loss_weights: there is no output 'c'"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\].*has no 'accurracy'; did you mean"),
+        ({"loss": "mse", "weighted_metrics": ["mae"]}, "Brought.weighted_metrics is not used: call metrics with"),
         ({"loss": "mse", "metrics": {"c": "mae"}}, "Brought.metrics: there is no output 'c'"),
         (
             {"loss": "mse", "metrics": {"b": "Sum"}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,10 +11,14 @@ import pytest
 from keras import layers, ops
 
 from test.model.support import FunctionModel, keras_inputs, logged, training_model
-from tfaip.backend.keras_private.losses import mask_of
+from test.trainer.line import by_hand
+from tfaip import Data, Generator, Sample, Scenario, Spec
+from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
+from tfaip.lav.multilav import VOTED
+from tfaip.lav.params import LAVParams
 from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import MASKS
 from tfaip.model.modelbase import ModelBase
@@ -147,6 +152,7 @@ def test_weights_of_samples_and_steps_go_to_the_loss(kind: str, reduction: str, 
     ("loss", "weight", "message"),
     [
         (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
+        ("mae", (3,), r"shape \(None, 3\) for the loss 'loss'.* shape \(None, 4\)"),
         ("mae", (4, 3), r"shape \(None, 4, 3\) for the loss 'loss'.* shape \(None, 4\)"),
     ],
 )
@@ -253,3 +259,49 @@ def test_lav_leaves_the_state_of_layers_as_it_was(run_eagerly: bool) -> None:
         step(Batch({"x": PADDED * 0}, TARGETS, [None] * 2))
         assert step.result() == {"loss": 6.5}  # 6 and 7
         assert float(calls) == 5.0
+
+
+class PaddedRows(Generator):
+    """One row of four steps, one of a single step."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Sample:
+        x = PADDED[index][: 4 - 3 * index]
+        return Sample(inputs={"x": x}, targets={"y": np.zeros_like(x)})
+
+
+class PaddedData(Data):
+    inputs, targets = {"x": Spec(None, 1)}, {"y": Spec(None, 1)}
+
+
+class FactorParams(ModelBaseParams, cls=":FactorModel"):
+    factor: float = 1.0
+
+
+class FactorModel(ModelBase[FactorParams]):
+    loss, metrics = "mae", ["mse"]
+
+    def build_model(self) -> keras.Model:
+        x, factor = keras.Input((None, 1), name="x"), keras.initializers.Constant(self.params.factor)
+        dense = layers.Dense(1, use_bias=False, kernel_initializer=factor, name="y")
+        return keras.Model(x, dense(layers.Masking(0.0)(x)))
+
+
+class FactorScenario(Scenario):
+    data, model, train, val = PaddedData, FactorParams, PaddedRows(), PaddedRows()
+
+
+@pytest.mark.guard
+@pytest.mark.backend
+def test_a_vote_is_scored_with_the_mask_of_its_models(tmp_path: Path) -> None:
+    for factor in (1.0, 3.0):
+        params = by_hand(FactorScenario.default_trainer_params(), tmp_path / f"{factor}", 0.0, export_final=True)
+        params.scenario.model.factor = factor
+        FactorScenario.create_trainer(params).train()
+    paths = [tmp_path / "1.0" / "export", tmp_path / "3.0" / "export"]
+    (results,) = FactorScenario.create_multi_lav(LAVParams(silent=True), paths).run([PaddedRows()])
+    # The vote is the mean, twice the input.
+    for name, factor in ((str(paths[0]), 1), (str(paths[1]), 3), (VOTED, 2)):
+        assert results[name] == pytest.approx({"loss": 3.2 * factor, "mse": 13.2 * factor**2})

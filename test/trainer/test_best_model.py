@@ -13,7 +13,7 @@ import keras
 import pytest
 
 from test.support.runs import files_below
-from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
+from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParams, PointsParams, line_params, train
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
 from tfaip.trainer.run.checkpoint import CheckpointStore
@@ -21,6 +21,15 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
+
+
+class ShiftedPipelines(LinePipelineParams):
+    """With a field of its own, for the validation."""
+
+    shift: float = 0.0
+
+    def val_gen(self) -> PointsParams:
+        return PointsParams(x=[x + self.shift for x in self.val.x])
 
 
 def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
@@ -34,6 +43,7 @@ def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
     }
     params = line_params([0.5, 0.5], [1.0], run, epochs=len(rates), **fields)
     params.scenario.model.start, params.scenario.model.monitor = 10.0, ["min", "loss"]
+    params.gen = ShiftedPipelines(setup=params.gen.setup, train=params.gen.train, val=params.gen.val)
     params.learning_rate.rates = rates
     return params
 
@@ -129,6 +139,10 @@ def change_data(params: LineTrainerParams, run: Path) -> None:
     params.gen.val.x = [3.0]
 
 
+def change_field(params: LineTrainerParams, run: Path) -> None:
+    params.gen.shift = 2.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
@@ -136,6 +150,7 @@ def change_data(params: LineTrainerParams, run: Path) -> None:
         (edit_history, "val_loss of epoch 1 was edited"),
         (change_monitor, "max val_distance decides, not min val_loss"),
         (change_data, "--val.x: [1.0] -> [3.0]"),
+        (change_field, "--gen.shift: 0.0 -> 2.0"),
     ],
 )
 def test_the_best_begins_again_where_scores_do_not_compare(

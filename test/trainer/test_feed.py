@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.backend.tensorflowdata import CHUNK_BATCHES
+from tfaip.backend.tensorflowsteps import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch

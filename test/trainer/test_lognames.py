@@ -27,6 +27,7 @@ from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
 
@@ -119,6 +120,38 @@ def test_metrics_without_a_name_are_counted_for_each_model() -> None:
         names = [metric.name for metric in scenario.model.metric_objects()]
         assert names == ["distance", "auc", "auc_5", "auc_1", "auc_2", "auc_3"]
     assert keras.metrics.AUC().name != outside.name
+
+
+class CountingModel(LineModel):
+    """Counts the targets of 1 whose output is above 0.5, with a metric that has no name."""
+
+    def __init__(self, params: LineModelParams) -> None:
+        super().__init__(params)
+        self.hits = keras.metrics.TruePositives()
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        return [self.hits(targets["y"], outputs["y"])]
+
+
+class CountingScenario(LineScenario):
+    @classmethod
+    def model_cls(cls) -> type[ModelBase[Any]]:
+        return CountingModel
+
+
+@pytest.mark.guard
+@pytest.mark.backend
+def test_a_metric_without_a_name_has_one_name_in_all_stages_and_trainings(tmp_path: Path) -> None:
+    small = TrainStage(epochs=1, overrides={"model.start": "1.0"})
+    for name in ("first", "second"):
+        params = line_params([0.2, 0.8, 0.9], None, tmp_path / name, lr=0.0, stages={"small": small}, epochs=2)
+        params.scenario.model.loss = "square"
+        params.gen.train.y = [1.0, 1.0, 1.0]
+        train(params, scenario=CountingScenario)
+        records = read_history(tmp_path / name / "history.json")
+        for epoch in (1, 2):
+            loss = pytest.approx((0.8**2 + 0.2**2 + 0.1**2) / 3)
+            assert records[epoch].values == {"loss": loss, "loss/mean_epoch": loss, "true_positives": 2.0}
 
 
 class OwnMetric(keras.metrics.MeanAbsoluteError):

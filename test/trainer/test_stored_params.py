@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Tuple  # noqa: UP035
 
 import pytest
 
+from test.support.former.scenario import WaveScenario
+from test.support.former12 import unpack_former
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from test.trainer.line import LineDataParams, LineGraph, LineModel, LineModelParams, LinePipelineParams, line_params
+from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, DataPipelineParams, available_cores
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
+from tfaip.export.trainingdata import load_training_data
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
+from tfaip.params.tree import nodes_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.trainer import Trainer
 
 
 @pai_dataclass
@@ -111,3 +123,63 @@ def test_params_of_a_class_that_the_scenario_would_not_read_are_refused(tmp_path
     with pytest.raises(UsageError, match="is not a params class derived from LooseTrainerParams"):
         LooseScenario.trainer_cls()(params, scenario).train()
     assert list(tmp_path.iterdir()) == []
+
+
+def ask_for_many(file: Path) -> None:
+    file.write_text(re.sub(r'"(num_processes|num_threads)": -?\d+', r'"\1": 1024', file.read_text()))
+
+
+@pytest.fixture(scope="module")
+def greedy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose files ask for 1024 worker processes."""
+    run = tmp_path_factory.mktemp("greedy") / "run"
+    params = TinyScenario.default_trainer_params()
+    params.output_dir, params.epochs, params.scenario.export_serve = str(run), 1, False
+    params.export_final = False
+    TinyScenario.create_trainer(params).train()
+    for file in (run / "trainer_params.json", *(run / "best").glob("*.json")):
+        if file.name != "manifest.json":
+            ask_for_many(file)
+    return run
+
+
+def load_former_data(run: Path) -> Any:
+    """Return the data of a model of tfaip 1.2."""
+    former = unpack_former(run)
+    ask_for_many(former / "best" / "trainer_params.json")
+    return load_training_data(former / "best", WaveScenario)
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        (lambda run: load_params(run / "trainer_params.json", TinyTrainerParams), "trainer_params.json"),
+        (lambda run: TinyScenario.params_from_path(run / "best"), "scenario_params.json"),
+        (lambda run: Trainer.restore_trainer(run).params, "trainer_params.json"),
+        (lambda run: load_training_data(run / "best", TinyScenario), "training_data.json"),
+        (load_former_data, "trainer_params.json"),
+        (lambda run: load_trainer_params(run / "trainer_params.json", []).params, "trainer_params.json"),
+    ],
+)
+def test_no_file_starts_more_workers_than_there_are_cores(
+    load: Callable[[Path], Any], name: str, greedy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, cores, counts = shutil.copytree(greedy, tmp_path / "run"), available_cores(), []
+    with caplog.at_level("INFO", "tfaip"):
+        params = load(run)
+    for node in nodes_of(params):
+        for field_name in ("num_processes", "num_threads"):
+            if isinstance(node, DataPipelineParams | SequentialProcessorPipelineParams) and hasattr(node, field_name):
+                counts.append(getattr(node, field_name))
+    assert counts
+    assert set(counts) == {cores}
+    begin = f"{name} asks for 1024 worker processes, there will be {cores}, one for each core: give num_"
+    assert sum(begin in message for message in caplog.messages) == len(counts)
+
+
+def test_automatic_and_few_workers_stay_as_they_are() -> None:
+    cores = available_cores()
+    for count in (AUTOMATIC_PROCESSES, 0, cores):
+        params = DataPipelineParams(num_processes=count)
+        params.limit_to_machine(Path("a.json"))
+        assert params.num_processes == count

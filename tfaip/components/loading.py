@@ -12,7 +12,7 @@ import inspect
 import pkgutil
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -264,3 +264,12 @@ def _how_to_find(package: str, root: object) -> str:
     if _holds(root, package) and not importpath.is_stored(str(root)):
         return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} before the command"
     return f"put the directory that holds {package} on the PYTHONPATH"
+
+
+def scenario_id_of(values: Mapping[str, Any], source: Path | str) -> str:
+    """Return the name of the scenario in the content of a `trainer_params.json`."""
+    scenario = values.get("scenario")
+    scenario_id = scenario.get("scenario_id") if isinstance(scenario, Mapping) else None
+    if not isinstance(scenario_id, str):
+        raise UsageError(f"{source} names no scenario (scenario.scenario_id): expected the params of a trainer")
+    return scenario_id

@@ -24,17 +24,16 @@ from tfaip.components.formermodel import params_file_of
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
-from tfaip.data.pipeline.processor.params import limit_stored_workers
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.declaration.generics import field_types, type_argument
+from tfaip.params.classes import is_part
+from tfaip.params.generics import field_types, type_argument
 from tfaip.params.names.trust import OwnPackage, top_package
-from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
-from tfaip.params.tree.nodes import packages_of
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.serialization import load_params
+from tfaip.params.sharing import fill_shared
+from tfaip.params.stored import load_params
+from tfaip.params.tree import packages_of
 from tfaip.util.construction import takes
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.logging import logger
@@ -104,7 +103,7 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private.losses import metrics_named_by
+        from tfaip.backend.keras_private import metrics_named_by
 
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
@@ -250,6 +249,22 @@ class ScenarioComponents(Generic[SP, TP]):
         return params
 
     @classmethod
+    def stages(cls, params: TP, history: Any) -> Any:
+        """Yield the stages before the plain params, and get the result of each; override it.
+
+        A resumed run calls it again and sends the recorded results, so it must write nothing, and depend on nothing
+        but its results, `history`, `params`, and a generator that is seeded with `params.random_seed`.
+
+        Args:
+            params: a copy of the trainer params.
+            history: rates and values of the epochs of the finished stages.
+
+        Yields:
+            `TrainStage`, `PredictStage` or `CallStage`, each with a name of its own.
+        """
+        return None
+
+    @classmethod
     def pretraining(cls, idx: int, params: TP) -> TP | tuple[TP, int] | None:
         """Return the trainer params of a stage before the training proper, or None at the end; override it.
 
@@ -351,7 +366,6 @@ class ScenarioComponents(Generic[SP, TP]):
         file, key = params_file_of(Path(path))
         packages = [*cls.declared_packages(), *trusted]
         params = load_params(file, cls.params_cls(), trusted=packages, key=key)
-        limit_stored_workers(params, file)
         require_resources_inside(params, file.parent)
         return params
 

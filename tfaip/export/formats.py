@@ -1,23 +1,30 @@
-"""Export formats: the graphs of a model as files for other programs."""
+"""Export formats: the graphs of a model as files for other programs, compared with the graphs themselves."""
 
 from __future__ import annotations
 
 import contextlib
+import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import keras
 import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError
-from tfaip.export.comparison import Tolerance, compare_outputs, graph_outputs
 from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
-from tfaip.model.exportgraph import ExportGraphs
+from tfaip.export.savedmodelloading import ServedModel
+from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.model.variables import all_layers_by_path
+from tfaip.util.manifest import read_manifest
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
@@ -207,3 +214,208 @@ def _require_equal(
         raise TfaipError(
             f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"
         ) from error
+
+
+# Relative distance of two neighbouring values.
+_STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed distance of the outputs of an exported model from those of its graph.
+
+    Args:
+        difference: of floating point outputs, relative to the largest value of an output.
+        percent: of the elements of integer and other outputs that may differ, rounded down.
+    """
+
+    difference: float = 1e-4
+    percent: int = 1
+
+    @classmethod
+    def of(cls, graph: keras.layers.Layer, difference: float = 1e-4) -> Tolerance:
+        """Return what is usual for the precision of a graph, that of its least exact layer.
+
+        The exported model may be compiled differently, so that float32 results differ in the last
+        bits; in half precision each layer rounds them to 3 digits or 2, and classes are often equal.
+
+        Args:
+            graph: built.
+            difference: allowed if all layers compute in float32.
+        """
+        layers = [graph, *all_layers_by_path(graph).values()]
+        step = max(_STEPS.get(layer.compute_dtype, 0.0) for layer in layers)
+        return cls(max(difference, 16 * step), 25) if step else cls(difference)
+
+
+def graph_outputs(graph: ExportGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the outputs of a batch, computed by the graph itself."""
+    return {name: keras.ops.convert_to_numpy(value) for name, value in graph(inputs).items()}
+
+
+def compare_outputs(
+    exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
+) -> float:
+    """Compare outputs by name.
+
+    Args:
+        exported: outputs of the exported model.
+        expected: outputs of the graph.
+        tolerance: what is allowed.
+
+    Returns:
+        the largest difference of all floating point outputs, relative to the largest value of the
+        output.
+
+    Raises:
+        TfaipError: if an output is missing or differs by more.
+    """
+    if set(exported) != set(expected):
+        raise TfaipError(f"the exported model has the outputs {sorted(exported)}, the graph {sorted(expected)}")
+    worst = 0.0
+    for name, value in expected.items():
+        difference = _difference(exported[name], value, tolerance.percent)
+        if not difference <= tolerance.difference:
+            raise TfaipError(
+                f"the exported model gives other values for output {name!r} than the graph (difference "
+                f"{difference:.2g}, allowed {tolerance.difference:g})"
+            )
+        worst = max(worst, difference)
+    return worst
+
+
+def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
+    """Return the largest difference, relative to the largest value; infinity for other shapes."""
+    if a.shape != b.shape:
+        return float("inf")
+    if b.dtype.kind in "biuOSU":
+        # Decisions (argmax, rounding) on values that differ in the last bits may rarely be
+        # different ones.
+        return 0.0 if np.sum(a != b) <= b.size * percent // 100 else float("inf")
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(b)
+    is_equal_elsewhere = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+    if not is_equal_elsewhere or not np.all(np.isfinite(a[finite])):
+        return float("inf")
+    scale = float(np.max(np.abs(b[finite]), initial=0.0)) or 1.0
+    return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
+
+
+_TIMED_CALLS = 10
+
+
+@dataclass(frozen=True)
+class GraphCheck:
+    """Result for one graph in one format.
+
+    Args:
+        format: name of the directory of the format.
+        graph: name of the graph.
+        inputs: name -> type and shape.
+        outputs: name -> type and shape.
+        difference: largest difference to the rebuilt graph, relative to the largest value of the
+            output.
+        latency_ms: median time of a batch.
+    """
+
+    format: str
+    graph: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    difference: float
+    latency_ms: float
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """Results for a model directory.
+
+    Args:
+        model: the directory.
+        backend: backend that wrote it.
+        versions: versions of the programs that wrote it.
+        sizes: bytes of each file and directory in it.
+        batch_size: samples of the compared batch.
+        graphs: results for every graph in every format of the directory.
+    """
+
+    model: str
+    backend: str
+    versions: dict[str, str]
+    sizes: dict[str, int]
+    batch_size: int
+    graphs: list[GraphCheck]
+
+
+def check_formats(
+    scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
+) -> ModelCheck:
+    """Run every exported format on a batch, compare it with the rebuilt graph, and time it.
+
+    Args:
+        scenario: has the weights of the directory.
+        path: the directory, whose files were compared with its manifest.
+        inputs: the batch.
+        tolerance: allowed difference, see `Tolerance`; None: 1e-5, or what is usual for half precision.
+
+    Raises:
+        TfaipError: if a graph is missing in a format, or has another signature or other outputs.
+    """
+    graphs = export_graphs(scenario).by_name
+    allowed = Tolerance.of(scenario.graph, 1e-5)
+    if tolerance is not None:
+        allowed = replace(allowed, difference=tolerance)
+    specs = scenario.data.input_layer_specs()
+    checks: list[GraphCheck] = []
+    for format_name, exporter in FORMATS.items():
+        if not (path / format_name).is_dir():
+            continue
+        for name, graph in graphs.items():
+            batch = graph.select(inputs)
+            try:
+                exported = exporter.load(path / format_name, name)
+                _require_signature(exported, graph.select(specs))
+                outputs = exported(batch)
+                difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
+            except TfaipError as error:
+                error.add_note(f"graph {name!r} in {path / format_name}")
+                raise
+            latency_ms = 1000 * statistics.median(_seconds(exported, batch) for _ in range(_TIMED_CALLS))
+            signature = _signature_texts(batch), _signature_texts(outputs)
+            checks.append(GraphCheck(format_name, name, *signature, difference, latency_ms))
+    manifest = read_manifest(path)
+    batch_size = len(next(iter(inputs.values())))
+    backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
+    return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
+
+
+def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
+    """Raise unless a SavedModel has the inputs of the scenario.
+
+    Other formats fail when they are run on the batch.
+    """
+    if not isinstance(exported, ServedModel):
+        return
+    found = {name: (spec.dtype, spec.shape[1:]) for name, spec in exported.inputs.items()}
+    expected = {export_name(name): (spec.dtype, spec.shape) for name, spec in specs.items()}
+    if found != expected:
+        raise TfaipError(f"the SavedModel has the input signature {found}, the scenario {expected}")
+
+
+def _seconds(function: Callable[[Any], Any], batch: Any) -> float:
+    started = time.perf_counter()
+    function(batch)
+    return time.perf_counter() - started
+
+
+def _signature_texts(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype.name}{[None, *array.shape[1:]]}" for name, array in sorted(arrays.items())}
+
+
+def _sizes(files: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for name, facts in files.items():
+        top, _, below = name.partition("/")
+        key = f"{top}/" if below else top
+        sizes[key] = sizes.get(key, 0) + facts["size"]
+    return sizes

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
-from tfaip.export.formatnames import KERAS_DIR as KERAS_DIR
+from tfaip.export.modeldirectory import KERAS_DIR as KERAS_DIR
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.archives import require_uncompressed

@@ -5,7 +5,6 @@ Nothing in a model directory is executed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modeldirectory import FROZEN
 from tfaip.util.construction import construct
-from tfaip.util.manifest import read_manifest
+from tfaip.util.manifest import MANIFEST_FILE, read_manifest
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
@@ -60,22 +59,6 @@ def precision_of(path: Path) -> Precision:
     return Precision(name) if name in list(Precision) else Precision.FLOAT32
 
 
-def freeze_as_trained(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
-    """Exclude the weights that were not trained, with their regularizers; call it after `load_weights`.
-
-    Args:
-        scenario: has the weights.
-        path: the model directory.
-    """
-    from tfaip.model.variables import variables_by_path
-
-    with contextlib.suppress(TfaipError):  # models of tfaip 1.2 have no manifest
-        frozen = read_manifest(directory_of(path)).get(FROZEN)
-        for name, variable in variables_by_path(scenario.graph).items():
-            if isinstance(frozen, list) and name in frozen:
-                variable.trainable = False
-
-
 def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComponents[Any, Any]:
     """Rebuild an exported model from the code of its scenario and the weights of the directory.
 
@@ -96,6 +79,8 @@ def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComp
 def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
     """Build the graph of a scenario and give it the weights of a model directory.
 
+    Weights with a regularizer that were not trained are frozen, so that it counts as little as in the training.
+
     Args:
         scenario: built from the params in the directory.
         path: the model directory; the weights are compared with its manifest, if it has one. Those of a model of
@@ -105,7 +90,7 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
         TfaipError: if the weights are missing or damaged, or belong to another model.
     """
     # The module is used without a backend, too.
-    from tfaip.export.formerweights import load_former_weights
+    from tfaip.export.savedmodelvariables import load_former_weights
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.model.variables import variables_by_path
     from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, built_within, load_weights_of
@@ -123,4 +108,9 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
         if arrays.keys() - variables_by_path(graph).keys():
             # Variables that only the training graph has were stored too.
             TrainingModel(scenario.model, graph).build_symbolically(inputs, scenario.data.create_target_layers())
-    assign_arrays(variables_by_path(graph), arrays, source)
+    variables = variables_by_path(graph)
+    assign_arrays(variables, arrays, source)
+    frozen = read_manifest(path).get(FROZEN) if (path / MANIFEST_FILE).is_file() else None
+    for name, variable in variables.items():
+        if isinstance(frozen, list) and name in frozen:
+            variable.trainable = False

@@ -17,14 +17,13 @@ import numpy as np
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
-from tfaip.export.modeldirectory import ADDED_FORMATS, FROZEN, ModelDirectory, shown_names
+from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, FROZEN, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
-from tfaip.params.values.serialization import save_params
+from tfaip.params.stored import save_params
 from tfaip.util.files import commit_directory, link_entry
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, fingerprints, read_manifest, write_manifest

@@ -14,10 +14,9 @@ from tfaip.components.loading import Scenario
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.processor.params import limit_stored_workers
 from tfaip.data.specs import TensorSpec
 from tfaip.params import ParamsBase, option
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 
@@ -49,16 +48,13 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
     packages = [*scenario.declared_packages(), *trusted]
     file = path / TRAINING_DATA_FILE
     if file.is_file():
-        params = load_params(file, TrainingDataParams, trusted=packages)
-        limit_stored_workers(params, file)
-        return params
+        return load_params(file, TrainingDataParams, trusted=packages)
     former = find_former_model(path)
     stored = None if former is None else former.trainer_params_file()
     if stored is None:
         return None
     base: Any = TrainerPipelineParamsBase  # the file names the class of the scenario
     gen = load_params(stored, base, trusted=packages, key="gen")
-    limit_stored_workers(gen, stored)
     seed = read_json(stored).get("random_seed")
     return TrainingDataParams(gen=gen, random_seed=seed if type(seed) is int else 0)
 

@@ -12,7 +12,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.export.modelloading import freeze_as_trained, load_weights
+from tfaip.export.modelloading import load_weights
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams
@@ -113,7 +113,6 @@ class LAV:
             scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
             scenario = construct(scenario_cls, self._scenario_params)
             load_weights(scenario, Path(self._params.model_path))
-            freeze_as_trained(scenario, Path(self._params.model_path))
             return PredictionEvaluation(
                 scenario,
                 self._params.pipeline,

@@ -10,15 +10,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.active import backend
-from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
+from tfaip.backend.keras_private import mask_of
+from tfaip.backend.kerastools import FunctionLoss, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.lossterms import weights_like
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
-from tfaip.params.types.objects import checked_name
+from tfaip.params.types import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -159,6 +159,8 @@ class DeclaredMetrics:
         owner, package = type(model).__name__, top_package(type(model).__module__)
         self._owner = owner
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
+        if declared(model, "weighted_metrics") is not None:
+            raise ValueError(f"{owner}.weighted_metrics is not used: call metrics with sample_weight in _metric")
         targets = without_weights(model, targets)
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
@@ -361,7 +363,4 @@ def _loss_values(loss: Any, target: Tensor, output: Tensor, given: Sequence[Tens
         weights = like if weights is None else weights * like
     if loss.reduction in _MEANS and not is_masked:
         return values if weights is None else values * weights
-    reduced = loss(target, output, sample_weight=weights)
-    if len(values.shape) > 0 and loss.reduction in (*_MEANS, "mean_with_sample_weight"):
-        return reduced * backend.num_replicas()  # Keras has divided it by them, as we divide the total
-    return reduced
+    return loss(target, output, sample_weight=weights)

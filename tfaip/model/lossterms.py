@@ -8,7 +8,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.util.typing import Tensor
 
 # Samples of the batch that is trained, over all devices, as float32. Replicas of TensorFlow are threads.
@@ -23,9 +22,9 @@ def with_weight(loss: Tensor, weight: Any) -> Tensor:
     """
     if is_zero(weight):
         return ops.zeros((), dtype="float32")
-    if isinstance(weight, NumberVariable):
-        # One that is scheduled may become 0: then the loss counts nothing, whatever it is.
-        return ops.where(weight.value > 0, weight.value * loss, 0.0)
+    if isinstance(weight, keras.Variable):
+        # It may become 0: then the loss counts nothing, whatever it is.
+        return ops.where(ops.not_equal(weight.value, 0.0), weight.value * loss, 0.0)
     return weight * loss
 
 
@@ -45,7 +44,9 @@ def weights_like(weights: Tensor, values: Tensor, name: str) -> Tensor:
         weights = ops.squeeze(weights, axis=-1)
     while len(weights.shape) < len(values.shape):
         weights = ops.expand_dims(weights, axis=-1)
-    if not given or not 0 < len(values.shape) == len(weights.shape):
+    sizes = zip(weights.shape, values.shape, strict=False)
+    fits = all(size in (1, None, of_values) or of_values is None for size, of_values in sizes)
+    if not given or not 0 < len(values.shape) == len(weights.shape) or not fits:
         raise ValueError(
             f"_sample_weights returned weights of the shape {given} for the loss {name!r}, whose values have the shape "
             f"{tuple(values.shape)}: return a value per sample from the loss, and a weight for each"

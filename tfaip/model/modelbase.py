@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private.losses import metrics_named_by
-from tfaip.backend.keras_private.numbers import NumberVariable
+from tfaip.backend.keras_private import metrics_named_by
 from tfaip.errors import UsageError
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.scheduledvalue import new_scheduled_value
-from tfaip.params.declaration.generics import type_argument
+from tfaip.model.scheduledvalues import WithScheduledValues
+from tfaip.params.generics import type_argument
 from tfaip.util.construction import construct
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
@@ -39,7 +38,7 @@ _HOOKS = (
 )
 
 
-class ModelBase(Generic[P]):
+class ModelBase(WithScheduledValues, Generic[P]):
     """Definition of losses and metrics on the outputs of a graph.
 
     Override the methods with a leading underscore. Metrics are Keras metric objects that are attributes of the model
@@ -119,24 +118,6 @@ class ModelBase(Generic[P]):
         """Let `data` be what a function returns, unless the model has set it itself; the scenario calls this."""
         if self._data_of is None:
             self._data_of = data_of
-
-    @property
-    def scheduled_values(self) -> dict[str, NumberVariable]:
-        """The values that the model has made live with `scheduled`, by name."""
-        found: dict[str, NumberVariable] = vars(self).setdefault("_scheduled_values", {})
-        return found
-
-    def scheduled(self, name: str, value: float) -> keras.Variable:
-        """Return a number that a schedule may change (`trainer.schedules`, target `model.NAME`); call it in `__init__`.
-
-        Args:
-            name: of the number.
-            value: without a schedule, whatever the weights hold that a training begins with.
-
-        Returns:
-            A float32 scalar variable, to compute with in `_loss` and `_metric`.
-        """
-        return new_scheduled_value(self.scheduled_values, name, value)
 
     def build_model(self) -> keras.layers.Layer:
         """Return the layers of the model as a `keras.Model` (Sequential, functional, a subclass), or any layer.

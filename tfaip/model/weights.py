@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from tfaip.backend.keras_private.scopes import created_variables
+from tfaip.backend.kerastools import TooManyElements, limited_variables
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
@@ -166,10 +166,6 @@ class WeightsDoNotFit(UsageError):
     """Stored weights belong to another model than the one that is built."""
 
 
-class _TooManyElements(BaseException):
-    """Signal from the creation of a variable; Keras goes on after an `Exception` where it builds a layer."""
-
-
 @contextmanager
 def built_within(arrays: Mapping[str, np.ndarray], source: str) -> Iterator[None]:
     """Context that builds the model of stored weights; stored params may ask for a model of any size.
@@ -177,20 +173,14 @@ def built_within(arrays: Mapping[str, np.ndarray], source: str) -> Iterator[None
     Raises:
         WeightsDoNotFit: if the variables have far more elements than `arrays`, before the first one too many is made.
     """
-    stored, built = sum(array.size for array in arrays.values()), 0
-
-    def count(elements: int) -> None:
-        nonlocal built
-        built += elements
-        if built > _BUILDS * stored + _SPARE_ELEMENTS:
-            raise _TooManyElements
-
+    stored = sum(array.size for array in arrays.values())
     try:
-        with created_variables(count):
+        with limited_variables(_BUILDS * stored + _SPARE_ELEMENTS):
             yield
-    except _TooManyElements:
+    except TooManyElements as error:
+        built = f"{error.args[0]:,} or more"
         raise WeightsDoNotFit(
-            f"{source} does not fit the model: it has {stored:,} numbers, the model {built:,} or more; check its params"
+            f"{source} does not fit the model: it has {stored:,} numbers, the model {built}; check its params"
         ) from None
 
 

@@ -16,10 +16,9 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.export.modelloading import freeze_as_trained, load_weights
+from tfaip.export.modelloading import load_weights
 from tfaip.params.resource import Resource
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import Change, diff, flag_of
 from tfaip.predict.modelpass import samples_of
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
 from tfaip.predict.params import PredictorParams
@@ -179,7 +178,6 @@ def load_models(
         raise UsageError(f"{len(models)} files of params, but {len(weights)} models: give one for each")
     for path, model in zip(weights, models, strict=True):
         load_weights(model, Path(path))
-        freeze_as_trained(model, Path(path))
     return models
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend, prefer_backend
+from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
-from tfaip.export.formatnames import FORMAT_DIRS
+from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command
 from tfaip.util.construction import construct
 from tfaip.util.files import locked_directory
@@ -120,7 +120,7 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
     args = _parse_check(prog, models.flags)
     import_backend()
     from tfaip.device.devices import precision_scope
-    from tfaip.export.modelcheck import check_formats
+    from tfaip.export.formats import check_formats
     from tfaip.export.modelloading import load_weights, precision_of
     from tfaip.export.trainingdata import sample_inputs
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import select_backend
+from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.logging import logger
@@ -68,7 +68,7 @@ def train_with_flags(
         permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
-    from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
@@ -79,10 +79,9 @@ def train_with_flags(
         raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
-    from tfaip.device.cluster import find_cluster
-    from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
-    from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.device.devices import find_cluster, prepare_devices
+    from tfaip.params.settings import flags_of
+    from tfaip.trainer.stages.preview import preview_stages
 
     if not args.summary:
         with flags_of(args.trainer, "trainer"):
@@ -90,14 +89,14 @@ def train_with_flags(
             # The trainer checks it again, with all processes if there are several.
             if directory is not None and find_cluster(args.trainer.device) is None:
                 directory.check_free(args.trainer.overwrite)
-    plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
+    preview_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         cluster = prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer), ExitStack() as stack:
         if not (args.trainer.output_dir or args.summary or args.dry_run):
             args.trainer.output_dir = stack.enter_context(_new_directory(scenario, cluster))
         trainer = scenario.create_trainer(args.trainer)
-        trainer.permission, trainer.planned = permission, plan
+        trainer.permission = permission
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:

@@ -10,8 +10,8 @@ from unittest import SkipTest
 
 import numpy as np
 
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.serialization import from_json, to_json
+from tfaip.params.stored import from_json, to_json
+from tfaip.params.tree import diff
 from tfaip.testing.training import SmallTraining
 
 _SHOWN = 3
@@ -111,7 +111,7 @@ def check_export(training: SmallTraining, tolerance: float = 1e-4) -> None:
         tolerance: difference that is allowed, relative to the largest value of an output.
     """
     from tfaip.errors import TfaipError
-    from tfaip.export.modelcheck import check_formats
+    from tfaip.export.formats import check_formats
     from tfaip.export.modelloading import load_exported
     from tfaip.export.trainingdata import load_training_data, sample_inputs
 

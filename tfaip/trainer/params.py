@@ -15,11 +15,11 @@ from tfaip.components.pipelineparams import (
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import option, pai_meta
-from tfaip.params.declaration.generics import bound_field
+from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.types.functions import FunctionName, expected_function
+from tfaip.params.sharing import fill_shared
+from tfaip.params.types import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
@@ -34,8 +34,7 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams
-from tfaip.trainer.stages.unrolling import check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
@@ -142,6 +141,9 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     )
     histogram_every_n: int = option(
         0, "Write histograms of the weights for TensorBoard every n epochs (0: never)", low=0
+    )
+    log_every_n_updates: int = option(
+        0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
     )
     profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
     profile_steps: list[int] = option(

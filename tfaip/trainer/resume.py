@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,8 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.changes import ABSENT
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import flag_of
-from tfaip.params.values.flat import flat_params
+from tfaip.params.stored import flat_params
+from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, BestModel
 from tfaip.trainer.earlystopping import EARLY_STOPPING
 from tfaip.trainer.history import ENDED, History
@@ -27,15 +26,14 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params, stored_params
-from tfaip.trainer.stages.planned import PlannedStage, StageKind
-from tfaip.trainer.stages.records import index_of, place_of, require_place
+from tfaip.trainer.stages.records import RUNNING, numbered, require_place
 from tfaip.trainer.state import beginning
-from tfaip.trainer.trainingprogress import TrainingProgress, require_state
+from tfaip.trainer.trainingprogress import TrainingProgress, damage_named, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
-# Params that say of which data a monitored value is, and which epochs early stopping counts.
-_SCORED = ("gen.val.", "gen.lav.", "gen.setup.val.limit", "gen.setup.val.max_element", "scenario.data.", "loss_weights")
+# Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
+_SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_element)|scenario\.data\.|loss_weights")
 _COUNTING = [f"early_stopping.{name}" for name in ("frequency", "lower_threshold", "upper_threshold")]
 
 log = logger(__name__)
@@ -50,12 +48,14 @@ class StartState:
         checkpoint: the content.
         is_stored: True if the checkpoint is among those of the run.
         best: a copy of the best model at that time; None: there is none.
+        repeated: number of the stage from which on all are run again; None: those that are done stay.
     """
 
     name: str
     checkpoint: Checkpoint
     is_stored: bool
     best: Path | None
+    repeated: int | None = None
 
     def store(self, store: CheckpointStore) -> None:
         """Make the checkpoint one of the run, and remove those that are newer."""
@@ -80,39 +80,36 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> St
     return StartState(name, checkpoint, is_stored=True, best=store.best_of(name))
 
 
-def state_before_stage(
-    directory: RunDirectory | None, params: Params, plan: Sequence[PlannedStage], stage: str
-) -> StartState:
+def state_before_stage(directory: RunDirectory | None, params: Params, stage: str) -> StartState:
     """Read and verify the state that a run had when one of its stages began; change nothing.
 
     Args:
         directory: the directory of the run.
         params: its params.
-        plan: its stages.
         stage: name of the stage.
 
     Raises:
-        UsageError: if there is no such stage, or the state was not kept.
+        UsageError: if no such stage has begun, or the state was not kept.
     """
     directory = _resumable(directory)
-    trained = [before.name for before in plan[: index_of(plan, stage)] if before.kind is StageKind.TRAIN]
-    if not trained:
-        start = beginning(params, place_of(plan, plan[0].name))
-        return StartState(checkpoint_name(0), start, is_stored=False, best=None)
-    path = directory.stage_directories().state(trained[-1])
+    repeated, trained = numbered(directory.stage_directories(), stage)
+    if trained is None:
+        start = beginning(params, {RUNNING: None})
+        return StartState(checkpoint_name(0), start, is_stored=False, best=None, repeated=repeated)
+    path = directory.stage_directories().state(trained)
     if not path.is_dir():
         raise UsageError(
-            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
+            f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
             "done yet; choose an earlier stage"
         )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
+        raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
     _check_state(checkpoint)
     best = path / BEST_DIR
     name = checkpoint_name(checkpoint.state["epoch"])
-    return StartState(name, checkpoint, is_stored=False, best=best if best.is_dir() else None)
+    return StartState(name, checkpoint, is_stored=False, best=best if best.is_dir() else None, repeated=repeated)
 
 
 def _resumable(directory: RunDirectory | None) -> RunDirectory:
@@ -140,6 +137,7 @@ def log_changes(params: Params, restored: Checkpoint) -> None:
             log.info("changed %s", change)
 
 
+@damage_named()
 def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, history: History) -> None:
     """Mark the last epoch if later ones do not compare with it: the best model begins again, or early stopping counts.
 
@@ -159,7 +157,7 @@ def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, histo
         ended.add(EARLY_STOPPING)
     decided = meta.get("best", {"monitor": best.monitor, "mode": best.mode})
     monitor, mode = decided["monitor"], decided["mode"]
-    reasons = [change for path, change in changes.items() if path.startswith(_SCORED)]
+    reasons = [change for path, change in changes.items() if _SCORED.match(path)]
     for epoch in range(best.compared_from(before), last + 1):
         if str(history.value(epoch, monitor)) != str(before.value(epoch, monitor)):  # NaN is equal
             reasons.append(f"{monitor} of epoch {epoch} was edited")
@@ -195,12 +193,19 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
 
 
 def load_history(
-    params: Params, output: RunOutput, progress: TrainingProgress, devices: Devices, is_resumed: bool
+    params: Params,
+    reached: Params | None,
+    output: RunOutput,
+    progress: TrainingProgress,
+    devices: Devices,
+    is_resumed: bool,
 ) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited.
 
     Args:
         params: the params of the run.
+        reached: those of the stage that is set up, which continues with the last rate of the file too if it has the
+            learning rate of the run; None: there is none. Later stages are made of `params`.
         output: its output, which names the file.
         progress: gets the history.
         devices: the processes, which all get it.
@@ -216,7 +221,11 @@ def load_history(
     if devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
     if not is_resumed:
-        progress.history = params.learning_rate.continue_from(progress.history)
+        given, rules = progress.history, [params.learning_rate]
+        if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
+            rules.append(reached.learning_rate)
+        for rule in rules:
+            progress.history = rule.continue_from(given)
 
 
 def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> HistoryFile | None:

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.loading import load_trusted_scenario
-from tfaip.data.pipeline.processor.params import limit_stored_workers
-from tfaip.errors import UsageError
-from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.components.loading import load_trusted_scenario, scenario_id_of
+from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.runparams import Params
 from tfaip.util.reading import read_json
@@ -24,7 +22,7 @@ def params_of_run(values: Mapping[str, Any]) -> Params:
     Raises:
         UsageError: if it names no scenario, or anything of another package.
     """
-    scenario = _scenario_of(values)
+    scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
     fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
     params: Params = from_dict(scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages())
     return params
@@ -34,16 +32,7 @@ def restored_trainer(path: Path, **arguments: Any) -> Any:
     """Return the trainer that continues a run; see `Trainer.restore_trainer`."""
     root, checkpoint = find_run(path)
     file = RunDirectory(root).params_file
-    scenario = _scenario_of(read_json(file))
+    scenario: Any = load_trusted_scenario(scenario_id_of(read_json(file), file))
     params = load_params(file, scenario.trainer_params_cls(), trusted=scenario.declared_packages())
-    limit_stored_workers(params, file)
     params.output_dir = str(root)  # it may have been moved
     return scenario.create_trainer(params, restore=True, checkpoint=checkpoint, **arguments)
-
-
-def _scenario_of(values: Mapping[str, Any]) -> Any:
-    scenario = values.get("scenario")
-    scenario_id = scenario.get("scenario_id") if isinstance(scenario, Mapping) else None
-    if not isinstance(scenario_id, str):
-        raise UsageError("the params name no scenario (scenario.scenario_id): expected those of a trainer")
-    return load_trusted_scenario(scenario_id)

@@ -40,10 +40,14 @@ def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: 
     assert accuracies[-1] >= 0.96
 
 
+STRATEGY = {"tensorflow": "mirror", "jax": "data_parallel"}[os.environ["KERAS_BACKEND"]]
+
+
 @pytest.mark.guard
 @pytest.mark.backend
-def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
-    flags = ["--trainer.epochs", "10", "--trainer.random_seed", "1"]
+@pytest.mark.parametrize("strategy", ["default", *["mirror"] * (STRATEGY == "mirror")])
+def test_min_learns(strategy: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    flags = ["--trainer.epochs", "10", "--trainer.random_seed", "1", "--device.dist_strategy", strategy]
     result = run_command("train", MIN, "--trainer.output_dir", tmp_path / "run", *flags)
     assert result.rc == 0, result
     assert max(validation_accuracies(tmp_path / "run")) >= 0.95
@@ -59,9 +63,8 @@ def test_a_strategy_changes_nothing(devices: int, tmp_path: Path, run_command: C
     flags += ["--stages.small.epochs", "1", "--stages.small.overrides", "model.units=8"]
     plain = ["train", MIN, "--trainer.output_dir", tmp_path / "plain", "--trainer.epochs", "3", *flags]
     assert run_command(*plain).rc == 0
-    name = {"tensorflow": "mirror", "jax": "data_parallel"}[os.environ["KERAS_BACKEND"]]
     run = tmp_path / "shared"
-    flags += ["--device.dist_strategy", name, "--trainer.epochs", "2"]
+    flags += ["--device.dist_strategy", STRATEGY, "--trainer.epochs", "2"]
     commands: list[list[str | Path]] = [
         ["train", MIN, "--trainer.output_dir", run, *flags],
         ["resume_training", run, "--trainer.epochs", "3"],

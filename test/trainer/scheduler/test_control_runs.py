@@ -21,6 +21,7 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
+from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.manifest import write_manifest
 
@@ -242,6 +243,14 @@ def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
     assert weight(train(falling(None, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))) == 8.5
 
 
+def test_a_stage_with_the_rule_of_the_run_goes_on_with_the_last_rate_too(tmp_path: Path) -> None:
+    file, run = tmp_path / "learning_rates", tmp_path / "run"
+    file.write_text(RATES_OF_RETURNN)
+    stages = {"early": TrainStage(epochs=3), "own": TrainStage(epochs=1, overrides={"learning_rate.lr": "0.5"})}
+    train(falling(run, ConstantParams(lr=1.0), history_file=str(file), stages=stages))
+    assert rates_of(run) == [1.0, 0.25, 0.25, 0.5, 0.25]
+
+
 def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     rule, chosen = ConstantParams(lr=1.0, rates={1: 0.75, 6: 0.125}, epochs=9), History()
     for epoch, rate in ((2, 0.25), (4, 0.0)):
@@ -277,6 +286,7 @@ def replaced(state: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
         lambda state: replaced(state, "position", {"consumed": "x" * 10_000}),
         lambda state: replaced(state, "random", {**state["random"], "numpy": ["MT19937", ["a"], 1, 0, 0.0]}),
         lambda state: replaced(state, "params", None),
+        lambda state: replaced(state, "params", {}),
     ],
 )
 def test_a_state_of_another_form_is_damage(

@@ -76,6 +76,20 @@ def test_cycles_count_updates_and_not_batches() -> None:
     assert weights.values == [moved(1, 0.5), moved(*CYCLE, 1, 0.5)]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_resume_with_more_batches_per_update_goes_on_after_the_last_update(tmp_path: Path) -> None:
+    rule = ConstantParams(lr=0.1, modulation=CyclicModulationParams(decay=0.9))
+    params = params_with(rule, batches=8, epochs=3, output_dir=tmp_path / "run", train_accum_steps=2)
+    before = weight(train(params))
+    params.epochs, params.train_accum_steps = 4, 8
+    # Update 12, after four in each of three epochs: 0.1 * 0.9^12.
+    assert before - weight(train(params, restore=True)) == pytest.approx(0.0282, abs=5e-5)
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert records["4"]["effective_lr"] == pytest.approx(0.0282, abs=5e-5)
+    assert [record["meta"]["updates"] for record in records.values()] == [4, 8, 12, 13]
+
+
 def test_cycles_go_on_when_the_optimizer_is_reset() -> None:
     optimizer = SGDOptimizer(reset_every_n_epochs=1)
     assert weight(train(params_with(cyclic(), optimizer=optimizer))) == moved(*CYCLE * 3, 1)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
+from tfaip.params.classes import Part
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.part import Part
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 

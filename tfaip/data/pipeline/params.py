@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
+from tfaip.util.logging import logger
 from tfaip.util.reading import parse_whole_number
+from tfaip.util.text import shorten_text
+
+log = logger(__name__)
 
 T = TypeVar("T")
 
@@ -27,6 +32,15 @@ _ALLOWED_FAILURES = {"raise": 0, "skip": None}
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def at_most_cores(name: str, count: int, path: Path) -> int:
+    """Return how many worker processes a field of a file starts: one for each core at most, with a line."""
+    cores = available_cores()
+    if count > cores:
+        message = "%s asks for %d worker processes, there will be %d, one for each core: give %s as a flag to have more"
+        log.info(message, shorten_text(str(path), 120), count, cores, name)
+    return min(count, cores)
 
 
 class DataPipelineParams(ParamsBase):
@@ -111,6 +125,11 @@ class DataPipelineParams(ParamsBase):
         self.mode = PipelineMode(self.mode)  # of its text too
         self._check_buckets()
         self.allowed_failures()
+
+    def limit_to_machine(self, path: Path) -> None:
+        """Reduce what params in a file ask for; called when they are loaded."""
+        if not self.has_default_workers():
+            self.num_processes = at_most_cores("num_processes", self.num_processes, path)
 
     def has_default_workers(self) -> bool:
         """Return True if the pipeline itself decides how many workers there are and when they start."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.resolution.sources import Source
+from tfaip.params.sources import Source
 from tfaip.util.paths import require_directory, require_writable
 
 # Flags of files and directories that several commands write -> help.

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfaip.backend.environment import set_default
-from tfaip.backend.selection import BACKENDS, select_backend
-from tfaip.errors import UsageError
+from tfaip.backend.environment import BACKENDS, select_backend, set_default
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
@@ -41,9 +39,8 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     Raises:
         UsageError: if the file cannot be read, or names something that it must not.
     """
-    from tfaip.components.loading import load_trusted_scenario
-    from tfaip.data.pipeline.processor.params import limit_stored_workers
-    from tfaip.params.values.serialization import load_params
+    from tfaip.components.loading import load_trusted_scenario, scenario_id_of
+    from tfaip.params.stored import load_params
     from tfaip.trainer.run.permission import read_permission
 
     permission = read_permission(path).and_trusted(trusted)
@@ -53,14 +50,10 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     if isinstance(backend, str) and backend in BACKENDS:
         set_default("KERAS_BACKEND", backend)
     select_backend()
-    stored = content.get("scenario")
-    scenario_id = stored.get("scenario_id") if isinstance(stored, dict) else None
-    if not isinstance(scenario_id, str):
-        raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)")
+    scenario_id = scenario_id_of(content, path)
     scenario = load_trusted_scenario(scenario_id, content.get("import_root"), permission.import_root)
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
-    limit_stored_workers(params, path)
     alone = params.device.without_cluster()
     if alone != params.device:  # the author of a file must not choose a host to connect to
         logger(__name__).info(

@@ -23,6 +23,7 @@ LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
 # Directories of TensorBoard events.
 TRAIN = "train"
 VALIDATION = "validation"
+UPDATES = "updates"
 # Within one: written by TensorBoard's profiler, another library.
 PLUGINS_DIR = "plugins"
 
@@ -43,7 +44,7 @@ STAGE_STATE_DIR = "state"
 MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
-EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
+EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")

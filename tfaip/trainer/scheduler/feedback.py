@@ -15,7 +15,7 @@ from functools import cached_property
 
 from tfaip.params import option
 from tfaip.params.limits import FieldError
-from tfaip.params.types.functions import FunctionName, expected_function, load_function
+from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, measured_name

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Text
 from tfaip.params.root import RootParams
-from tfaip.params.tree.nodes import children
-from tfaip.params.tree.places import Place, walk_places
-from tfaip.params.types.fieldtext import path_below
-from tfaip.params.values.words import Text
+from tfaip.params.tree import Place, walk_places
+from tfaip.params.types import path_below
 from tfaip.trainer.schedules.targets import split_known
 from tfaip.util.text import shorten_text
 
@@ -24,36 +22,24 @@ class ParamNames:
 
     def __init__(self, params: RootParams) -> None:
         root = type(params).flag_root
-        self._values: dict[str, Any] = {}
-        by_path: dict[str, str] = {}
-        for place, value in walk_places(params, Place.of_root(root)):
+        self._flags: dict[str, str] = {}
+        for place, _ in walk_places(params, Place.of_root(root)):
             if not place.is_hidden:
-                self._values[place.flag] = value
-                by_path[place.path.removeprefix(f"{root}.")] = place.flag
-        self._flags = {**by_path, **{flag: flag for flag in self._values}}
+                self._flags[place.flag] = place.flag
+                self._flags.setdefault(place.path.removeprefix(f"{root}."), place.flag)
 
-    def find(self, name: str) -> tuple[str, str | None]:
-        """Return the flag that a name means, and the key if it means an item of a dict.
+    def find(self, name: str) -> str:
+        """Return the flag that a name means.
 
         A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
         """
         known, rest = split_known(name.lstrip("-"), self._flags)
-        if not known:
-            return rest, None
-        flag = self._flags[known]
-        if rest and _is_plain_dict(self._values[flag]):
-            return flag, rest[1:]
-        return flag + rest, None
+        return f"{self._flags[known]}{rest}" if known else rest
 
     def is_group(self, name: str) -> bool:
         """Return True if a name means a group of params."""
         begin = f"{name.lstrip('-')}."
         return any(known.startswith(begin) for known in self._flags)
-
-
-def _is_plain_dict(value: Any) -> bool:
-    """Return True for a dict that is a value, and no container of nodes."""
-    return isinstance(value, dict) and children(value) is None
 
 
 def whole_paths(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.flags import check_flags, get_flag, set_flags
+from tfaip.params.codec import Text
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.root import RootParams
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import children
-from tfaip.params.tree.places import Place, flag_of, walk_places
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.types.fieldtext import value_text
-from tfaip.params.values.words import Text
+from tfaip.params.settings import apply, check_flags, get_flag
+from tfaip.params.sharing import fill_shared
+from tfaip.params.sources import Setting
+from tfaip.params.tree import Change, Place, children, copy_tree, diff, flag_of, walk_places
+from tfaip.params.types import value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
@@ -67,12 +65,12 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
             the stage and the path.
         KeyError: if an override refers to a stage without a directory.
     """
-    copied = copy_for_stage(params)
     with _naming(stage):
-        set_flags(copied, _values(copied, overrides, directories))
-        if getattr(copied, SCHEDULES, None):
-            drop_schedules(copied, overrides)
-    return copied
+        values = _values(params, overrides, directories)
+        changed, _ = apply(params, [Setting(flag, text) for flag, text in values.items()])
+        if getattr(changed, SCHEDULES, None):
+            drop_schedules(changed, overrides)
+    return changed
 
 
 def drop_schedules(params: Any, changed: Collection[str]) -> None:
@@ -226,26 +224,17 @@ def _values(
 
 
 def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides by flags; items of dicts become parts of the whole dict.
+    """Return the overrides by flags.
 
     Raises:
         UsageError: if a param is given twice, or is one that the run has once.
     """
     names = ParamNames(params)
     found: dict[str, str] = {}
-    items: dict[str, dict[str, Any]] = {}
     for name, text in overrides.items():
-        flag, key = names.find(name)
-        if key is not None:
-            of_dict = items.setdefault(flag, dict(get_flag(params, flag)))
-            of_dict[key] = text
-        elif flag in found:
-            raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
-        else:
-            found[flag] = text
-    for flag, values in items.items():
+        flag = names.find(name)
         if flag in found:
-            raise UsageError(f"--{shorten_text(flag)} is given as a whole and in parts: give one of them")
-        found[flag] = value_text(values)
+            raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
+        found[flag] = text
     _require_of_a_stage(params, found)
     return found

@@ -1,73 +1,39 @@
-"""Placeholders in the texts of stages: `{repeat}`, and `{align.dir}`, the directory of another stage."""
+"""References `{NAME.file}` in texts of params: the file that the finished stage NAME has written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-REPEAT = "repeat"
-_DIRECTORY = ".dir"
-# Others belong to the text: `a{2}` of a regular expression, `{epoch:04d}` of a name.
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+# Other braces belong to the text: `a{2}` of a regular expression, `{epoch:04d}` of a name.
+_REFERENCE = re.compile(r"\{([^{}]*)\.file\}")
+
+
+def referred_stages(value: Any) -> Iterator[str]:
+    """Yield the names of the stages that a text refers to, or the texts in a list or dict."""
+    if isinstance(value, str):
+        yield from _REFERENCE.findall(value)
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from referred_stages(item)
 
 
 def refers_to_result(value: Any) -> bool:
-    """Return True if a text, or one in a list or dict, has the directory of a stage."""
-    if isinstance(value, str):
-        return any(inner.endswith(_DIRECTORY) for inner in _PLACEHOLDER.findall(value))
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return isinstance(value, list | tuple) and any(map(refers_to_result, value))
-
-
-def fill(text: str, repetition: int | None, name_of: Callable[[str], str]) -> str:
-    """Return a text with the number of the repetition, and with the full names of the stages that it refers to.
-
-    Args:
-        text: as the user wrote it.
-        repetition: number from 1; None: the stage belongs to no group.
-        name_of: returns the full name of the stage that a key means.
-
-    Raises:
-        ValueError: if there is no repetition; what `name_of` raises.
-    """
-
-    def replace(match: re.Match[str]) -> str:
-        inner = match[1]
-        if inner == REPEAT:
-            if repetition is None:
-                raise ValueError("no {repeat}, which only stages of a RepeatStage have")
-            return str(repetition)
-        if inner.endswith(_DIRECTORY):
-            return f"{{{name_of(inner.removesuffix(_DIRECTORY))}{_DIRECTORY}}}"
-        return match[0]
-
-    return _PLACEHOLDER.sub(replace, text)
+    """Return True if a text, or one in a list or dict, refers to a stage."""
+    return any(True for _ in referred_stages(value))
 
 
 def fill_directories(text: str, directories: Mapping[str, Path] | None) -> str:
-    """Return a text with the directories of the stages that it refers to.
-
-    Args:
-        text: as `fill` returns it.
-        directories: full name of a stage -> its directory; None: they are not known yet, the placeholders stay.
+    """Return a text with the files of the stages that it refers to; None: they are not known yet.
 
     Raises:
-        KeyError: if there is no directory of a stage.
+        KeyError: if a stage has no file.
     """
-
     if directories is None:
         return text
-
-    def replace(match: re.Match[str]) -> str:
-        inner = match[1]
-        if not inner.endswith(_DIRECTORY):
-            return match[0]
-        return str(directories[inner.removesuffix(_DIRECTORY)])
-
-    return _PLACEHOLDER.sub(replace, text)
+    return _REFERENCE.sub(lambda match: str(directories[match[1]]), text)
 
 
 def map_texts(value: Any, function: Callable[[str], str]) -> Any:
@@ -79,3 +45,8 @@ def map_texts(value: Any, function: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return {key: map_texts(item, function) for key, item in value.items()}
     return value
+
+
+def fill(text: str, repetition: int | None, name_of: Callable[[str], str]) -> str:
+    """Return a text whose references have the names that `name_of` returns."""
+    return _REFERENCE.sub(lambda match: f"{{{name_of(match[1])}.file}}", text)

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from test.data.support import DropParams, NoiseParams, RepeatParams, RowDataParams
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode
-from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, available_cores
 from tfaip.data.pipeline.processor.params import (
     ComposedProcessorPipelineParams,
     DataProcessorPipelineParams,
     SequentialProcessorPipelineParams,
-    limit_stored_workers,
 )
 
 
@@ -90,17 +86,3 @@ def test_what_processors_ask_of_the_workers() -> None:
     for name in ("num_threads", "max_tasks_per_process"):
         with pytest.raises(ValueError, match=f"{name} is 0, expected .* 1.*, or -1 for"):
             SequentialProcessorPipelineParams(**{name: 0})
-
-
-def test_stored_params_start_no_more_workers_than_there_are_cores(caplog: pytest.LogCaptureFixture) -> None:
-    cores = available_cores()
-    sequence = SequentialProcessorPipelineParams(num_threads=1024)
-    given = [DataPipelineParams(num_processes=count) for count in (1024, cores, AUTOMATIC_PROCESSES, 0)]
-    with caplog.at_level("INFO", "tfaip"):
-        limit_stored_workers([*given, ComposedProcessorPipelineParams(pipelines=[sequence])], Path("a.json"))
-    assert [params.num_processes for params in given] == [cores, cores, AUTOMATIC_PROCESSES, 0]
-    assert sequence.num_threads == cores
-    begin = f"a.json asks for 1024 worker processes, there will be {cores}, one for each core: give"
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{begin} {name} as a flag to have more" for name in ("num_processes", "num_threads")
-    ]

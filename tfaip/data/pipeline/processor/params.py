@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, available_cores
+from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, at_most_cores
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.tree.nodes import nodes_of
-from tfaip.params.tree.sharing import with_shared
-from tfaip.util.logging import logger
-from tfaip.util.text import shorten_text
+from tfaip.params.fields import copied
+from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper
-
-log = logger(__name__)
 
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
@@ -140,6 +135,10 @@ class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
     )
     processors: list[DataProcessorParams] = option([], "Processors in order")
 
+    def limit_to_machine(self, path: Path) -> None:
+        """Reduce what params in a file ask for; called when they are loaded."""
+        self.num_threads = at_most_cores("num_threads", self.num_threads, path)
+
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield self
 
@@ -151,17 +150,3 @@ class ComposedProcessorPipelineParams(DataProcessorPipelineParams):
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield from self.pipelines
-
-
-def limit_stored_workers(params: Any, path: Path) -> None:
-    """Reduce the worker processes that the params in a file ask for to one for each core, and log it."""
-    cores = available_cores()
-    fields = {DataPipelineParams: "num_processes", SequentialProcessorPipelineParams: "num_threads"}
-    message = "%s asks for %d worker processes, there will be %d, one for each core: give %s as a flag to have more"
-    for node in nodes_of(params):
-        for name in [name for cls, name in fields.items() if isinstance(node, cls)]:
-            count = getattr(node, name)
-            if count <= cores or (name == "num_processes" and node.has_default_workers()):
-                continue
-            setattr(node, name, cores)
-            log.info(message, shorten_text(str(path), 120), count, cores, name)
