@@ -54,7 +54,11 @@ def visible_gpus(installed: int, environ: Mapping[str, str] = os.environ) -> lis
 
 
 def gpu_environment(
-    params: DeviceConfigParams, backend: str, installed: int, environ: Mapping[str, str] = os.environ
+    params: DeviceConfigParams,
+    backend: str,
+    installed: int,
+    environ: Mapping[str, str] = os.environ,
+    process_id: int | None = 0,
 ) -> dict[str, str]:
     """Return the environment variables to set before the backend searches its devices.
 
@@ -63,15 +67,19 @@ def gpu_environment(
         backend: name of the Keras backend.
         installed: GPUs of the machine.
         environ: the environment so far.
+        process_id: number of this process, which takes one GPU by default; None: JAX takes the one that belongs to
+            the number that a launcher gave to the process on this machine.
 
     Raises:
         FieldAdvice: if a GPU is asked for that is not there.
     """
     visible = visible_gpus(installed, environ)
-    if params.gpus is None and VISIBLE_GPUS in environ:
+    if params.gpus is not None:
+        chosen = [_named(index, visible) for index in params.gpus]
+    elif VISIBLE_GPUS in environ or process_id is None or not visible:
         chosen = visible
     else:
-        chosen = [_named(index, visible) for index in params.gpus or []]
+        chosen = [visible[process_id % len(visible)]]
     if not installed:
         return {}
     if not chosen:
@@ -84,20 +92,21 @@ def gpu_environment(
 _before: dict[str, str] = {}
 
 
-def choose_gpus(params: DeviceConfigParams, backend: str, installed: int) -> None:
+def choose_gpus(params: DeviceConfigParams, backend: str, installed: int, process_id: int | None = 0) -> None:
     """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for.
 
     Args:
         params: the devices asked for.
         backend: name of the Keras backend.
         installed: GPUs of the machine.
+        process_id: as in `gpu_environment`.
 
     Raises:
         FieldAdvice: if a GPU is asked for that is not there, or that this process has not chosen before.
     """
     if _before and params.gpus is None:
         return
-    changes = gpu_environment(params, backend, installed, _before or os.environ)
+    changes = gpu_environment(params, backend, installed, _before or os.environ, process_id)
     used = os.environ.get(VISIBLE_GPUS)
     if _before and changes.get(VISIBLE_GPUS, used) != used:
         asked = " ".join(["{gpus}", *map(str, params.gpus or [])])
@@ -173,8 +182,11 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         UsageError: if a device is not there, or the backend is in use already and cannot be changed any more.
     """
     name = select_backend()
-    choose_gpus(params, name, installed_gpus())
     cluster = None if alone else find_cluster(params)
+    process_id: int | None = 0
+    if cluster is not None:
+        process_id = None if cluster.coordinator is None else cluster.process_id
+    choose_gpus(params, name, installed_gpus(), process_id)
     if cluster is not None:
         _join(cluster, name)
 
@@ -328,7 +340,7 @@ def _check_strategy(strategy: DistStrategy, known: str) -> None:
 
 
 def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
-    """Raise if GPUs are asked for and not used; log if there are some that are not asked for."""
+    """Raise if GPUs are asked for and not used; log which one is used if none is named."""
     is_used = not names[0].lower().startswith("cpu")
     if params.gpus and not is_used:
         raise FieldAdvice(
@@ -336,7 +348,14 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
             "jax[cuda12]), or leave the flag out",
             "gpus",
         )
-    left = 0 if is_used else len(visible_gpus(installed_gpus(), {}))
-    if left:
-        counted = "1 GPU is" if left == 1 else f"{left} GPUs are"
-        log.info("%s left unused: use them with gpus %s", counted, " ".join(map(str, range(left))))
+    count = installed_gpus()
+    # Neither params nor CUDA_VISIBLE_DEVICES name the GPUs.
+    is_default = params.gpus is None and VISIBLE_GPUS not in (_before or os.environ)
+    if not count or not is_default:
+        return
+    if not is_used:
+        log.info("the GPU is not used: the backend is installed without CUDA (tensorflow[and-cuda], jax[cuda12])")
+        return
+    others = "" if count == 1 else f"--device.gpus {' '.join(map(str, range(count)))} uses all, "
+    bits = "" if params.deterministic else "; runs repeat bit for bit only with --device.deterministic True"
+    log.info("using %s of %d: %s--device.gpus without a number the CPU%s", names[0], count, others, bits)

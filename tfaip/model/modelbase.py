@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import keras
 
 from tfaip.backend.keras_private import metrics_named_by
+from tfaip.errors import UsageError
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
@@ -44,8 +45,10 @@ class ModelBase(WithScheduledValues, Generic[P]):
     (or in lists, tuples or dicts that are, on any level); `_metric` calls them.
 
     Or bring a Keras model: override `build_model`, and declare `loss`, `metrics` and `loss_weights` as
-    `keras.Model.compile` takes them, as attributes or as methods of `self` alone. What is not declared is taken from
-    fields of the params with these names.
+    `keras.Model.compile` takes them, as attributes or as methods of `self` alone. `class_weight` are the weights of the
+    classes (a list, or a dict by class or target), `sample_weight` is the key of the target that holds the weight of
+    each sample; both apply to the losses in training, validation and LAV. What is not declared is taken from fields of
+    the params with these names.
 
     Args:
         params: the model params.
@@ -54,6 +57,8 @@ class ModelBase(WithScheduledValues, Generic[P]):
     loss: Any = None
     metrics: Any = None
     loss_weights: Any = None
+    class_weight: Any = None
+    sample_weight: str | None = None
     _data_of: Callable[[], DataBase[Any]] | None = None
     _losses_declared: DeclaredLosses | None = None
     _metrics_declared: DeclaredMetrics | None = None
@@ -61,6 +66,12 @@ class ModelBase(WithScheduledValues, Generic[P]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
+        has_weights = bool(cls.class_weight or cls.sample_weight)
+        if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
+            raise UsageError(
+                f"{cls.__name__} has class_weight or sample_weight, which weight declared losses, but computes "
+                "its own in _loss: override _sample_weights, or declare loss"
+            )
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -24,7 +24,7 @@ USAGE = f"""usage: {PROG} SCENARIO [flags]
 Show the learning rate over the whole run, and every other scheduled value, as a table and a
 picture, without training. Takes all flags of tfaip-train. Nothing is written except for:
 
-  --png FILE             the picture as a file (pip install 'tfaip[plot]')
+  --png FILE             the picture as a file (pip install matplotlib)
 
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 

@@ -27,7 +27,7 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 (which is read, never executed).
 
   --learning_rate CLASS, --learning_rate.*  the params; of a run, the changes of its own ones
-  --png FILE                                the picture as a file (pip install 'tfaip[plot]')
+  --png FILE                                the picture as a file (pip install matplotlib)
   --trust PKG [PKG ...]                     {command.TRUST}
 
 {PROG} RUN --help shows the flags (--help all: every one)."""

@@ -52,7 +52,7 @@ _OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
 _FLAGS = "\n".join(f"  {f'--{flag} {word}':<22} {text}" for flag, (_, _, word, text) in _OPTIONS.items())
 USAGE = f"""usage: {PROG} SCENARIO --space FILE --output_dir DIR [flags]
 
-Train a scenario many times with params that a search chooses (Optuna: pip install 'tfaip[sweep]').
+Train a scenario many times with params that a search chooses (Optuna: pip install optuna).
 Each training is a run DIR/trial_0000, DIR/trial_0001 ... The same command continues a sweep that was
 stopped or killed. Takes the flags of tfaip-train, and:
 
@@ -139,7 +139,7 @@ def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any
     if args.trainer.output_dir:
         raise UsageError("--trainer.output_dir is chosen for each trial: give --output_dir for all of them")
     if find_spec("optuna") is None:
-        raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install 'tfaip[sweep]'")
+        raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install optuna")
     return args
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.logging import logger
 
 if TYPE_CHECKING:
+    from tfaip.backend.distributed import Cluster
     from tfaip.trainer.run.permission import Permission
 
 PROG = "tfaip-train"
@@ -78,8 +84,6 @@ def train_with_flags(
     from tfaip.trainer.stages.preview import preview_stages
 
     if not args.summary:
-        if not args.trainer.output_dir:
-            raise UsageError("missing required flag: --trainer.output_dir")
         with flags_of(args.trainer, "trainer"):
             directory = args.trainer.run_directory()
             # The trainer checks it again, with all processes if there are several.
@@ -87,8 +91,10 @@ def train_with_flags(
                 directory.check_free(args.trainer.overwrite)
     preview_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
-        prepare_devices(args.trainer.device)
-    with user_logs(scenario, args.trainer):
+        cluster = prepare_devices(args.trainer.device)
+    with user_logs(scenario, args.trainer), ExitStack() as stack:
+        if not (args.trainer.output_dir or args.summary or args.dry_run):
+            args.trainer.output_dir = stack.enter_context(_new_directory(scenario, cluster))
         trainer = scenario.create_trainer(args.trainer)
         trainer.permission = permission
         if args.summary:
@@ -97,6 +103,34 @@ def train_with_flags(
             trainer.dry_run()
         else:
             trainer.train()
+
+
+@contextmanager
+def _new_directory(scenario: Any, cluster: Cluster | None) -> Iterator[str]:
+    """Yield a directory that the chief creates for a run without one; it is removed again if it stays empty."""
+    from tfaip.device.collectives import broadcast
+    from tfaip.device.devices import Devices
+
+    devices = Devices() if cluster is None else Devices((), cluster.num_processes, cluster.process_id)
+    name = scenario.__name__.removesuffix("Scenario").lower() or "scenario"
+    stem = f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path = stem
+    for number in itertools.count(2) if devices.is_chief else ():
+        try:
+            Path(path).mkdir(parents=True)
+            break
+        except FileExistsError:
+            path = f"{stem}-{number}"
+        except OSError as error:
+            raise UsageError(f"{path} cannot be created ({error.strerror}): give --trainer.output_dir") from error
+    path = broadcast(devices, path)
+    logger(__name__).info("run directory %s (--trainer.output_dir names another one)", path)
+    try:
+        yield path
+    finally:
+        if devices.is_chief:
+            with suppress(OSError):
+                Path(path).rmdir()
 
 
 if __name__ == "__main__":

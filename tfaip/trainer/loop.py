@@ -54,6 +54,8 @@ class TrainingLoop:
         metrics = self._setup.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
         if not self._setup.is_finished():
+            if self._params.learning_rate.is_held():
+                log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
             for value in scheduled_values(model).values():
                 value.assign(value.declared)

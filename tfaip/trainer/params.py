@@ -87,11 +87,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     scale_epoch_size: float = option(
         1.0, "Factor on the number of samples per epoch, if samples_per_epoch is -1", above=0
     )
-    # Programs that parse these params may choose it later; commands that write a run ask for it. An empty path is
-    # refused by `run_directory`.
+    # Programs that parse these params may choose it later; commands create one. An empty path is refused by
+    # `run_directory`.
     output_dir: str | None = option(
         None,
-        "Directory of the run: log, checkpoints, exported models; a training needs it",
+        "Directory of the run: log, checkpoints, exported models (None: runs/SCENARIO-DATE-TIME; in Python nothing is "
+        "written)",
         text=expected_directory,
         also={"": "none yet"},
         common=True,
@@ -144,7 +145,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     log_every_n_updates: int = option(
         0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
     )
-    profile: bool = option(False, "Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')")
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
     profile_steps: list[int] = option(
         [10, 20],
         "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",

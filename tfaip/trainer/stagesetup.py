@@ -18,7 +18,7 @@ from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
-from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged, measured_name
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.setup import TrainingSetup
@@ -128,14 +128,16 @@ def _choose_best_model(
     values = model.get_metrics_result()
     check_logged(values)
     names = [*values, EPOCH_MEAN]
-    best = BestModel.of(scenario.best_logging_settings(), validates, names, first_epoch)
-    if best.follows_lav and params.lav_every_n == 0:
-        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     logged = list(names)
     if validates:
         logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
+    has_lav = params.lav_every_n > 0
+    mode, name = scenario.best_logging_settings()
+    best = BestModel.of((mode, measured_name(name, logged, has_lav)), validates, names, first_epoch)
+    if best.follows_lav and params.lav_every_n == 0:
+        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     with below("learning_rate"):
-        params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
+        params.learning_rate.check_run(best, logged, has_lav)
     if params.early_stopping.n_to_go == 1:
         log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
     if not validates:

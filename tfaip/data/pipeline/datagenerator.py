@@ -240,5 +240,7 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
     reason: object = error
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
-    text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 100)}"
+    if isinstance(error, FileNotFoundError) and not Path(path).is_absolute():
+        reason = f"{reason} in {Path.cwd()}, where a relative path begins"
+    text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 200)}"
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)

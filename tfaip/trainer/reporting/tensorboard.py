@@ -92,7 +92,7 @@ class TensorBoardEvents:
         with self._reported(f"all of epoch {epoch}"):
             for name, value in values.items():
                 kind, tag = split_name(name)
-                if tag != EPOCH_MEAN:  # another name of `loss`
+                if tag not in (EPOCH_MEAN, self.model.only_loss):  # other names of `loss`
                     writer(kind).scalars({tag: value}, epoch)
             for kind, drawn in drawings.items():
                 for tag, drawing in drawn.items():

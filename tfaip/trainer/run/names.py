@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from tfaip.errors import UsageError
@@ -76,6 +76,19 @@ def split_name(name: str) -> tuple[str, str]:
         return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
     lav = LAV_NAME.fullmatch(name)
     return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
+def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
+    """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name.
+
+    Args:
+        name: as the user wrote it.
+        logged: names of the values of training and validation.
+        logs_lav: True if LAV runs, whose names are known after the first one only.
+    """
+    if not logs_lav or not name.startswith(VALIDATION_PREFIX) or name in logged:
+        return name
+    return f"{lav_prefix(0)}{name.removeprefix(VALIDATION_PREFIX)}"
 
 
 def check_logged(values: Mapping[str, object]) -> None:
