@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pairs import race_calls, ratio_text
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 
 BACKEND = import_backend()
 

@@ -5,7 +5,8 @@
 
 Both train a tiny MLP (28x28 -> 128 -> 10, batch 16, Adam) in one process, epoch by epoch in turn, after a warm-up epoch
 of each. The toolkit runs with default params: its epochs include the log, the checkpoint, the history, TensorBoard
-events and the export of the best model (which, without validation, is every epoch whose loss falls).
+events and the export of the best model (which, without validation, is every epoch whose loss falls). The last row
+compares the toolkit with and without means over windows of 50 updates.
 """
 
 import argparse
@@ -30,6 +31,12 @@ def main() -> None:
             ours = toolkit("mlp", args.samples, epochs, Path(directory) / "run", export_best=export_best)
             seconds, against = race([ours, bare("mlp", args.samples, epochs)])
         report(f"{BACKEND}, export_best {export_best}, toolkit / bare fit", seconds, against)
+    with tempfile.TemporaryDirectory() as directory:
+        runs = []
+        for every in (50, 0):
+            fields = {"export_best": False, "log_every_n_updates": every}
+            runs.append(toolkit("mlp", args.samples, epochs, Path(directory) / f"every_{every}", **fields))
+        report(f"{BACKEND}, log_every_n_updates 50 / 0", *race(runs))
 
 
 if __name__ == "__main__":

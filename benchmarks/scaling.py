@@ -30,7 +30,7 @@ def samples_per_second(args: argparse.Namespace, devices: int) -> float:
 
 def train(args: argparse.Namespace) -> None:
     """Train three epochs on `args.one` devices; prints the samples per second of the last two."""
-    from tfaip.backend.selection import select_backend
+    from tfaip.backend.environment import select_backend
     from tfaip.device import DeviceConfigParams
     from tfaip.device.devices import prepare_devices
 

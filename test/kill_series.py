@@ -112,12 +112,13 @@ _STAGES_FLAGS = [
     *("--stages.middle.epochs", "3", "--stages.middle.overrides", "model.units=5", "trainer.calc_ema=0.9"),
     *("--stages.apply.file_name", "predictions.npz", "--stages.apply.include_targets", "True"),
     *("--stages.count.function", f"{PACKAGE.name}.calls:count_samples"),
-    *("--stages.count.arguments", "file={apply.dir}/predictions.npz"),
     *("--stages.wide.epochs", "2", "--stages.wide.overrides", "model.units=12", "train.samples=16"),
     *("--trainer.train_accum_steps", "3", "--trainer.checkpoint_save_freq", "2"),
 ]
+PROGRAM = "program"
 # Not in turn with the others, since such a training has another form.
-ALL_SETTINGS = {**SETTINGS, STAGES: _STAGES_FLAGS}
+ALL_SETTINGS = {**SETTINGS, STAGES: _STAGES_FLAGS, PROGRAM: ["--trainer.checkpoint_save_freq", "2"]}
+SCENARIOS = {PROGRAM: f"{PACKAGE.name}.program"}
 
 
 @dataclass
@@ -232,7 +233,7 @@ class Series:
             return start_command("resume_training", RUN, cwd=place, env=env)
         overwrite = ["--overwrite"] if (place / RUN).exists() else []
         flags = [*ALL_SETTINGS[setting], "--trainer.output_dir", RUN, *overwrite]
-        return start_command("train", PACKAGE.name, *flags, cwd=place, env=env)
+        return start_command("train", SCENARIOS.get(setting, PACKAGE.name), *flags, cwd=place, env=env)
 
     def _finish(self, place: Path, setting: str) -> CommandResult:
         return finish_command(self._start(place, setting))
@@ -321,12 +322,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=int, default=len(SETTINGS), help="number of cases")
     parser.add_argument("--backend", default="tensorflow", choices=["tensorflow", "jax"])
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(ALL_SETTINGS), metavar="SETTING")
-    parser.add_argument("--stages", action="store_true", help="trainings with stages")
+    parser.add_argument("--stages", action="store_true", help="trainings with stages, of a list and of a program")
     parser.add_argument("--directory", type=Path, help="where to run (default: a temporary directory)")
     args = parser.parse_args(argv)
     directory = Path(tempfile.mkdtemp(prefix="kill-series-", dir=args.directory))
     series, outcomes = Series(directory, args.backend), []
-    for case in draw_cases(args.seed, args.n, [STAGES] if args.stages else args.settings):
+    for case in draw_cases(args.seed, args.n, [PROGRAM, STAGES] if args.stages else args.settings):
         outcomes.append(series.run(case))
         done = outcomes[-1]
         print(f"case {case.number} ({case.setting}): {'; '.join(done.differences) or 'identical'}", flush=True)

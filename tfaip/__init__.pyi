@@ -20,8 +20,7 @@ from tfaip.data.specs import Spec as Spec
 from tfaip.evaluator.evaluator import Evaluator as Evaluator
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
-from tfaip.params.options import option as option
-from tfaip.params.shared import shared as shared
+from tfaip.params.fields import option as option, shared as shared
 from tfaip.scenario.scenario import Scenario as Scenario
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
 from tfaip.trainer.params import (

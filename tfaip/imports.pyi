@@ -95,10 +95,9 @@ from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
 from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
-from tfaip.params.flags import flag_values as flag_values
+from tfaip.params.fields import option as option, shared as shared
 from tfaip.params.names.nameable import nameable as nameable
-from tfaip.params.options import option as option
-from tfaip.params.shared import shared as shared
+from tfaip.params.settings import flag_values as flag_values
 from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
 from tfaip.predict.params import PredictorParams as PredictorParams
@@ -122,7 +121,6 @@ from tfaip.trainer.stages.params import (
     CallStage as CallStage,
     PredictStage as PredictStage,
     PretrainingParams as PretrainingParams,
-    RepeatStage as RepeatStage,
     TrainStage as TrainStage,
 )
 from tfaip.trainer.trainer import Trainer as Trainer

@@ -10,7 +10,15 @@ from sphinx.application import Sphinx
 
 # Heading -> its pages, in the order of the side bar.
 CONTENTS = {
-    "Start": ["docs/which_option", "docs/training", "docs/scenario", "docs/command_line", "docs/python"],
+    "Start": [
+        "docs/quickstart",
+        "docs/installation",
+        "docs/which_option",
+        "docs/training",
+        "docs/scenario",
+        "docs/command_line",
+        "docs/python",
+    ],
     "Guide": [
         "docs/data",
         "docs/layers",

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.keras_private.models import BuiltModel
+from tfaip.backend.keras_private import BuiltModel
 
 IS_JAX = keras.backend.backend() == "jax"
 

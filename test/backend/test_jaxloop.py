@@ -16,7 +16,7 @@ if not IS_JAX:
 
 import jax
 
-from tfaip.backend.jaxloop import LoopedSteps, operations
+from tfaip.backend.jaxsteps import LoopedSteps, operations
 
 pytestmark = pytest.mark.backend
 

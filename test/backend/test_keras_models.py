@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import Any
 
 import keras
@@ -11,15 +12,15 @@ import pytest
 
 from test.backend.support import IS_JAX, Net, fitted
 from tfaip.backend.active import backend
-from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
-from tfaip.backend.keras_private.models import is_functional, layers_of, loss_tracker, stop_evaluation
+from tfaip.backend.keras_private import stop_evaluation
+from tfaip.backend.kerastools import SynchronousCallbacks, is_functional, layers_of
 
 pytestmark = pytest.mark.backend
 
 
 def test_the_mean_of_the_loss_is_a_metric_that_fit_updates() -> None:
     model = fitted(Net())
-    tracker = loss_tracker(model)
+    tracker = model.loss_mean
     assert isinstance(tracker, keras.metrics.Mean)
     assert tracker in model.metrics
     # The weight is 1 and 0.5.
@@ -77,8 +78,18 @@ def test_functional_models_are_told_from_subclasses() -> None:
 
 
 def test_callbacks_run_in_the_thread_of_the_training() -> None:
-    listed = SynchronousCallbacks([keras.callbacks.Callback()], add_history=False, add_progbar=False)
-    assert [listed._async_train, listed._async_test, listed._async_predict] == [False, False, False]
+    class Safe(keras.callbacks.Callback):
+        async_safe = True
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            threads.append(threading.current_thread())
+
+    threads: list[threading.Thread] = []
+    listed = SynchronousCallbacks([Safe()], add_history=False, add_progbar=False)
+    listed.on_train_begin()
+    listed.on_train_batch_end(0)
+    listed.on_train_end()
+    assert threads == [threading.current_thread()]
 
 
 @pytest.mark.parametrize("name", ["stop_training", "stop_evaluating"])

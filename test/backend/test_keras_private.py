@@ -15,37 +15,32 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
-from tfaip.backend.keras_private.optimizers import OpenOptimizer, adam_moments
-from tfaip.backend.keras_private.randomstate import (
+from test.backend.support import IS_JAX
+from tfaip.backend.active import backend
+from tfaip.backend.keras_private import (
+    OpenOptimizer,
+    RecordingScope,
     forget_global_random_state,
     global_random_state,
+    mask_of,
     set_global_random_state,
 )
-from tfaip.backend.keras_private.scopes import RecordingScope, replaced_values
+from tfaip.backend.kerastools import FunctionLoss, snake_case
 
 pytestmark = pytest.mark.backend
 
-LAYER, MODEL, OPTIMIZER = "keras.layers.Layer", "keras.Model", "keras.optimizers.Optimizer"
+OPTIMIZER = "keras.optimizers.Optimizer"
 
 # Where it is used, what, and the arguments that it is called with or is given.
 NAMES = [
-    ("keras_private.own_training_flag", LAYER, "_get_call_context", []),
-    ("keras_private.own_training_flag", LAYER, "_maybe_reset_call_context", []),
     ("keras_private.RecordingScope", "keras.StatelessScope", "add_update", ["update"]),
-    ("keras_private.OpenOptimizer", OPTIMIZER, "_track_variable", ["variable"]),
+    ("keras_private.RecordingScope", "keras.StatelessScope", "add_loss", ["loss"]),
     ("keras_private.OpenOptimizer", OPTIMIZER, "_backend_apply_gradients", ["grads", "trainable_variables"]),
     (
         "keras_private.OpenOptimizer",
         OPTIMIZER,
         "_backend_update_step",
         ["grads", "trainable_variables", "learning_rate"],
-    ),
-    (
-        "keras_private.SynchronousCallbacks",
-        "keras.callbacks.CallbackList",
-        "_configure_async_dispatch",
-        ["callbacks"],
     ),
 ]
 
@@ -98,16 +93,6 @@ def test_the_optimizer_calls_what_replaces_its_steps() -> None:
     assert any(variable is mine for variable in optimizer.variables)
 
 
-def test_the_moments_of_a_weight_are_found() -> None:
-    weights = [keras.Variable([1.0, 2.0], name="a"), keras.Variable([3.0], name="b")]
-    optimizer = keras.optimizers.Adam(0.5, beta_1=0.5, beta_2=0.75)
-    optimizer.apply([ops.convert_to_tensor([2.0, 4.0]), ops.convert_to_tensor([8.0])], weights)
-    found = [
-        [ops.convert_to_numpy(moment).tolist() for moment in adam_moments(optimizer, weight)] for weight in weights
-    ]
-    assert found == [[[1.0, 2.0], [1.0, 4.0]], [[4.0], [16.0]]]
-
-
 def test_the_generator_without_a_seed_has_a_state() -> None:
     before = global_random_state()
     set_global_random_state([1, 7])
@@ -155,14 +140,16 @@ def test_values_in_the_place_of_variables() -> None:
             return x * self.kernel
 
     layer, outer = Counting(), keras.layers.Layer()
-    with replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(5.0))]):
+    with backend.replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(5.0))]):
         result = layer(ops.ones((2,)))
     assert ops.convert_to_numpy(result).tolist() == [5, 5]
     assert (float(layer.kernel), float(layer.calls)) == (1.0, 5.0)
-    assert [float(loss) for loss in outer.losses] == [15.0]
+    assert [float(loss) for loss in (layer if IS_JAX else outer).losses] == [15.0]
+    if not IS_JAX:
+        return
     # Within another scope, as a step on JAX is.
     with keras.StatelessScope([(layer.calls, ops.convert_to_tensor(7.0))], collect_losses=True) as scope:
-        with replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(2.0))]):
+        with backend.replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(2.0))]):
             layer(ops.ones((2,)))
         assert [float(loss) for loss in layer.losses] == [6.0]
     assert float(scope.get_current_value(layer.calls)) == 9.0

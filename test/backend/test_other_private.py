@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,19 +12,25 @@ from keras import ops
 from test.backend.support import IS_JAX
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.backend.active import backend
+from tfaip.backend.distributed import _choose_port
 
 pytestmark = pytest.mark.backend
 
 
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_the_address_of_a_launcher_is_known() -> None:
-    code = """
-from tfaip.backend.distributed import Cluster, _address_of_launcher
-print(_address_of_launcher(Cluster(2, 0, None, "Slurm")))
-"""
-    slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
-    env = {**slurm, "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2", "JAX_COORDINATOR_PORT": "12345"}
-    assert run_code(code, env).stdout == "localhost:12345\n"
+@pytest.mark.parametrize(
+    ("job", "port"),
+    [
+        ({"SLURM_JOB_ID": "5000"}, 61440 + 904),
+        ({"SLURM_JOB_ID": "5000", "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1:34911"}, 61440 + 1184),
+        ({"SLURM_JOB_ID": "5000", "JAX_COORDINATOR_PORT": "12345"}, 12345),
+    ],
+)
+def test_the_port_of_a_launcher_is_that_of_its_job(
+    job: dict[str, str], port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(job))
+    _choose_port()
+    assert os.environ["JAX_COORDINATOR_PORT"] == str(port)
 
 
 @pytest.mark.skipif(not IS_JAX, reason="JAX only")

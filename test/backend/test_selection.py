@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from test.support.commands import CommandResult, finish_command, start_python
-from tfaip.backend.selection import import_backend, quiet_stderr, select_backend
+from tfaip.backend.environment import import_backend, quiet_stderr, select_backend
 from tfaip.errors import UsageError
 
 
@@ -47,7 +47,7 @@ def test_the_chosen_backend_is_imported() -> None:
 @pytest.mark.backend
 def test_import_prints_nothing() -> None:
     result = run_code(
-        "from tfaip.backend.selection import import_backend; print(import_backend())", TF_CPP_MIN_LOG_LEVEL="0"
+        "from tfaip.backend.environment import import_backend; print(import_backend())", TF_CPP_MIN_LOG_LEVEL="0"
     )
     assert (result.rc, result.stdout, result.stderr) == (0, f"{os.environ['KERAS_BACKEND']}\n", "")
 
@@ -56,7 +56,7 @@ def test_import_prints_nothing() -> None:
 def test_jax_runs_without_tensorflow_and_collections_run_again() -> None:
     code = """
 import gc, sys
-from tfaip.backend import selection as backend
+from tfaip.backend import environment as backend
 backend.import_backend()
 print("tensorflow" in sys.modules, gc.isenabled(), gc.get_freeze_count())
 """
@@ -68,7 +68,7 @@ def test_a_backend_that_is_missing_is_named() -> None:
 import sys
 sys.modules["jax"] = None  # as if it were not installed
 from tfaip.errors import UsageError
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 try:
     import_backend()
 except UsageError as error:

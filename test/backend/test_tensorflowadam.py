@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfaip.backend.tensorflowadam import FusedAdam
+from tfaip.backend.tensorflowsteps import FusedAdam
 
 RATE = 0.1
 

@@ -6,7 +6,7 @@ import pytest
 
 from tfaip.backend.distributed import Cluster, join_cluster
 from tfaip.device import DeviceConfigParams
-from tfaip.device.cluster import find_cluster
+from tfaip.device.devices import find_cluster
 from tfaip.errors import UsageError
 
 OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}

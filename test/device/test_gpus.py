@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from test.support.commands import finish_command, start_python
-from tfaip.device import DeviceConfigParams
-from tfaip.device.gpus import gpu_environment, visible_gpus
+from tfaip.device import DeviceConfigParams, devices
+from tfaip.device.devices import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
@@ -33,7 +34,9 @@ def test_jax(subtests: pytest.Subtests) -> None:
         ([1, 0], {}, {"CUDA_VISIBLE_DEVICES": "1,0", **GROWTH}),
         ([1], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "3", **GROWTH}),
         (None, {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "2,3", **GROWTH}),
-        (None, {}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
+        (None, {}, {"CUDA_VISIBLE_DEVICES": "0", **GROWTH}),
+        ([], {}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
+        (None, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
         ([], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
     ]:
         with subtests.test(gpus=gpus):
@@ -42,11 +45,51 @@ def test_jax(subtests: pytest.Subtests) -> None:
 
 def test_tensorflow(subtests: pytest.Subtests) -> None:
     for gpus, environ, expected in [
-        ([0], {}, {"CUDA_VISIBLE_DEVICES": "0"}),
-        (None, {}, {"CUDA_VISIBLE_DEVICES": "-1"}),
+        ([1], {}, {"CUDA_VISIBLE_DEVICES": "1"}),
+        (None, {}, {"CUDA_VISIBLE_DEVICES": "0"}),
+        ([], {}, {"CUDA_VISIBLE_DEVICES": "-1"}),
     ]:
         with subtests.test(gpus=gpus):
             assert gpu_environment(DeviceConfigParams(gpus=gpus), "tensorflow", 4, environ) == expected
+
+
+def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
+    # None: a launcher knows which one, and JAX asks it.
+    for process_id, installed, expected in [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")]:
+        with subtests.test(process_id=process_id, installed=installed):
+            environment = gpu_environment(DeviceConfigParams(), "jax", installed, {}, process_id)
+            assert environment == {"CUDA_VISIBLE_DEVICES": expected, **GROWTH}
+
+
+@pytest.mark.parametrize(
+    ("fields", "count", "name", "line"),
+    [
+        (
+            {},
+            2,
+            "gpu:0",
+            "using gpu:0 of 2: --device.gpus 0 1 uses all, --device.gpus without a number the CPU; runs repeat",
+        ),
+        ({"deterministic": True}, 1, "gpu:0", "using gpu:0 of 1: --device.gpus without a number the CPU"),
+        ({}, 1, "cpu:0", "the GPU is not used: the backend is installed without CUDA"),
+        ({"gpus": [0]}, 2, "gpu:0", None),
+        ({"gpus": []}, 2, "cpu:0", None),
+        ({}, 0, "cpu:0", None),
+    ],
+)
+def test_a_line_says_which_gpu_is_used_by_default(
+    fields: dict[str, Any],
+    count: int,
+    name: str,
+    line: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(devices, "installed_gpus", lambda: count)
+    monkeypatch.setattr("tfaip.device.devices._before", {"HOME": "/"})
+    devices._check_gpus(DeviceConfigParams(**fields), (name,))
+    assert [message.startswith(line or "") for message in caplog.messages] == [True] * (line is not None)
 
 
 def test_a_machine_without_gpus_is_left_alone() -> None:
@@ -77,7 +120,7 @@ def test_gpus_are_counted_among_those_from_before_the_choice() -> None:
     code = """
 import os
 from tfaip.device import DeviceConfigParams
-from tfaip.device.gpus import choose_gpus
+from tfaip.device.devices import choose_gpus
 from tfaip.errors import UsageError
 # A command chooses before it imports the backend, and its trainer once more.
 for _ in range(2):

@@ -173,18 +173,27 @@ def test_a_signal_to_one_process_stops_all_at_the_same_batch(tmp_path: Path, sta
 
 
 @pytest.mark.slow
-def test_other_params_in_one_process_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rates", "scenario", "message"),
+    [
+        ((0.01, 0.02), "ScoredScenario", "process 1 was started with other params than process 0: --learning_rate.lr"),
+        ((0.01, 0.01), "DifferingScenario", "the stages of processes 0 and 1 differ: "),
+    ],
+)
+def test_other_params_or_stages_in_one_process_are_refused(
+    rates: tuple[float, float], scenario: str, message: str, tmp_path: Path
+) -> None:
     address = f"127.0.0.1:{free_port()}"
     started = []
-    for number, rate in enumerate((0.01, 0.02)):
+    for number, rate in enumerate(rates):
         cluster = {"num_processes": 2, "process_id": number, "coordinator": address}
         flags = {f"device.{name}": value for name, value in cluster.items()}
-        case: Case = {"set": {"learning_rate.lr": rate, **flags}}
+        case: Case = {"set": {"learning_rate.lr": rate, "epochs": 4, **flags}, "scenario": scenario}
         started.append(start_cases(tmp_path, [case], "jax", name=str(number))[0])
     for process in started:
         result = finish_command(process)
         assert result.rc != 0
-        assert "process 1 was started with other params than process 0: --learning_rate.lr" in result.stderr
+        assert message in result.stderr
 
 
 @pytest.mark.slow

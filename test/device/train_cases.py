@@ -106,12 +106,13 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
 
 def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
-    from test.device.scored import ScoredScenario
+    from test.device import scored
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.tree.paths import get_path
+    from tfaip.params.tree import get_path
     from tfaip.trainer.signals import TrainingInterrupted
 
-    params = ScoredScenario.default_trainer_params()
+    scenario = getattr(scored, case.get("scenario", "ScoredScenario"))
+    params = scenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
         before = get_path(params, path)
         if isinstance(before, StrEnum):
@@ -120,7 +121,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         parent, _, name = path.rpartition(".")
         setattr(get_path(params, parent), name, value if make is None else make(value))
     prepare_devices(params.device)
-    trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))
+    trainer = scenario.create_trainer(params, restore=case.get("restore", False))
     import keras
 
     epochs: list[dict[str, float]] = []
@@ -135,7 +136,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(TrainingInterrupted):
             trainer.train([keep, Stop()])
             raise RuntimeError("the training did not stop")
-        trainer = ScoredScenario.create_trainer(params, restore=True)
+        trainer = scenario.create_trainer(params, restore=True)
     trainer.train([keep])
     weights = [keras.ops.convert_to_numpy(variable) for variable in trainer.scenario.graph.variables]
     digest = hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()

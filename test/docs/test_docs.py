@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Pages with many trainings.
 LONG_PAGES = ["layers.md", "scenario.md", "training.md", "warm_start.md"]
 PAGES = [
+    "../README.md",
     "command_line.md",
     "data.md",
     "devices.md",
@@ -94,6 +95,18 @@ def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_commands_of_the_quickstart(tmp_path: Path) -> None:
+    write_files("quickstart.md", tmp_path)
+    for script in ("plants", "split"):
+        assert finish_command(start_module(script, cwd=tmp_path)).rc == 0
+    result = run_several(commands("quickstart.md"), cwd=tmp_path)
+    assert result.rc == 0, result
+    header, *rows = (tmp_path / "predicted.csv").read_text().splitlines()
+    assert header == "outputs/class,outputs/prob,meta/file,meta/line"
+    assert [(row[:5], row[-9:]) for row in rows] == [("moss,", "new.csv,2"), ("reed,", "new.csv,3")]
+
+
+@pytest.mark.slow
 def test_the_session_of_the_python_page(tmp_path: Path) -> None:
     write_files("python.md", tmp_path)
     session = "\n".join(code for code in blocks("python.md", "python") if not FILE_NAME.match(code))
@@ -136,10 +149,15 @@ def test_the_example_of_the_scenario_page_is_short() -> None:
     assert sum(bool(line.strip()) for code in files for line in code.splitlines()[1:]) <= 80
 
 
-def test_readme_has_the_command_of_every_extra() -> None:
+def test_the_table_of_extras_is_complete() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    listed = re.findall(r"^\| `pip install .*\[([\w,]+)\]'`", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
-    assert {name for names in listed for name in names.split(",")} == set(project["optional-dependencies"])
+    table = (DOCS / "installation.md").read_text().partition("## Extras")[2].partition("## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(project["optional-dependencies"])
+
+
+def test_no_page_installs_1_2_with_our_extras() -> None:
+    pages = [*DOCS.glob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("benchmarks/*.md")]
+    assert [page.name for page in pages if re.search(r"install '?tfaip\[\w+\]'?(?! @)", page.read_text())] == []
 
 
 def test_the_table_of_commands_is_complete() -> None:

@@ -56,7 +56,8 @@ def test_a_browser_finds_a_word_without_a_server(site: Path, tmp_path: Path) -> 
 def test_the_site_has_what_it_is_made_of(site: Path) -> None:
     assert 'url=README.html"' in (site / "index.html").read_text()
     front = (site / "README.html").read_text()
-    assert '<a class="reference internal" href="docs/devices.html">Devices, precision, several processes</a>' in front
+    quickstart = (site / "docs" / "quickstart.html").read_text()
+    assert '<a class="reference internal" href="scenario.html">Writing a scenario</a>' in quickstart
     params = (site / "docs" / "api" / "training.html").read_text()
     # A field of params with type, default, help text and range.
     field = params[params.index('id="tfaip.imports.TrainerParams.keep_checkpoints"') :].partition("</dl>")[0]

@@ -24,7 +24,7 @@ def test_commands_print_what_is_shown(
     write_files(PAGE, tmp_path)
     monkeypatch.chdir(tmp_path)
     shown = WITH_OUTPUT.findall((DOCS / PAGE).read_text())
-    assert len(shown) == 3
+    assert len(shown) == 2
     for line, expected in shown:
         assert preview_schedule.main(shlex.split(line)) == 0
         assert capsys.readouterr().out.startswith(expected), line
@@ -35,7 +35,9 @@ def test_files_of_the_examples_are_shown() -> None:
     shown = {named[1]: code for code in blocks(PAGE, "yaml") if (named := FILE_NAME.match(code))}
     del shown["stages.yaml"]
     assert shown == {path.name: path.read_text() for path in lines.glob("*.yaml")}
-    assert set(shown) == {"growing.yaml", "ctc_first.yaml", "linear_first.yaml"}
+    assert set(shown) == {"growing.yaml", "ctc_first.yaml"}
+    (program,) = [code for code in blocks(PAGE, "python") if code.startswith("# aligned/loop.py\n")]
+    assert program.partition("\n")[2] == (lines / "aligned" / "loop.py").read_text()
 
 
 def test_all_other_commands_are_those_of_known_tests() -> None:

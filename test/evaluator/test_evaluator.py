@@ -10,8 +10,8 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, result_of
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params import option
+from tfaip.params.classes import is_part
 from tfaip.params.limits import FieldError
-from tfaip.params.part import is_part
 
 
 class ToleranceParams(EvaluatorParams):

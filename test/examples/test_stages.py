@@ -62,8 +62,8 @@ def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> 
     killed = finish_command(start_command(*documented("linear_first"), cwd=place, env=faulty(kill)))
     assert killed.rc == -9, killed
     run = place / "runs" / "linear_first"
-    assert (run / "stages" / "loop.2.align" / "DONE").exists()
-    assert not (run / "stages" / "loop.2.train" / "DONE").exists()
+    assert (run / "stages" / "align_2" / "DONE").exists()
+    assert not (run / "stages" / "train_2" / "DONE").exists()
     run_well("resume_training", "runs/linear_first", cwd=place)
     # The params name the directory that the scenario was imported from.
     assert differences(run, linear_first / "runs" / "linear_first") == ["trainer_params.json"]
@@ -73,9 +73,9 @@ def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> 
 @pytest.mark.backend
 def test_alignments_replace_the_linear_one(linear_first: Path) -> None:
     run = linear_first / "runs" / "linear_first"
-    assert stages_of(run) == ["linear", *["loop.1.train"] * 2, *["loop.2.train"] * 2, *["loop.3.train"] * 2, "main"]
+    assert stages_of(run) == ["linear", *["train_1"] * 2, *["train_2"] * 2, *["train_3"] * 3]
     for repetition in (1, 2, 3):
-        samples = list(read_samples(run / "stages" / f"loop.{repetition}.align" / "predictions.jsonl"))
+        samples = list(read_samples(run / "stages" / f"align_{repetition}" / "predictions.jsonl"))
         assert sorted(sample.meta["index"] for sample in samples) == list(range(16))
         for sample in samples:
             frames = sample.outputs["frames"]

@@ -136,10 +136,10 @@ def test_inputs_whose_names_are_no_identifiers(tmp_path: Path) -> None:
 
 
 def test_writing_leaves_the_graph_as_it_was(graphs: ExportGraphs, tmp_path: Path) -> None:
-    before = outputs(graphs.by_name["serve"], BATCH)
+    before, losses = outputs(graphs.by_name["serve"], BATCH), len(graphs.root.losses)
     KerasExporter(graphs).write(tmp_path / "keras")
     # A loss of a layer that was left behind here would join the loss of the training.
-    assert graphs.root.losses == []
+    assert len(graphs.root.losses) == losses
     assert largest_difference(outputs(graphs.by_name["serve"], BATCH), before) == 0
     trained = graphs.root.train({k: keras.ops.convert_to_tensor(v) for k, v in BATCH.items()}, {}, training=True)
     assert largest_difference({k: keras.ops.convert_to_numpy(v) for k, v in trained.items()}, before) > 1e-3

@@ -269,7 +269,8 @@ def test_lav_does_not_change_the_training():
 
 
 @pytest.mark.slow
-def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
+@pytest.mark.parametrize("monitor", ["lav_l1_mean_output", "val_mean_output"])
+def test_the_best_model_and_early_stopping_follow_a_lav_value(monitor, tmp_path):
     params = lav_params(
         epochs=20,
         learning_rate=ConstantParams(lr=0.0),
@@ -277,9 +278,10 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
         output_dir=str(tmp_path / "run"),
         export_best=True,
     )
-    params.scenario.model.monitor = "lav_l1_mean_output"
-    logs, _ = train(params)
+    params.scenario.model.monitor = monitor
+    logs, trainer = train(params)
     assert len(logs) == 3
+    assert trainer.params.early_stopping.monitor == monitor.replace("val_", "lav_l0_")
     assert (tmp_path / "run" / "best" / "weights.safetensors").exists()
     assert (tmp_path / "run" / "lav_l1").is_dir()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfaip.backend.tensorflowstep import CompiledStep
+from tfaip.backend.tensorflowsteps import CompiledStep
 
 
 def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():

@@ -143,6 +143,57 @@ def test_metrics(metrics: Any, expected: dict[str, float]) -> None:
     assert {name: value for name, value in got.items() if "loss" not in name} == pytest.approx(expected)
 
 
+def class_losses(width: int = 2, **declared: Any) -> Any:
+    """The losses of two samples, of the classes 1 and 0, for equal probabilities; the second target is a weight."""
+    targets = {"c": keras.ops.array([[1], [0]], "int32"), "w": keras.ops.array([[2.0], [5.0]])}
+    if "sample_weight" not in declared:
+        del targets["w"]
+    outputs = {"prob": keras.ops.full((2, width), 0.5)}
+    loss = "binary_crossentropy" if width == 1 else "sparse_categorical_crossentropy"
+    model = Brought(None, loss=loss, **declared)
+    return model.declared_losses(targets, outputs).compute(targets, outputs, {})["loss"]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"class_weight": [1, 3]}, [3, 1]),
+        ({"class_weight": {1: 4}}, [4, 1]),
+        ({"class_weight": {"c": [2, 0]}, "width": 1}, [0, 2]),
+        ({"sample_weight": "w"}, [2, 5]),
+        ({"class_weight": {"c": {0: 3}}, "sample_weight": "w"}, [2, 15]),
+    ],
+)
+def test_weights_of_classes_and_samples(declared: dict[str, Any], expected: list[float]) -> None:
+    found = keras.ops.convert_to_numpy(class_losses(**declared))
+    assert found == pytest.approx(np.array(expected) * np.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"class_weight": [1, 2, 3]}, r"Brought.class_weight: the target c has 2 classes, got \[1, 2, 3\]"),
+        ({"class_weight": {2: 1.0}}, "the target c has 2 classes, got"),
+        ({"class_weight": {"d": [1, 2]}}, "no loss is compared with a target d"),
+        ({"sample_weight": "v"}, "Brought.sample_weight: no target is called 'v'"),
+    ],
+)
+def test_weights_that_do_not_fit(declared: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        class_losses(**declared)
+
+
+def test_weights_beside_losses_of_its_own_are_refused() -> None:
+    with pytest.raises(UsageError, match="OwnLoss has class_weight or sample_weight, .* override _sample_weights"):
+
+        class OwnLoss(Brought):
+            class_weight = (1, 2)
+
+            def _loss(self, inputs: Any, targets: Any, outputs: Any) -> Any:
+                return {}
+
+
 def test_one_output_takes_the_only_target_and_logs_plain_names() -> None:
     shapes = (SHAPES[0], {"b": (1,)})
     model = Brought(one_output("anything"), loss="mse", metrics=["mae"])

@@ -13,7 +13,7 @@ from keras import layers, ops
 from test.model.support import FunctionModel, keras_inputs, logged, training_model
 from test.trainer.line import by_hand
 from tfaip import Data, Generator, Sample, Scenario, Spec
-from tfaip.backend.keras_private.losses import mask_of
+from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope

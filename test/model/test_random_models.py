@@ -17,7 +17,7 @@ from keras import layers, losses, ops
 from test.trainer.line import CallbackOf, by_hand
 from tfaip.data.specs import TensorSpec
 from tfaip.imports import ArrayDataGenerator, Data, Generator, ModelBase, ModelBaseParams, Sample, Scenario
-from tfaip.params.shared import shared
+from tfaip.params.fields import shared
 from tfaip.trainer.optimizer.params import OPTIMIZERS
 from tfaip.util.typing import Tensor, TensorDict
 

@@ -126,20 +126,26 @@ def test_old_names_work_and_warn() -> None:
 
 
 @pytest.mark.usefixtures("_renamed")
-def test_old_names_reach_a_constructor_of_ones_own() -> None:
-    class Own(Ours):
-        def __init__(self, lr: float) -> None:
-            self.lr = 2 * lr
-
-    with pytest.warns(DeprecationWarning, match=r"Own\.rate is now called lr"):
-        assert Own(rate=0.5).lr == 1.0  # type: ignore[call-arg]
-
+def test_old_names_reach_classes_without_a_constructor_of_their_own() -> None:
     @dataclass(init=False)
     class Inherited(Ours):
         pass
 
     with pytest.warns(DeprecationWarning, match=r"Inherited\.rate is now called lr"):
         assert Inherited(rate=0.5).lr == 0.5  # type: ignore[call-arg]
+
+
+def test_a_constructor_of_ones_own_calls_that_of_its_base() -> None:
+    class Own(Ours):
+        size: int
+
+        def __init__(self, size: int) -> None:
+            super().__init__(lr=0.5)
+            with pytest.raises(AttributeError, match="size is not set yet"):
+                _ = self.size
+            self.size = size
+
+    assert (Own(3).lr, Own(3).size, list(inspect.signature(Own).parameters)) == (0.5, 3, ["size"])
 
 
 def test_the_signature_of_a_constructor_names_the_fields() -> None:

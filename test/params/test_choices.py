@@ -23,7 +23,7 @@ from test.params.cli_params import (
 )
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.resolution.choices import ClassChoice
+from tfaip.params.choices import ClassChoice
 
 
 class LearningRateParams(ParamsBase):

@@ -246,23 +246,6 @@ def test_an_item_of_an_abstract_class_needs_a_class(write: Write, subtests: pyte
             assert str(error.value) == f"{config}: p.more.0 needs a class; expected one of: Square"
 
 
-class OnlyTogether(ParamsBase):
-    low: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(fix_dc=True))
-    calls: int = field(default=0, metadata=pai_meta(mode="ignore"))
-
-    def __post_init__(self) -> None:
-        self.calls += 1
-        if self.calls > 1:
-            raise ValueError("again")
-
-
-def test_errors_of_the_repeated_post_init_are_usage_errors() -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", OnlyTogether)
-    with pytest.raises(UsageError, match=r"^--p\.\*: again$"):
-        parser.parse([])
-
-
 def test_several_roots_and_choice_of_a_root() -> None:
     parser = ParamsParser("x")
     parser.add_params("graph", GraphParams, metadata=pai_meta(choices=[MLPGraphParams, CNNGraphParams]))

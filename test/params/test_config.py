@@ -26,7 +26,7 @@ from test.params.conftest import Write
 from tfaip.errors import UsageError
 from tfaip.params.commandline import boundedyaml
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.tree.changes import diff
+from tfaip.params.tree import diff
 
 
 def parse(*argv: str, default: RunParams | None = None) -> Any:
@@ -157,7 +157,7 @@ def test_errors_name_file_and_key(write: Write, subtests: pytest.Subtests) -> No
         ("[1]: 2", "a.yaml: broken YAML in line 1, column 1: key is not a plain name"),
         ("- 1", "a.yaml: expected flags and values, got list"),
         ("\x00", "a.yaml: broken YAML: "),
-        ("a: 1" + ":1" * 1_000_000, "a.yaml: broken YAML in line 1, column 4: a number has more than 4300 digits"),
+        ("run.epochs: 1" + ":1" * 10_000, "a.yaml: run.epochs: expected int, got '1:1:1"),
     ]:
         with subtests.test(message=message):
             with pytest.raises(UsageError) as error:
@@ -177,9 +177,9 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
         ("a: " + "[" * 200 + "]" * 200, "nested too deeply"),
         ("a: " + "[" * 5000 + "]" * 5000, "YAML is nested too deeply"),
         ("a: [" + "1," * 200_000 + "]", "more than 50000 values; a JSON file may hold more"),
-        ("run: {epochs: " + "1" * 5000 + "}", "broken YAML in line 1, column 15: a number has more than 4300 digits"),
-        ("run: {epochs: !!timestamp 2020-13-40}", "broken YAML: month must be in 1..12"),
-        ("run: {epochs: !!int abc}", "broken YAML: invalid literal"),
+        ("run: {epochs: " + "1" * 5000 + "}", "a.yaml: run.epochs: expected int, got '111"),
+        ("run: {epochs: !!timestamp 2020-13-40}", "a.yaml: run.epochs: expected int, got '2020-13-40'"),
+        ("run: {epochs: !!int abc}", "a.yaml: run.epochs: expected int, got 'abc'"),
         ("run: {epochs: [" + "'" + "x" * 10_000 + "']}", "a.yaml: run.epochs: expected int, got ['xxx"),
         ("run: {epochs: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.epochs"),
         ("run: {backup: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.backup"),
@@ -213,10 +213,10 @@ def test_anchors_and_aliases_are_values(write: Write) -> None:
 
 
 def test_numbers_that_no_float_can_hold(write: Write, subtests: pytest.Subtests) -> None:
-    for suffix in ["yaml", "json"]:
+    for suffix, message in [("yaml", "1000.* is too large for a float"), ("json", "got <integer of 1329 bits>")]:
         with subtests.test(suffix=suffix):
             for text in ('{"learning_rate": {"lr": 1%s}}', '{"run": {"weights": {"a": 1%s}}}'):
-                with pytest.raises(UsageError, match="expected float, got <integer of 1329 bits>"):
+                with pytest.raises(UsageError, match=message):
                     parse("--config", write(f"a.{suffix}", text % ("0" * 400)))
 
 

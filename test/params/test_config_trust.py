@@ -8,7 +8,8 @@ import pytest
 
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
-from tfaip.trainer.optimizer import SGDOptimizer
+from tfaip.params.codec import parse_words
+from tfaip.trainer.optimizer import OptimizerParams, SGDOptimizer
 
 
 def test_a_foreign_class_in_a_file_is_refused_before_its_import(foreign: Path, subtests: pytest.Subtests) -> None:
@@ -36,3 +37,9 @@ def test_a_class_of_the_toolkit_may_be_named_completely(tmp_path: Path) -> None:
 def test_the_user_may_name_any_class(foreign: Path) -> None:
     assert type(tiny_params("--optimizer", "foreign:Mine").optimizer).__name__ == "Mine"
     assert (foreign / "marker").exists()
+
+
+def test_names_that_json_hides_are_not_those_of_the_user(foreign: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--x: __cls__ 'foreign:Mine' is refused"):
+        parse_words(['{"__cls__": "foreign\\u003aMine"}'], OptimizerParams, "--x")
+    assert not (foreign / "marker").exists()

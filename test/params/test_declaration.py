@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import paiargparse
 import pytest
+from dataclasses_json import dataclass_json
 
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.resolution.choices import ClassChoice
+from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
+from tfaip.params.choices import ClassChoice
+from tfaip.params.limits import FieldError
 
 
 @dataclass
@@ -76,23 +78,6 @@ def test_both_refuse_the_same(subtests: pytest.Subtests) -> None:
                 pai_meta(**given)
 
 
-def test_decorated_params(subtests: pytest.Subtests) -> None:
-    for decorator in [pai_dataclass, paiargparse.pai_dataclass]:
-        with subtests.test(decorator=decorator):
-
-            @decorator(alt=decorator.__module__)
-            @dataclass
-            class Third(First):
-                z: int = 3
-
-            third: Any = Third(z=4)
-            assert (third.x, third.z) == (1, 4)
-            assert ClassChoice(First, {}, [Third]).name_of(Third) == decorator.__module__
-            assert Third.to_dict is ParamsBase.to_dict
-            with pytest.raises(AttributeError):
-                third.zz = 1
-
-
 @pai_dataclass
 @dataclass
 class Plain:
@@ -123,3 +108,86 @@ def test_params_need_no_other_library() -> None:
     assert result.rc == 0, result
     packages = {name.partition(".")[0] for name in json.loads(result.stdout)}
     assert packages - {"__future__", *sys.stdlib_module_names} == {"tfaip"}
+
+
+DECORATORS: dict[str, Any] = {
+    "none": lambda cls: cls,
+    "dataclass": dataclass,
+    "slots": dataclass(slots=True),
+    "kw_only": dataclass(kw_only=True),
+    "ours": lambda cls: pai_dataclass(dataclass(cls)),
+    "paiargparse": lambda cls: paiargparse.pai_dataclass(dataclass(cls)),
+    "paiargparse alone": paiargparse.pai_dataclass(alt="Other"),
+    "json alone": dataclass_json,
+    "json": lambda cls: dataclass_json(dataclass(cls)),
+    "all": lambda cls: dataclass_json(paiargparse.pai_dataclass(dataclass(kw_only=True)(cls))),
+}
+
+
+@pytest.mark.parametrize("name", DECORATORS)
+def test_a_decorator_finds_the_class_as_it_was_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Params(ParamsBase):
+        count: int = option(3, "Number of them", low=1)
+        names: list[str] = field(default_factory=lambda: ["a"], metadata=pai_meta(help="Names"))
+        sizes: list[int] = [1]  # noqa: RUF012
+        part: First = Second(y=5)
+
+    cls: Any = DECORATORS[name](Params)
+    assert ClassChoice(cls, {}).name_of(cls) == ("Other" if name == "paiargparse alone" else "Params")
+    cls.__qualname__ = "Params"
+    monkeypatch.setattr(sys.modules[__name__], "Params", cls, raising=False)
+    with pytest.raises(UsageError, match="os is not among the trusted packages"):
+        cls.from_dict({"__cls__": "os:system"})
+    params = cls(count=4)
+    params.names.append("b")
+    params.sizes.append(2)
+    assert (cls().count, cls().names, cls().sizes, cls().part) == (3, ["a"], [1], Second(y=5))
+    assert cls.from_json(params.to_json()) == params == cls(count=4, names=["a", "b"], sizes=[1, 2])
+    assert [known.metadata.get("help") for known in fields(cls)] == ["Number of them", "Names", None, None]
+    with pytest.raises(FieldError, match="count is 0, expected at least 1"):
+        cls(count=0)
+    with pytest.raises(AttributeError, match="conut does not exist; did you mean count"):
+        params.conut = 3
+    if name in ("kw_only", "all"):
+        with pytest.raises(TypeError, match="takes up to 0 positional arguments, got 1"):
+            cls(4)
+    else:
+        assert cls(4).count == 4
+
+
+def test_a_class_of_the_library_keeps_the_chosen_classes_of_its_parts() -> None:
+    @paiargparse.pai_dataclass
+    @dataclass
+    class Theirs:
+        part: First = field(default_factory=First)
+
+    theirs: Any = Theirs(part=Second(y=7))
+    assert type(Theirs.from_dict(theirs.to_dict()).part) is Second  # type: ignore[attr-defined]
+
+
+@dataclass
+class Base(ParamsBase):
+    x: int = 1
+    names: list[str] = option(["base"], "Names")
+
+
+class Left(Base):
+    pass
+
+
+class Right(Base):
+    x = 2
+    names = option(["right"])
+
+
+class Fast:
+    x = 3
+
+
+@pytest.mark.parametrize("decorate", [lambda cls: cls, dataclass])
+@pytest.mark.parametrize(("bases", "x"), [((Left, Right), 2), ((Right, Left), 2), ((Fast, Left), 3), ((Left, Fast), 1)])
+def test_defaults_follow_the_order_of_the_bases(decorate: Any, bases: tuple[type, ...], x: int) -> None:
+    cls: Any = decorate(type("Both", bases, {}))
+    expected = "right" if Right in bases else "base"
+    assert (cls().x, cls().names, cls(5).x) == (x, [expected], 5)
+    assert [known.metadata.get("help") for known in fields(cls)] == [None, "Names"]

@@ -14,7 +14,7 @@ import pytest
 from test.support.commands import finish_command, start_python
 from tfaip.params import ParamsBase, option
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.declaration.fieldhelp import help_of, source_help
+from tfaip.params.fields import help_of, source_help
 
 
 class Line(ParamsBase):
@@ -129,7 +129,7 @@ def test_no_help_and_no_error_without_the_source(
 
 
 DECLARATION = "from tfaip.params import ParamsBase\nclass Here(ParamsBase):\n    x: int = 1\n    'Help of x'\n"
-PRINT = "from tfaip.params.declaration.fieldhelp import help_of\nprint(repr(help_of(Here, 'x')), Here(2))\n"
+PRINT = "from tfaip.params.fields import help_of\nprint(repr(help_of(Here, 'x')), Here(2))\n"
 
 
 def test_a_script_has_help_and_a_string_has_none(tmp_path: Path) -> None:
@@ -139,12 +139,3 @@ def test_a_script_has_help_and_a_string_has_none(tmp_path: Path) -> None:
     assert run.stdout == "'Help of x' Here(x=2)\n", run
     run = finish_command(start_python("-c", DECLARATION + PRINT))
     assert run.stdout == "'' Here(x=2)\n", run
-
-
-def test_a_notebook_cell_has_help() -> None:
-    # IPython registers the text of a cell in this way.
-    linecache.cache["<cell 1>"] = (len(DECLARATION), None, DECLARATION.splitlines(keepends=True), "<cell 1>")
-    names: dict[str, Any] = {"__name__": __name__}
-    exec(compile(DECLARATION, "<cell 1>", "exec", dont_inherit=True), names)  # noqa: S102
-    assert help_of(names["Here"], "x") == "Help of x"
-    del linecache.cache["<cell 1>"]

@@ -23,10 +23,10 @@ from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.limits import limits
 from tfaip.params.root import RootParams
-from tfaip.params.values.flat import flat_flags
+from tfaip.params.settings import flag_values, get_flag, set_flags
+from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams
 
@@ -91,7 +91,7 @@ def test_objects_are_taken_as_they_are() -> None:
     set_flags(tree, {"optimizer": optimizer, "optimizer.momentum": 0.75, "run.graph.layers": layers})
     assert tree.optimizer is optimizer
     assert optimizer.momentum == 0.75
-    assert tree.graph.layers is layers
+    assert [id(layer) for layer in tree.graph.layers] == [id(layer) for layer in layers]
     with pytest.raises(UsageError, match=r"^--optimizer: expected OptimizerParams, got RangeParams$"):
         set_flags(tree, {"optimizer": RangeParams(0.5)})
 

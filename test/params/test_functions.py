@@ -16,7 +16,7 @@ from tfaip.params import nameable
 from tfaip.params.names.nameable import is_made_for_params, is_nameable
 from tfaip.params.names.suggestions import RETURNN_OPTIONS
 from tfaip.params.names.trust import OwnPackage, UntrustedName
-from tfaip.params.types.functions import FunctionByName, load_function
+from tfaip.params.types import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 
 NEWBOB = "learning_rate: NewbobRel\nlearning_rate.decay: {}\n"

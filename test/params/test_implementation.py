@@ -35,6 +35,14 @@ class NamedAbsolutely(ModelBaseParams, cls="test.params.test_implementation:Buil
     """Names model and graph, with the decorators of older scenarios."""
 
 
+class NamedWithoutModule(DataBaseParams, cls="Built"):
+    """Names a class of its own module, as in a notebook."""
+
+
+class Holds(DataBaseParams, cls=Built):
+    """Holds the class itself."""
+
+
 class Inherits(NamedHere):
     """Names nothing itself."""
 
@@ -44,7 +52,7 @@ class Renames(NamedHere, cls="builtins:dict"):
 
 
 def test_class_is_found(subtests: pytest.Subtests) -> None:
-    for params_cls in [NamedHere, NamedRelatively, NamedAbsolutely, Inherits]:
+    for params_cls in [NamedHere, NamedRelatively, NamedAbsolutely, NamedWithoutModule, Holds, Inherits]:
         with subtests.test(params_cls=params_cls):
             assert params_cls.cls() is Built
             assert params_cls().cls() is Built
@@ -60,7 +68,7 @@ def test_graph_is_named_like_the_model() -> None:
 
 
 def test_other_forms_are_refused_when_the_class_is_declared(subtests: pytest.Subtests) -> None:
-    for name in ["Built", "module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3]:
+    for name in ["module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3]:
         with (
             subtests.test(name=name),
             pytest.raises(TypeError, match=r"Wrong names the class .*, expected 'module:Class'"),
@@ -179,7 +187,7 @@ def test_every_class_that_is_named_in_the_package_exists() -> None:
 def names_a_class(cls: Any) -> bool:
     """Return True if a params class names its implementation by a string."""
     own = getattr(vars(cls).get("cls"), "__func__", None)
-    return getattr(own, "__module__", None) == "tfaip.params.declaration.implementation"
+    return getattr(own, "__module__", None) == "tfaip.params.classes"
 
 
 def all_subclasses(cls: type) -> set[type]:

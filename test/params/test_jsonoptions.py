@@ -16,10 +16,10 @@ from marshmallow import ValidationError
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.flags import set_flags
 from tfaip.params.limits import limits
-from tfaip.params.values.serialization import from_dict, load_params, save_params
-from tfaip.params.values.storable import conform, prepare, require_readable
+from tfaip.params.settings import set_flags
+from tfaip.params.storable import conform, prepare, require_readable
+from tfaip.params.stored import from_dict, load_params, save_params
 
 
 @pai_dataclass

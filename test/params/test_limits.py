@@ -17,12 +17,12 @@ from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, pai_meta, post_init
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits
-from tfaip.params.resolution.entries import Leaf, walk_entries
-from tfaip.params.resolution.resolver import Resolver
-from tfaip.params.resolution.sources import Settings
-from tfaip.params.tree.paths import get_path
-from tfaip.params.values.serialization import from_dict, to_dict
-from tfaip.params.values.storable import flags_of, prepare
+from tfaip.params.resolver import Leaf, Resolver, walk_entries
+from tfaip.params.settings import flags_of
+from tfaip.params.sources import Settings
+from tfaip.params.storable import prepare
+from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.tree import get_path
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 

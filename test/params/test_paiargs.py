@@ -67,7 +67,7 @@ def test_only_a_program_that_uses_the_libraries_imports_them() -> None:
         "libraries = {'paiargparse', 'dataclasses_json', 'marshmallow'}\n"
         "print(sorted(libraries & set(sys.modules)))\n"
         "old.TFAIPArgumentParser\n"
-        "print(sorted(libraries & set(sys.modules)), 'tfaip.params.commandline.paiargs' in sys.modules)\n"
+        "print(sorted(libraries & set(sys.modules)), 'tfaip.compat.paiargs' in sys.modules)\n"
     )
     result = finish_command(start_python("-c", code))
     assert result.stdout.splitlines() == ["[]", "['dataclasses_json', 'marshmallow', 'paiargparse'] True"], result

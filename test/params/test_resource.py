@@ -12,7 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.resource import Resource, copy_resources
-from tfaip.params.values.serialization import load_params, save_params
+from tfaip.params.stored import load_params, save_params
 
 
 class Inner(ParamsBase):

@@ -30,8 +30,8 @@ from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TrainingDataParams
 from tfaip.params import ParamsBase, post_init
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.tree.nodes import walk
-from tfaip.params.tree.sharing import fill_shared, with_shared
+from tfaip.params.sharing import fill_shared, with_shared
+from tfaip.params.tree import walk
 
 
 class Tone(ParamsBase):

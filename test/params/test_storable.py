@@ -14,8 +14,8 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.resource import Resource
-from tfaip.params.types.functions import FunctionName
-from tfaip.params.values.storable import conform, prepare, require_readable
+from tfaip.params.storable import conform, prepare, require_readable
+from tfaip.params.types import FunctionName
 
 
 class Color(Enum):

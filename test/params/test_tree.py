@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.tree.changes import ABSENT, Change, diff
-from tfaip.params.tree.paths import is_hidden
+from tfaip.params.tree import ABSENT, Change, diff, is_hidden
 
 
 @dataclass

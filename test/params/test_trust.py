@@ -13,7 +13,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.values.serialization import from_dict
+from tfaip.params.stored import from_dict
 
 
 class Part(ParamsBase):
@@ -117,7 +117,7 @@ def test_allowed_modules_do_not_make_everything_allowed(subtests: pytest.Subtest
             "test.params.no_such_module:X",
             "'test.params.no_such_module'): put the directory that holds it on the PYTHONPATH",
         ),
-        ("tfaip.params.tree.changes:Change", "is not a params class derived from Part"),
+        ("tfaip.params.tree:Change", "is not a params class derived from Part"),
     ]:
         with subtests.test(name=name):
             with pytest.raises(UsageError) as error:

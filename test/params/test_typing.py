@@ -13,11 +13,8 @@ from test.docs.test_docs import write_files
 from test.support.commands import REPOSITORY
 
 RIGHT = """
-from typing import Annotated
-
 from tfaip import DataBaseParams, option
 from tfaip.params import ParamsBase
-from tfaip.params.limits import limits
 
 
 class Tone(ParamsBase):
@@ -30,7 +27,6 @@ class LineData(DataBaseParams):
     alphabet: str = "0123456789"
     units: list[int] = [48]
     tones: list[Tone] = option(factory=lambda: [Tone(3)])
-    share: Annotated[float, "A share", limits(low=0, high=1)] = 0.5
     name: str | None = option(None, "Name")
 
 

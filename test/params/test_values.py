@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params.values.decoding import Decoder, parse_words
+from tfaip.params.codec import Decoder, parse_words
 
 
 class Color(Enum):

@@ -293,3 +293,24 @@ def test_paths_may_be_strings(tmp_path):
     with SampleWriter(name) as writer:
         writer.write(Sample(outputs={"y": 1}))
     assert [sample.outputs for sample in read_samples(name)] == [{"y": 1}]
+
+
+def test_a_table_has_a_row_per_sample_and_a_column_per_key(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "a.csv"
+    with SampleWriter(path) as writer:
+        for name, prob in [("a", [0.5, 0.5]), ('b,"', [1.0])]:
+            outputs = {"class": name, "n": np.array([3], np.int64), "prob": np.array(prob, np.float32), "none": None}
+            writer.write(Sample(outputs=outputs, targets=np.float32(2), meta=[{"line": 1}]))
+    assert path.read_text().splitlines() == [
+        "outputs/class,outputs/n,outputs/prob,outputs/none,targets,meta",
+        'a,3,"[0.5, 0.5]",,2.0,"[{""line"": 1}]"',
+        '"b,""",3,1.0,,2.0,"[{""line"": 1}]"',
+    ]
+    assert caplog.messages == [f"wrote {path}"]
+    with SampleWriter(path) as writer:
+        writer.write(Sample(outputs={"a": 1}))
+        with pytest.raises(UsageError, match=r"not all have outputs/b: write a \.jsonl file"):
+            writer.write(Sample(outputs={"a": 1, "b": 2}))
+    with pytest.raises(UsageError, match=r"ends in \.jsonl \(JSON lines\) or \.npz \(NumPy\)$"):
+        list(read_samples(path))

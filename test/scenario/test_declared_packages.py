@@ -15,7 +15,7 @@ from test.scripts.conftest import well
 from test.support.commands import CommandResult
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams, load_training_data
-from tfaip.params.values.serialization import save_params
+from tfaip.params.stored import save_params
 
 TAGGER = """
 import numpy as np

@@ -14,7 +14,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipeli
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import option, pai_dataclass, pai_meta
 from tfaip.params.names.trust import class_name
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.params import TrainerParams
@@ -76,24 +76,17 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
     pass
 
 
-TakenTrainerParams = 3
-
-
-class TakenScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    pass
-
-
 @pytest.mark.parametrize(
     ("scenario", "name", "gen"),
     [
-        (ShortScenario, "ShortTrainerParams", LinePipelineParams),
-        (BoundScenario, "BoundTrainerParams", LinePipelineParams),
+        (ShortScenario, "ShortScenario.TrainerParams", LinePipelineParams),
+        (BoundScenario, "BoundScenario.TrainerParams", LinePipelineParams),
         (WrittenScenario, "WrittenTrainerParams", LinePipelineParams),
         (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
-        (AnyTrainerScenario, "AnyTrainerTrainerParams", LinePipelineParams),
-        (HookedScenario, "HookedTrainerParams", OtherPipelineParams),
-        (PlainListsScenario, "PlainListsTrainerParams", PlainListsPipelineParams),
-        (OwnListsScenario, "OwnListsTrainerParams", OwnListsPipelineParams),
+        (AnyTrainerScenario, "AnyTrainerScenario.TrainerParams", LinePipelineParams),
+        (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
+        (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),
+        (OwnListsScenario, "OwnListsScenario.TrainerParams", OwnListsPipelineParams),
     ],
 )
 def test_trainer_params_are_made_or_those_of_the_author(scenario: Any, name: str, gen: type) -> None:
@@ -102,11 +95,6 @@ def test_trainer_params_are_made_or_those_of_the_author(scenario: Any, name: str
     assert scenario.trainer_params_cls() is type(params)
     assert (type(params.gen), scenario.trainer_pipeline_params_cls()) == (gen, gen)
     assert type(params.scenario) is scenario.params_cls()
-
-
-def test_a_name_of_the_module_is_not_replaced() -> None:
-    with pytest.raises(TypeError, match=r"^TakenScenario makes the params class TakenTrainerParams, but .* already"):
-        TakenScenario.default_trainer_params()
 
 
 @pai_dataclass

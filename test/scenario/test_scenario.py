@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +20,17 @@ from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params.flags import flag_values
+from tfaip.params.settings import flag_values
 from tfaip.scenario.scenario import Scenario
 from tfaip.scripts.common.parser import CommandParser
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import CosineDecayParams
 
 # Class names of the old declaration -> of the new one.
 RENAMED = {"old:WavesDataParams": "new:WavesData", "old:WavesParams": "new:Waves", "old:NoiseParams": "new:Noise"}
+RENAMED |= {
+    f"old:Waves{kind}": f"new:WavesScenario.{kind}" for kind in ("ScenarioParams", "PipelineParams", "TrainerParams")
+}
 RENAMED |= {"old:SureParams": "new:Sure", "old:OldScenario": "new:WavesScenario", "waves.old:": "waves.new:"}
 
 
@@ -89,18 +91,35 @@ def test_objects_have_data_and_evaluator_of_their_params() -> None:
     assert not any(name in vars(WavesScenario) for name in ("data", "model", "train", "val", "processors", "defaults"))
 
 
-def test_params_classes_are_named_after_the_scenario() -> None:
-    names = ["WavesScenarioParams", "WavesTrainerParams", "WavesPipelineParams"]
-    classes = [vars(new)[name] for name in names]
+def test_params_classes_are_attributes_of_the_scenario() -> None:
+    classes = [WavesScenario.ScenarioParams, WavesScenario.TrainerParams, WavesScenario.PipelineParams]
     assert classes[:2] == [WavesScenario.params_cls(), WavesScenario.trainer_params_cls()]
-    for name, cls in zip(names, classes, strict=True):
-        assert (cls.__module__, cls.__qualname__) == ("test.scenario.waves.new", name)
+    for kind, cls in zip(["ScenarioParams", "TrainerParams", "PipelineParams"], classes, strict=True):
+        assert (cls.__module__, cls.__qualname__) == ("test.scenario.waves.new", f"WavesScenario.{kind}")
+        assert cls.__name__ == f"Waves{kind}"
+        assert pickle.loads(pickle.dumps(cls)) is cls  # noqa: S301
     assert classes[0].__doc__ == "Data and model of WavesScenario."
+    with pytest.raises(TypeError, match="Base does not declare data and model and train"):
+        _ = type("Base", (Scenario,), {}).TrainerParams  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["WavesScenario.TrainerParams", "WavesTrainerParams"])
+def test_stored_names_of_today_and_of_former_versions_are_read(name: str) -> None:
+    read = TrainerParams.from_dict({"__cls__": f"{new.__name__}:{name}", "epochs": 4}, trusted=["test"])
+    assert (type(read), read.epochs) == (WavesScenario.TrainerParams, 4)
+
+
+@pytest.mark.parametrize(
+    "name", ["WavesScenario.Nothing", "WavesScenario.run.x", "OtherTrainerParams", "np.TrainerParams"]
+)
+def test_other_stored_names_with_dots_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="has no class"):
+        TrainerParams.from_dict({"__cls__": f"{new.__name__}:{name}"}, trusted=["test"])
 
 
 READ = """
 import pickle, sys
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.trainer.params import TrainerParams
 params = load_params(sys.argv[1], TrainerParams, trusted=["test"])
 assert pickle.loads(bytes.fromhex(sys.argv[2])) == params
@@ -116,7 +135,7 @@ def test_another_process_reads_and_unpickles_the_params(tmp_path: Path) -> None:
     result = finish_command(start_python("-c", READ, file, pickle.dumps(params).hex()))
     assert result.rc == 0, result
     first, second = result.stdout.splitlines()
-    assert first.startswith("WavesTrainerParams 7 2 [Noise(")
+    assert first.startswith("WavesScenario.TrainerParams 7 2 [Noise(")
     assert second == "[]"
 
 
@@ -134,7 +153,7 @@ def test_a_subclass_changes_single_parts() -> None:
     assert (more.gen.train.size, more.gen.val.size, more.epochs, more.learning_rate.lr) == (6, 24, 9, 0.01)
     assert more.scenario.data.points == 8
     assert len(more.scenario.data.pre_proc.processors) == 1
-    assert type(more).__qualname__.endswith("<locals>.MoreTrainerParams")
+    assert type(more).__qualname__.endswith("<locals>.More.TrainerParams")
     less: Any = Less.default_trainer_params()
     assert (less.gen.train.size, less.gen.val_gen(), less.epochs, less.scenario.data.points) == (6, None, 9, 8)
     assert less.scenario.data.pre_proc.processors == []
@@ -323,28 +342,6 @@ def test_a_missing_part_is_named_when_it_is_needed() -> None:
         Base.default_params()
 
 
-def test_a_taken_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"__module__": new.__name__, "data": WavesData, "model": WavesModelParams, "train": Waves}
-    monkeypatch.setattr(new, "TakenScenarioParams", Waves, raising=False)
-    message = (
-        "TakenScenario makes the params class TakenScenarioParams, but test.scenario.waves.new defines "
-        "TakenScenarioParams already: rename one of them"
-    )
-    with pytest.raises(TypeError, match=re.escape(message)):
-        type("TakenScenario", (Scenario,), body)
-
-
-def test_a_module_can_be_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "from test.scenario.waves.new import *\nclass MineScenario(WavesScenario):\n    train = Waves()\n"
-    (tmp_path / "loaded_again.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    module: Any = importlib.import_module("loaded_again")
-    before = module.MineTrainerParams
-    module = importlib.reload(module)
-    assert module.MineScenario.trainer_params_cls() is module.MineTrainerParams is not before
-    del sys.modules["loaded_again"]
-
-
 def test_a_scenario_in_a_function_cannot_be_stored() -> None:
     class Local(WavesScenario):
         train = Waves(size=4)
@@ -356,17 +353,19 @@ def test_a_scenario_in_a_function_cannot_be_stored() -> None:
 
 NOTEBOOK = """
 from test.scenario.waves.new import *
+class CellParams(WavesModelParams, cls="CellModel"): ...
+class CellModel: ...
 class CellScenario(WavesScenario):
-    train = Waves(size=4)
+    model, train = CellParams, Waves(size=4)
 params = CellScenario.default_trainer_params()
-print(params.gen.train.size)
+print(params.gen.train.size, CellScenario.model_cls() is CellModel)
 params.to_json()
 """
 
 
 def test_a_scenario_in_a_notebook_cannot_be_stored() -> None:
     result = finish_command(start_python("-c", NOTEBOOK))
-    assert result.stdout == "4\n"
+    assert result.stdout == "4 True\n"
     assert result.stderr.splitlines()[-1] == (
         "TypeError: CellScenario cannot be stored: no other program can import a class of a notebook, "
         "move it to a module"

@@ -75,7 +75,7 @@ def test_commands_with_workers(run: Run, tmp_path: Path) -> None:
     assert [printed_epochs(text) for text in printed[:2]] == [[1], [2]]
     assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 5
     stored = json.loads((other / "trainer_params.json").read_text())
-    assert stored["__cls__"] == "test.scenario.waves.new:WavesTrainerParams"
+    assert stored["__cls__"] == "test.scenario.waves.new:WavesScenario.TrainerParams"
     assert stored["gen"]["train"] == {"__cls__": "test.scenario.waves.new:Waves", "size": 8, "seed": 1}
 
 

@@ -18,7 +18,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.imports import WarmStarter, WarmStartParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import read_samples
 

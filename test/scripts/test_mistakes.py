@@ -51,7 +51,6 @@ OUT = ["--trainer.output_dir", "run"]
         (["tiny", *OUT, "--trainer.epoch", "3"], ["unknown flag --trainer.epoch", "did you mean --trainer.epochs"]),
         (["tiny", *OUT, "--epochs", "3"], ["unknown flag --epochs", "--trainer.epochs"]),
         (["tiny", *OUT, "stray"], ["stray"]),
-        (["tiny"], ["missing required flag: --trainer.output_dir"]),
         (["tinny", *OUT], ["no module named 'tinny'", "did you mean tiny"]),
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else None,
@@ -110,7 +109,6 @@ def test_stored_params(
         (["train_from_params"], ["which params file?"]),
         (["train_from_params", "nowhere.json"], ["nowhere.json", "No such file"]),
         (["train_from_params", "tiny"], ["tiny", "it is a directory"]),
-        (["train_from_params", "run/trainer_params.json"], ["missing required flag: --trainer.output_dir"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

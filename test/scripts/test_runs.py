@@ -19,7 +19,7 @@ import pytest
 from test.support.commands import CommandResult, exit_code, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
 from test.support.tiny.scenario import TinyScenario
-from tfaip.params.flags import flag_values
+from tfaip.params.settings import flag_values
 from tfaip.scripts.runs import main
 from tfaip.util.files import is_locked, locked_directory
 

@@ -14,7 +14,7 @@ from test.trainer.stages.scenarios import ConstructionScenario
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.testing import ScenarioTests, SmallTraining, checks, small_trainer_params
-from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.preview import preview_stages
 from tfaip.util.manifest import read_manifest, write_manifest
 
 
@@ -62,9 +62,9 @@ def test_unittest_runs_them_and_removes_the_run() -> None:
 
 def test_stages_are_left_out_unless_they_are_asked_for() -> None:
     params = small_trainer_params(ConstructionScenario, FLAGS)
-    assert [stage.name for stage in plan_stages(params, ConstructionScenario)] == ["main"]
+    assert [stage.name for stage in preview_stages(params, ConstructionScenario).stages] == ["main"]
     asked = {**FLAGS, "pretraining.max_epochs": 5, "trainer.epochs": 6}
-    stages = plan_stages(small_trainer_params(ConstructionScenario, asked), ConstructionScenario)
+    stages = preview_stages(small_trainer_params(ConstructionScenario, asked), ConstructionScenario).stages
     assert [stage.name for stage in stages] == [*(f"pretraining.{i}" for i in range(5)), "main"]
 
 

@@ -10,7 +10,7 @@ from tfaip.device.devices import Devices
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.preview import preview_stages
 from tfaip.trainer.stagesetup import set_up_training
 
 T = TypeVar("T")
@@ -19,8 +19,8 @@ T = TypeVar("T")
 def setup_of(params: Any, scenario_cls: Any) -> TrainingSetup:
     """The parts of a training at its beginning."""
     scenario = scenario_cls(params.scenario)
-    run = create_parts(params, plan_stages(params, scenario), None, Devices(), StopRequest())
-    return set_up_training(run, run.plan[-1], scenario)
+    run = create_parts(params, preview_stages(params, scenario), None, Devices(), StopRequest())
+    return set_up_training(run, run.preview.stages[-1], scenario, {})
 
 
 def batches_of_epochs(

@@ -113,6 +113,26 @@ def test_names_in_a_stored_params_file(
     assert contents(place) == before
 
 
+@pytest.mark.slow
+def test_the_command_makes_a_directory_of_its_own(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())
+    monkeypatch.setattr("tfaip.scripts.train.time.strftime", lambda *form: "20260102-030405")
+    taken, made = (place.parent / "own" / "runs" / f"line-20260102-030405{end}" for end in ("", "-2"))
+    taken.mkdir(parents=True)
+    monkeypatch.chdir(place.parent / "own")
+    command = [str(place / "run" / "trainer_params.json"), "--trainer.epochs", "1"]
+    # Of a run that fails nothing is left.
+    assert train_from_params.main([*command, "--warmstart.model", "nowhere"]) != 0
+    assert f"run directory runs/{made.name} (--trainer.output_dir names another one)" in capsys.readouterr().out
+    assert train_from_params.main([*command, "--dry_run"]) == 0
+    assert [path.name for path in made.parent.iterdir()] == [taken.name]
+    assert train_from_params.main(command) == 0
+    assert (made / "trainer_params.json").exists()
+    assert list(taken.iterdir()) == []
+
+
 def test_a_run_from_stored_params_leaves_the_history_file_of_the_other_one(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,9 +161,7 @@ def test_a_params_file_of_no_run_may_name_the_output_directory(
     assert f"the output directory is that of the params file: '{named}'" in capsys.readouterr().out
     # Now it is that of a run, which nothing replaces.
     assert exit_code(train_from_params.main, [str(file)]) == 2
-    assert exit_code(train_from_params.main, [str(named / "trainer_params.json")]) == 2
-    errors = capsys.readouterr().err
-    assert "missing required flag: --trainer.output_dir" in errors
+    assert "named holds another run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log"])

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.backend.tensorflowdata import CHUNK_BATCHES
+from tfaip.backend.tensorflowsteps import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
@@ -246,3 +246,15 @@ def test_batches_are_on_the_device_before_they_are_read(monkeypatch: pytest.Monk
         (((inputs, targets),),) = feed.dataset
     assert isinstance(inputs["x"], jax.Array)
     assert isinstance(targets["y"], jax.Array)
+
+
+@pytest.mark.backend
+def test_many_shapes_are_told_once_where_each_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    feeder = Feeder(Data(ROW, NUMBER))
+    for lengths in ([3, 4, 3, 5], [6, 7]):  # the number of samples does not count
+        source = Source([batch(1, size=1 + length % 2, length=length) for length in lengths])
+        with feeder.feed(source.open()) as feed:
+            list(feed.dataset)
+        assert len(caplog.messages) == (BACKEND == "jax" and 6 in lengths)
+    assert all("had 4 shapes so far" in message for message in caplog.messages)

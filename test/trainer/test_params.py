@@ -11,7 +11,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import post_init
-from tfaip.params.tree.paths import get_path
+from tfaip.params.tree import get_path
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import (
     TrainerParams,

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from test.support.tiny.scenario import TinyScenario
-from tfaip.params.types.functions import FunctionName
-from tfaip.params.values.serialization import save_params
+from tfaip.params.stored import save_params
+from tfaip.params.types import FunctionName
 from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams

@@ -27,7 +27,7 @@ from tfaip.trainer.scheduler import (
     PolynomialDecayParams,
 )
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.planned import MAIN
+from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_schedules, preview_stages, replay
 
 MIN = "tfaip.scenario.tutorial.min"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
-from tfaip.params.tree.nodes import walk
+from tfaip.params.tree import walk
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.scheduler import NewbobAbsParams
 

@@ -22,8 +22,8 @@ from tfaip.export.trainingdata import load_training_data
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
-from tfaip.params.tree.nodes import nodes_of
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
+from tfaip.params.tree import nodes_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.scripts.common.storedtraining import load_trainer_params

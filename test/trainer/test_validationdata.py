@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +84,9 @@ def test_a_csv_file_without_rows_is_an_error(tmp_path: Path, preload_data: bool)
 @pytest.mark.parametrize("preload_data", [False, True])
 def test_a_missing_file_names_the_flag_of_its_generator(preload_data: bool) -> None:
     missing = CsvGeneratorParams(files=["missing.csv"], input_columns=["x"])
-    reason = "cannot read the CSV file missing.csv: No such file or directory; change"
+    here = re.escape(os.getcwd())
+    reason = f"cannot read the CSV file missing.csv: No such file or directory in {here}, where a relative path begins"
+    reason += "; change"
     params = with_validation(missing, preload_data=preload_data)
     with pytest.raises(UsageError, match=f"^{reason} --val.files$"):
         LineScenario.create_trainer(params).train()

@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tfaip.backend.environment import set_default
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten_text
 
@@ -27,6 +28,8 @@ SHUTDOWN_TIMEOUT_S = 30
 _EXCHANGE = "Gloo"
 # In the error of a call of the service of process 0 that is not answered.
 _NO_SERVICE = "UNAVAILABLE"
+# JAX has another port of its own, for which it cannot be asked, where this variable is not set.
+_PORT = "JAX_COORDINATOR_PORT"
 POLL_MS = 1000
 _left_together = threading.Event()
 
@@ -69,9 +72,11 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
 
     if jax.distributed.is_initialized():
         return
+    is_named = cluster.coordinator is not None
+    if not is_named:
+        _choose_port()
     if cluster.process_id == 0:
         _require_free_port(cluster)
-    is_named = cluster.coordinator is not None
     try:
         jax.distributed.initialize(
             cluster.coordinator,
@@ -96,13 +101,13 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
 
 def _require_free_port(cluster: Cluster) -> None:
     """Raise unless this process can listen for the others: JAX ends with SIGSEGV where it cannot."""
-    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or _address_of_launcher(cluster)
+    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or os.environ.get(_PORT)
     if address is None:
         return
     try:
         _try_to_listen(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", f"[::]:{address.rpartition(':')[2]}"))
     except (OSError, ValueError, OverflowError) as error:
-        flag = cluster.launcher if cluster.coordinator else "the environment variable JAX_COORDINATOR_PORT"
+        flag = cluster.launcher if cluster.coordinator else f"the environment variable {_PORT}"
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
             f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port "
@@ -110,18 +115,17 @@ def _require_free_port(cluster: Cluster) -> None:
         ) from error
 
 
-def _address_of_launcher(cluster: Cluster) -> str | None:
-    """Return where JAX will let the processes meet; None: this version of JAX does not say."""
-    try:
-        # Private: there is no public way to ask for the port that JAX derives from the job of a launcher.
-        from jax._src.clusters import ClusterEnv
-
-        found = ClusterEnv.auto_detect_unset_distributed_params(
-            None, cluster.num_processes, cluster.process_id, None, None, None
-        )
-        return None if found[0] is None else str(found[0])
-    except Exception:  # only needed for a better message
-        return None
+def _choose_port() -> None:
+    """Choose the port where the processes of a launcher meet, the same in all of them, unless it is chosen."""
+    open_mpi = os.environ.get("OMPI_MCA_orte_hnp_uri", "").partition(".")[0]  # noqa: SIM112 (so Open MPI spells it)
+    slurm = os.environ.get("SLURM_JOB_ID", "")
+    if open_mpi.isdecimal():
+        job = int(open_mpi) // 2**12  # it counts in such steps
+    elif slurm.isdecimal():
+        job = int(slurm)
+    else:
+        return
+    set_default(_PORT, str(2**16 - 2**12 + job % 2**12))
 
 
 def _try_to_listen(address: str) -> None:

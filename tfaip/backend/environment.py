@@ -1,14 +1,24 @@
-"""Environment variables and modules that libraries look for at their import: nothing else changes these.
+"""Choice of the backend, its import without start-up chatter, and the environment variables that libraries read.
 
-(`tfaip/util/importpath.py` changes `sys.path`.)
+Nothing else changes these variables (`tfaip/util/importpath.py` changes `sys.path`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TextIO
+
+from tfaip.errors import UsageError
+from tfaip.util.logging import is_debug
+
+# Environment
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
@@ -86,3 +96,129 @@ def has_reading_threads() -> bool:
     thread.
     """
     return "tensorflow" in sys.modules
+
+
+# Backend
+
+BACKENDS = ("tensorflow", "jax")
+
+
+def select_backend(default: str = BACKENDS[0]) -> str:
+    """Return the name of the backend: `KERAS_BACKEND`, which becomes `default` if it is not set.
+
+    Raises:
+        UsageError: if another backend is asked for.
+    """
+    name = set_default("KERAS_BACKEND", default)
+    if name not in BACKENDS:
+        raise UsageError(f"KERAS_BACKEND is {name!r}; tfaip runs on {' and '.join(BACKENDS)}: set one of these")
+    return name
+
+
+def compiles_each_shape() -> bool:
+    """Return True if the backend compiles a step again for every shape of its arrays."""
+    return select_backend() == "jax"
+
+
+def prefer_backend(name: str | None) -> str:
+    """Return `select_backend`, with `name` as the default if it is a backend that is installed."""
+    if name in BACKENDS and importlib.util.find_spec(name) is not None:
+        return select_backend(name)
+    return select_backend()
+
+
+def import_backend(configure: Callable[[], None] = lambda: None) -> str:
+    """Import Keras and its backend quietly; return the backend's name.
+
+    Args:
+        configure: called when the backend is imported, before it searches its devices; not if it was imported before.
+
+    Raises:
+        UsageError: if the backend is not one of ours, or is not installed.
+    """
+    name = select_backend()
+    if "keras" in sys.modules:
+        return _check_imported(name)
+    if not is_debug():
+        # The C++ log of TensorFlow reads this once, at import.
+        set_default("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        with quiet_stderr(), _without_collections():
+            import keras
+
+            configure()
+            # Makes the backend search its devices now, which it reports on stderr too.
+            keras.ops.zeros(())
+    except ImportError as error:
+        raise UsageError(
+            f"the Keras backend {name!r} cannot be imported ({error}); install it, or set KERAS_BACKEND to another one"
+        ) from error
+    return _check_imported(name)
+
+
+def _check_imported(name: str) -> str:
+    from keras.config import backend
+
+    if backend() != name:
+        raise UsageError(f"Keras was imported on {backend()} before tfaip chose {name}: set KERAS_BACKEND={name}")
+    return name
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Context of an import, which makes hundred thousands of objects that stay: the garbage collector is off.
+
+    Freezing them for good (`gc.freeze` alone) would save the full collections of a run, each 0.2 to 0.5 s of CPU time
+    (TensorFlow 2.21; one in a short training, 3 % of it), but also keep the garbage that the caller had at that moment.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        # All objects become old ones without a search. Else the next collections of the young, of the middle and of
+        # the old generation would each search all of them.
+        if not gc.get_freeze_count():  # else whoever froze objects wants them to stay so
+            gc.freeze()
+            gc.unfreeze()
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def quiet_stderr() -> AbstractContextManager[None]:
+    """Return a context that holds back what native code writes to stderr; it is shown if the block raises, or in debug.
+
+    TensorFlow logs from C++ while it is imported, before any of its own log settings act.
+    """
+    return _held_back(sys.stderr)
+
+
+@contextlib.contextmanager
+def quiet_output() -> Iterator[None]:
+    """Hold back what native code writes to stderr and to stdout, where the collective operations of JAX report."""
+    with _held_back(sys.stderr), _held_back(sys.stdout):
+        yield
+
+
+@contextlib.contextmanager
+def _held_back(stream: TextIO) -> Iterator[None]:
+    if is_debug():
+        yield
+        return
+    descriptor = 1 if stream is sys.stdout else 2
+    stream.flush()
+    saved = os.dup(descriptor)
+    # Memory, where the system has it: no directory may be writable.
+    can_hold = hasattr(os, "memfd_create")
+    with open(os.memfd_create("tfaip-held"), "w+b") if can_hold else tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), descriptor)
+        try:
+            yield
+        except BaseException:
+            os.dup2(saved, descriptor)
+            held.seek(0)
+            stream.write(held.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(saved, descriptor)
+            os.close(saved)

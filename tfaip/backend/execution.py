@@ -1,8 +1,8 @@
-"""Execution of the steps of a model in `fit`: single calls, or a compiled loop."""
+"""What `fit` executes: single steps or a compiled loop of them, and the elements of datasets that they get."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,3 +45,13 @@ class Execution:
         if not (isinstance(loops, bool | None) and isinstance(platform, str | None)):
             raise TypeError(f"execution is {dict(stored)}")
         return cls(loops=loops, platform=platform)
+
+
+MARK = "is_whole"
+"""Key of what tells several devices whether each has the whole batch, in a third part of an element."""
+
+
+def packed(parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the parts of an element as the steps of Keras take them."""
+    batch = (parts[0], parts[1])
+    return (batch,) if len(parts) == 2 else (batch, parts[2][MARK])

@@ -17,11 +17,16 @@ import numpy as np
 from jax import export
 from keras import ops
 
-from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
-from tfaip.backend.jaxloop import LoopedSteps
-from tfaip.backend.jaxstep import CompiledStep as CompiledStep, local_value
-from tfaip.backend.keras_private.randomstate import forget_global_random_state
+from tfaip.backend.jaxsteps import (
+    CompiledStep as CompiledStep,
+    Datasets as Datasets,
+    LoopedSteps,
+    consume as consume,
+    local_value,
+)
+from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
+from tfaip.backend.kerastools import without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"
@@ -128,8 +133,12 @@ def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
 
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
-    # Public by its name, but not documented; without it a callback reads arrays that a step has given away.
-    model.jax_state_sync()
+    assign_kept_state(model)
+
+
+def metric_values(model: keras.Model) -> list[np.ndarray]:
+    """Return the values of `metrics_variables` of a model between the executions of a running `fit`."""
+    return [np.asarray(local_value(value)) for value in running_metrics(model)]
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:
@@ -258,6 +267,20 @@ def branch(
         variable.assign(value)
 
 
+@contextlib.contextmanager
+def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Variable, Tensor]]) -> Iterator[None]:
+    """Context in which variables have other values; what is assigned to others, or added as a loss, stays."""
+    # What is assigned in a compiled step is a value, and not the memory of the variable.
+    before = without_autocast(lambda: [variable.value for variable, _ in values])
+    try:
+        for variable, value in values:
+            variable.assign(value)
+        yield
+    finally:
+        for (variable, _), value in zip(values, before, strict=True):
+            variable.assign(value)
+
+
 def losses_and_gradients(
     sample_losses: Callable[[TensorDict], Tensor], inputs: TensorDict
 ) -> tuple[Tensor, TensorDict]:
@@ -373,26 +396,6 @@ def host_view(variable: keras.Variable) -> np.ndarray:
     """Return the value of a variable, a view if it is in memory of the host: drop it before the next step."""
     # While there is a view, a step that gives the array away cannot use its memory.
     return np.asarray(variable.value)
-
-
-class Datasets:
-    """Makes datasets of equal specs, in the form that `fit` reads fastest: a plain iterator."""
-
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        pass
-
-    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
-        """Return a dataset that can be read once."""
-        return (packed(element) for element in elements())
-
-    def release(self) -> None:
-        """Do nothing: an iterator belongs to whoever reads it."""
-
-
-def consume(data: Any) -> None:
-    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    for element in data:
-        jax.block_until_ready(jax.device_put(element))
 
 
 # Operations

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import keras
+from keras import ops
+
+from tfaip.util.typing import Tensor
+
+
+def _attributes_of_keras(layer: keras.layers.Layer) -> set[str]:
+    layer.own = keras.layers.Layer(name="own")  # TensorFlow adds its attributes with the first one of the author
+    return vars(layer).keys() - {"own"}
+
+
+# What other attributes hold already: Keras does not list the attributes that the author of a layer has set.
+KERAS_ATTRIBUTES = frozenset(
+    _attributes_of_keras(keras.layers.Layer(name="empty")) | _attributes_of_keras(keras.Model(name="empty"))
+)
+_input = keras.Input((1,), name="input")
+_FUNCTIONAL = type(keras.Model(_input, keras.layers.Identity(name="identity")(_input), name="empty"))
+_creation = threading.RLock()
 
 
 def keras_inputs(specs: Mapping[str, tuple[tuple[int | None, ...], str]]) -> dict[str, Any]:
@@ -49,3 +69,164 @@ def watched_methods(objects: Sequence[Any], name: str, watch: Callable[..., Any]
             vars(watched).pop(name, None)
             if own is not None:
                 vars(watched)[name] = own
+
+
+# Layers
+
+
+def is_functional(model: keras.Model) -> bool:
+    """Return True if the layers of a model are those of a graph of calls, which have no attributes."""
+    return isinstance(model, keras.Sequential) or type(model) is _FUNCTIONAL
+
+
+def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Return the layers that a layer holds itself, in the order in which it got their attributes."""
+    if is_functional(layer):
+        return list(layer.layers)
+    found: dict[int, keras.layers.Layer] = {}
+    left = [value for name, value in vars(layer).items() if name not in KERAS_ATTRIBUTES]
+    while left:
+        value = left.pop(0)
+        if isinstance(value, keras.layers.Layer):
+            found.setdefault(id(value), value)
+        elif isinstance(value, dict):
+            left[:0] = value.values()
+        elif isinstance(value, list | tuple):
+            left[:0] = value
+    return list(found.values())
+
+
+def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
+    """Return the layers on all levels; `Model.layers` has the uppermost ones."""
+    found, left = {}, [model]
+    while left:
+        layer = left.pop(0)
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            left.extend(sublayers(layer))
+    return list(found.values())
+
+
+class _TrainingFlag(keras.layers.Layer):
+    def call(self, training: bool | None = None) -> bool | None:
+        return training
+
+
+_training_flag = _TrainingFlag(name="training_flag")
+
+
+@contextmanager
+def own_training_flag() -> Iterator[None]:
+    """Context of a call of a layer, after which `training` is as it was before for the calling layer.
+
+    Keras passes `training` on to the layers that are called next, within the calling layer: after a
+    `self.decoder.predict(...)` no dropout of the calling graph would act any more.
+    """
+    training = _training_flag()
+    try:
+        yield
+    finally:
+        _training_flag(training=training)
+
+
+# Variables
+
+
+class _OwnTypes(keras.layers.Layer):
+    def call(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+
+_own_types = _OwnTypes(name="own_types", autocast=False)
+
+
+def without_autocast(function: Callable[[], Any]) -> Any:
+    """Return what a function returns; variables have their own type in it, whatever the precision of the caller."""
+    return _own_types(function=function)
+
+
+class TooManyElements(BaseException):
+    """Signal from the creation of a variable; Keras goes on after an `Exception` where it builds a layer."""
+
+
+@contextmanager
+def limited_variables(most: int) -> Iterator[None]:
+    """Context in which variables are created.
+
+    Raises:
+        TooManyElements: if they have more elements than `most`, before the first one too many is made.
+    """
+    elements = 0
+
+    def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
+        nonlocal elements
+        sizes = shape if isinstance(shape, Iterable) else [shape]
+        elements += math.prod(size or 0 for size in sizes)
+        if elements > most:
+            raise TooManyElements(elements)
+        own(variable, initializer, shape, *args, **kwargs)
+
+    with _creation:  # it is one method for all threads
+        own = keras.Variable.__init__
+        setattr(keras.Variable, "__init__", create)  # noqa: B010 (no method may be assigned)
+        try:
+            yield
+        finally:
+            setattr(keras.Variable, "__init__", own)  # noqa: B010
+
+
+# Losses and metrics
+
+
+def snake_case(name: str) -> str:
+    """Return the name that Keras gives to the first object of a class."""
+    words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
+
+
+class FunctionLoss(keras.losses.Loss):
+    """The loss that `compile` makes of a function: it gives target and output the same rank."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def call(self, y_true: Any, y_pred: Tensor) -> Tensor:
+        return self._function(*_of_one_rank(y_true, y_pred))
+
+
+def _of_one_rank(target: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both with the same rank, where the last axis of one of them has one entry and the other lacks it."""
+    missing = len(target.shape) - len(output.shape)
+    if abs(missing) != 1 or (target if missing > 0 else output).shape[-1] != 1:
+        return target, output
+    if min(len(target.shape), len(output.shape)) != 1:
+        return (ops.squeeze(target, -1), output) if missing > 0 else (target, ops.squeeze(output, -1))
+    return (target, ops.expand_dims(output, -1)) if missing > 0 else (ops.expand_dims(target, -1), output)
+
+
+class _AfterBatches(keras.callbacks.Callback):
+    """Callback that Keras must call after each batch, in the thread of the training."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        pass
+
+    on_test_batch_end = on_predict_batch_end = on_train_batch_end
+
+
+class SynchronousCallbacks(keras.callbacks.CallbackList):
+    """Callbacks that are all called by the thread of the training.
+
+    Keras calls `on_test_batch_end` from a pool of threads unless a callback has such a method and is not `async_safe`:
+    there calls overtake each other and outlive an interruption.
+    """
+
+    def __init__(self, callbacks: list[keras.callbacks.Callback], **kwargs: Any) -> None:
+        self._given = callbacks
+        super().__init__([*callbacks, _AfterBatches()], **kwargs)
+
+    def release_model(self) -> None:
+        """Let the callbacks forget their model, which would live as long as they do."""
+        for callback in self._given:
+            # Not their own method: callbacks of users must not expect None.
+            keras.callbacks.Callback.set_model(callback, None)

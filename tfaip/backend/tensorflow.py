@@ -18,9 +18,13 @@ import tensorflow as tf
 from keras import ops
 
 from tfaip.backend.execution import Execution
-from tfaip.backend.tensorflowadam import FusedAdam
-from tfaip.backend.tensorflowdata import Datasets as Datasets, consume as consume
-from tfaip.backend.tensorflowstep import CompiledStep as CompiledStep
+from tfaip.backend.keras_private import RecordingScope
+from tfaip.backend.tensorflowsteps import (
+    CompiledStep as CompiledStep,
+    Datasets as Datasets,
+    FusedAdam,
+    consume as consume,
+)
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "mirror"
@@ -59,8 +63,8 @@ def configure_devices(gpu_memory: int | None) -> None:
 
 def _is_no_new_step(record: logging.LogRecord) -> bool:
     """Return False for the warning that steps were traced several times, as each stage has a step of its own."""
-    message = record.getMessage()
-    return "triggered tf.function retracing" not in message or "TensorFlowTrainer._make_function" not in message
+    message, (trainer, *_) = record.getMessage(), keras.Model.make_train_function.__qualname__.split(".")
+    return "triggered tf.function retracing" not in message or f"<function {trainer}." not in message
 
 
 def device_names() -> list[str]:
@@ -134,6 +138,11 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
 
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs; on TensorFlow there is nothing."""
+
+
+def metric_values(model: keras.Model) -> list[np.ndarray]:
+    """Return the values of `metrics_variables` of a model, also between the executions of a running `fit`."""
+    return [host_view(variable) for variable in model.metrics_variables]
 
 
 def named_part(name: str) -> AbstractContextManager[Any]:
@@ -248,6 +257,23 @@ def branch(
         variables: everything that the two may read or assign.
     """
     ops.cond(predicate, then, otherwise)
+
+
+@contextlib.contextmanager
+def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Variable, Tensor]]) -> Iterator[None]:
+    """Context in which variables have other values; what is assigned to others, and added as a loss, holds afterwards.
+
+    Args:
+        layer: takes over the losses that layers add in the block.
+        values: variables and their values in the block.
+    """
+    replaced = {id(variable) for variable, _ in values}
+    with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
+        yield
+    for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
+        variable.assign(scope.get_current_value(variable))
+    for loss in scope.added:
+        layer.add_loss(loss)
 
 
 def losses_and_gradients(

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from tfaip.events.writer import EventWriter
-from tfaip.params.values.serialization import save_params
+from tfaip.params.stored import save_params
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import PARAMS_FILE, split_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.data.data import DataBase
-from tfaip.params.part import is_part
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.classes import is_part
+from tfaip.params.tree import node_fields
 from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides
 

@@ -9,10 +9,10 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
-from tfaip.params.declaration.generics import bound_field
+from tfaip.params.generics import bound_field
 from tfaip.params.names.trust import Trust, check_function, import_named, top_package
 from tfaip.params.root import RootParams
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.sharing import fill_shared
 from tfaip.util.construction import construct
 from tfaip.util.text import shorten
 
@@ -45,7 +45,7 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
         0.01, "Input gradient regularization: length h of the step, in units of the inputs", above=0
     )
     input_gradient_regularization_lambda: float = option(
-        0.1, "Input gradient regularization: factor of the penalty in the loss", above=0
+        0.1, "Input gradient regularization: factor of the penalty in the loss", low=0
     )
     export_keras: bool = option(
         False,

@@ -27,13 +27,13 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.declaration.generics import field_types, type_argument
+from tfaip.params.classes import is_part
+from tfaip.params.generics import field_types, type_argument
 from tfaip.params.names.trust import OwnPackage, top_package
-from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
-from tfaip.params.tree.nodes import packages_of
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.serialization import load_params
+from tfaip.params.sharing import fill_shared
+from tfaip.params.stored import load_params
+from tfaip.params.tree import packages_of
 from tfaip.util.construction import takes
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.logging import logger
@@ -103,7 +103,7 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private.losses import metrics_named_by
+        from tfaip.backend.keras_private import metrics_named_by
 
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
@@ -247,6 +247,22 @@ class ScenarioComponents(Generic[SP, TP]):
         if overrides(cls, ScenarioComponents, "trainer_pipeline_params_cls"):
             params.gen = cls.trainer_pipeline_params_cls()()
         return params
+
+    @classmethod
+    def stages(cls, params: TP, history: Any) -> Any:
+        """Yield the stages before the plain params, and get the result of each; override it.
+
+        A resumed run calls it again and sends the recorded results, so it must write nothing, and depend on nothing
+        but its results, `history`, `params`, and a generator that is seeded with `params.random_seed`.
+
+        Args:
+            params: a copy of the trainer params.
+            history: rates and values of the epochs of the finished stages.
+
+        Yields:
+            `TrainStage`, `PredictStage` or `CallStage`, each with a name of its own.
+        """
+        return None
 
     @classmethod
     def pretraining(cls, idx: int, params: TP) -> TP | tuple[TP, int] | None:

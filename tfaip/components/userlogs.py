@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from tfaip.params.tree.nodes import nodes_of
+from tfaip.params.tree import nodes_of
 from tfaip.util.logging import ROOT, ConsoleHandler, has_handler_of_program, log_level
 from tfaip.util.origin import LIBRARIES
 

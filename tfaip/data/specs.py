@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree import node_fields
 
 if TYPE_CHECKING:  # commands that only print their help import this module
     import numpy as np

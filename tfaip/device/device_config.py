@@ -58,7 +58,7 @@ class DeviceConfigParams(ParamsBase):
     gpus: list[int] | None = option(
         None,
         "Numbers of the GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES if that is set "
-        "(None: all of CUDA_VISIBLE_DEVICES, else the CPU)",
+        "(None: all of CUDA_VISIBLE_DEVICES, else one for each process, if there is one; no number: the CPU)",
         low=0,
         common=True,
     )

@@ -1,21 +1,169 @@
-"""The devices of a training as the backend has them, and the scope in which a model is built and trained on them."""
+"""Devices and processes of a training as the backend has them, and the scope in which a model is trained on them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from tfaip.backend.distributed import Cluster, join_cluster, synchronize
-from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, select_backend
-from tfaip.device.cluster import find_cluster
+from tfaip.backend.environment import (
+    VISIBLE_GPUS,
+    import_backend,
+    quiet_output,
+    quiet_stderr,
+    select_backend,
+    set_variables,
+    variables_with_gpu,
+    variables_without_gpu,
+)
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
-from tfaip.device.gpus import choose_gpus, installed_gpus, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
+
+# GPUs
+
+
+def installed_gpus() -> int:
+    """Return the number of NVIDIA GPUs of this machine."""
+    return len([path for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdecimal()])
+
+
+def visible_gpus(installed: int, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the GPUs that `DeviceConfigParams.gpus` counts: those of CUDA_VISIBLE_DEVICES, else all.
+
+    Args:
+        installed: GPUs of the machine.
+        environ: may hold CUDA_VISIBLE_DEVICES.
+    """
+    if VISIBLE_GPUS not in environ:
+        return [str(i) for i in range(installed)]
+    if not installed:
+        return []
+    names = [name.strip() for name in environ[VISIBLE_GPUS].split(",")]
+    # CUDA takes the names up to the first that is not valid; -1 is the usual one to hide all.
+    return list(takewhile(lambda name: name not in ("", "-1"), names))
+
+
+def gpu_environment(
+    params: DeviceConfigParams,
+    backend: str,
+    installed: int,
+    environ: Mapping[str, str] = os.environ,
+    process_id: int | None = 0,
+) -> dict[str, str]:
+    """Return the environment variables to set before the backend searches its devices.
+
+    Args:
+        params: the devices asked for.
+        backend: name of the Keras backend.
+        installed: GPUs of the machine.
+        environ: the environment so far.
+        process_id: number of this process, which takes one GPU by default; None: JAX takes the one that belongs to
+            the number that a launcher gave to the process on this machine.
+
+    Raises:
+        FieldAdvice: if a GPU is asked for that is not there.
+    """
+    visible = visible_gpus(installed, environ)
+    if params.gpus is not None:
+        chosen = [_named(index, visible) for index in params.gpus]
+    elif VISIBLE_GPUS in environ or process_id is None or not visible:
+        chosen = visible
+    else:
+        chosen = [visible[process_id % len(visible)]]
+    if not installed:
+        return {}
+    if not chosen:
+        return variables_without_gpu(backend)
+    options = variables_with_gpu(backend, environ, params.deterministic, params.gpu_memory, _total_memory)
+    return {VISIBLE_GPUS: ",".join(chosen), **options}
+
+
+# The environment before GPUs were chosen: `--device.gpus` counts those of its CUDA_VISIBLE_DEVICES.
+_before: dict[str, str] = {}
+
+
+def choose_gpus(params: DeviceConfigParams, backend: str, installed: int, process_id: int | None = 0) -> None:
+    """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for.
+
+    Args:
+        params: the devices asked for.
+        backend: name of the Keras backend.
+        installed: GPUs of the machine.
+        process_id: as in `gpu_environment`.
+
+    Raises:
+        FieldAdvice: if a GPU is asked for that is not there, or that this process has not chosen before.
+    """
+    if _before and params.gpus is None:
+        return
+    changes = gpu_environment(params, backend, installed, _before or os.environ, process_id)
+    used = os.environ.get(VISIBLE_GPUS)
+    if _before and changes.get(VISIBLE_GPUS, used) != used:
+        asked = " ".join(["{gpus}", *map(str, params.gpus or [])])
+        raise FieldAdvice(
+            f"{asked} asks for other GPUs than this process has chosen before ({VISIBLE_GPUS} is {used}): start "
+            "another process",
+            "gpus",
+        )
+    if not _before:
+        _before.update(os.environ)
+        set_variables(changes)
+
+
+def _named(index: int, visible: list[str]) -> str:
+    if index < len(visible):
+        return visible[index]
+    found = "found no GPU"
+    if visible:
+        found = f"found GPUs {', '.join(str(number) for number in range(len(visible)))}"
+    raise FieldAdvice(f"GPU {index} is not there, {found}: change {{gpus}}, or leave it out for the CPU", "gpus")
+
+
+def _total_memory() -> int:
+    """Return the MiB of the smallest GPU."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        raise FieldAdvice("{gpu_memory} on jax needs nvidia-smi to tell the memory of the GPU, not found", "gpu_memory")
+    query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    answer = subprocess.run(query, check=True, capture_output=True, text=True).stdout  # noqa: S603
+    return min(int(line) for line in answer.split())
+
+
+# Processes
+
+
+def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.environ) -> Cluster | None:
+    """Return the cluster that this process belongs to; None: it trains alone.
+
+    Args:
+        params: name a cluster, or leave it to the launcher.
+        environ: where launchers say what they have started.
+    """
+    found: tuple[int, int, str | None, str] | None = None
+    if params.num_processes is not None and params.process_id is not None:
+        # A field in braces: the caller of `join_cluster` knows its flag.
+        found = params.num_processes, params.process_id, params.coordinator, "{coordinator}"
+    elif "OMPI_COMM_WORLD_SIZE" in environ:
+        found = int(environ["OMPI_COMM_WORLD_SIZE"]), int(environ["OMPI_COMM_WORLD_RANK"]), None, "Open MPI"
+    # The batch script of a job knows the number of its tasks too; only a step of srun runs them.
+    elif {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"} <= environ.keys():
+        found = int(environ["SLURM_STEP_NUM_TASKS"]), int(environ["SLURM_PROCID"]), None, "Slurm"
+    if found is None or found[0] == 1:
+        return None
+    return Cluster(*found)
+
+
+# Devices
 
 log = logger(__name__)
 
@@ -34,8 +182,11 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         UsageError: if a device is not there, or the backend is in use already and cannot be changed any more.
     """
     name = select_backend()
-    choose_gpus(params, name, installed_gpus())
     cluster = None if alone else find_cluster(params)
+    process_id: int | None = 0
+    if cluster is not None:
+        process_id = None if cluster.coordinator is None else cluster.process_id
+    choose_gpus(params, name, installed_gpus(), process_id)
     if cluster is not None:
         _join(cluster, name)
 
@@ -189,7 +340,7 @@ def _check_strategy(strategy: DistStrategy, known: str) -> None:
 
 
 def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
-    """Raise if GPUs are asked for and not used; log if there are some that are not asked for."""
+    """Raise if GPUs are asked for and not used; log which one is used if none is named."""
     is_used = not names[0].lower().startswith("cpu")
     if params.gpus and not is_used:
         raise FieldAdvice(
@@ -197,7 +348,14 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
             "jax[cuda12]), or leave the flag out",
             "gpus",
         )
-    left = 0 if is_used else len(visible_gpus(installed_gpus(), {}))
-    if left:
-        counted = "1 GPU is" if left == 1 else f"{left} GPUs are"
-        log.info("%s left unused: use them with gpus %s", counted, " ".join(map(str, range(left))))
+    count = installed_gpus()
+    # Neither params nor CUDA_VISIBLE_DEVICES name the GPUs.
+    is_default = params.gpus is None and VISIBLE_GPUS not in (_before or os.environ)
+    if not count or not is_default:
+        return
+    if not is_used:
+        log.info("the GPU is not used: the backend is installed without CUDA (tensorflow[and-cuda], jax[cuda12])")
+        return
+    others = "" if count == 1 else f"--device.gpus {' '.join(map(str, range(count)))} uses all, "
+    bits = "" if params.deterministic else "; runs repeat bit for bit only with --device.deterministic True"
+    log.info("using %s of %d: %s--device.gpus without a number the CPU%s", names[0], count, others, bits)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params.declaration.generics import type_argument
-from tfaip.params.part import Part
+from tfaip.params.classes import Part
+from tfaip.params.generics import type_argument
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
@@ -95,14 +95,9 @@ class Evaluator(EvaluatorBase[P], Part, EvaluatorParams):
     def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
         part_cls._is_created = _has_own_params(part_cls)
         if part_cls._is_created:
-            # What its body annotates are no fields.
+            # Finished: what its body annotates are no fields.
             part_cls.__dataclass_fields__ = dict(EvaluatorParams.__dataclass_fields__)
-            annotations = inspect.get_annotations(part_cls)
-            part_cls.__annotations__ = dict.fromkeys(annotations, ClassVar)
-            super().__init_subclass__(**kwargs)
-            part_cls.__annotations__ = annotations
-        else:
-            super().__init_subclass__(**kwargs)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)

@@ -23,7 +23,7 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
-from tfaip.params.values.serialization import save_params
+from tfaip.params.stored import save_params
 from tfaip.util.files import commit_directory, link_entry
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, fingerprints, read_manifest, write_manifest

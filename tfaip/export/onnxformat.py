@@ -48,7 +48,7 @@ class OnnxExporter:
                 "finished model with 'KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx'"
             )
         if importlib.util.find_spec("tf2onnx") is None:
-            raise UsageError("exporting ONNX needs tf2onnx, which is not installed: pip install 'tfaip[onnx]'")
+            raise UsageError("exporting ONNX needs tf2onnx, which is not installed: pip install tf2onnx onnxruntime")
         self._graphs = graphs
 
     def write(self, directory: Path) -> None:
@@ -100,7 +100,7 @@ def import_onnxruntime() -> ModuleType:
         UsageError: if it is not installed.
     """
     if importlib.util.find_spec("onnxruntime") is None:
-        raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install 'tfaip[onnx]'")
+        raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install onnxruntime")
     with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
         import onnxruntime
     return onnxruntime

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.keras_private.archives import archive_variables, write_fingerprint
+from tfaip.backend.keras_private import archive_variables, write_fingerprint
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modeldirectory import SERVE_DIR as SERVE_DIR

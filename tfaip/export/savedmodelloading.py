@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tfaip.backend.selection import quiet_stderr
+from tfaip.backend.environment import quiet_stderr
 from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.reading import MIB, open_file, require_regular_files

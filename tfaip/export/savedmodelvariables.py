@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.backend.selection import quiet_stderr
+from tfaip.backend.environment import quiet_stderr
 from tfaip.components.formermodel import FormerModel
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError, UsageError

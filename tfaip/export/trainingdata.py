@@ -16,7 +16,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.specs import TensorSpec
 from tfaip.params import ParamsBase, option
-from tfaip.params.values.serialization import load_params
+from tfaip.params.stored import load_params
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 

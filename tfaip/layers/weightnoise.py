@@ -11,7 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.scopes import replaced_values, without_autocast
+from tfaip.backend.active import backend
+from tfaip.backend.kerastools import without_autocast
 from tfaip.layers.inlining import InlinedLayer
 from tfaip.layers.noisyvalues import add_noise
 from tfaip.layers.rates import Rate, rate_number, read_rate, require_rate
@@ -69,10 +70,13 @@ class WeightNoise(InlinedLayer, keras.layers.Wrapper):
         if not training:
             return self.layer(inputs)
         weights = self.noisy_weights()
-        with without_autocast():  # noise below the resolution of 16 bits counts, too
+
+        def noisy_values() -> list[Tensor]:
             values = [ops.convert_to_tensor(weight) for weight in weights]
-            noisy = add_noise(values, read_rate(self.stddev), self.seed_generator)
-        with replaced_values(self, list(zip(weights, noisy, strict=True))):
+            return add_noise(values, read_rate(self.stddev), self.seed_generator)
+
+        noisy = without_autocast(noisy_values)  # noise below the resolution of 16 bits counts, too
+        with backend.replaced_values(self, list(zip(weights, noisy, strict=True))):
             return self.layer(inputs)
 
     def path_below(self, weight: keras.Variable) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.backend.keras_private.models import layers_of
+from tfaip.backend.keras_private import layers_without_xla
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.logging import logger
@@ -39,5 +39,4 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
 def uncompiled_layers(model: TrainingModel) -> dict[str, keras.layers.Layer]:
     """Return the layers that Keras does not compile, by path."""
     paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
-    layers = [layer for layer in layers_of(model) if not layer.supports_jit]
-    return {paths.get(id(layer), layer.name): layer for layer in layers}
+    return {paths.get(id(layer), layer.name): layer for layer in layers_without_xla(model)}

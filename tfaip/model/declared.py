@@ -10,25 +10,27 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
+from tfaip.backend.keras_private import mask_of
+from tfaip.backend.kerastools import FunctionLoss, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.lossterms import weights_like
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
-from tfaip.params.types.objects import checked_name
+from tfaip.params.types import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
 LOSS = "loss"
+CLASS_WEIGHT, SAMPLE_WEIGHT = "class_weight", "sample_weight"
 _CROSSENTROPY = ("crossentropy", "ce")
 _ACCURACY = ("accuracy", "acc")
 _MEANS = ("sum_over_batch_size", "mean")
 
 
 def declared(model: Any, name: str) -> Any:
-    """Return what a model declares as `loss`, `metrics` or `loss_weights`: an attribute or a method; None: nothing.
+    """Return what a model declares as `loss`, `metrics` and so on: an attribute or a method; None: nothing.
 
     What the class does not declare is taken from a field of its params.
     """
@@ -47,7 +49,7 @@ class DeclaredLosses:
     """The losses of a model by name, computed from targets and outputs.
 
     Args:
-        model: declares `loss` and `loss_weights`.
+        model: declares `loss`, `loss_weights`, `class_weight` and `sample_weight`.
         targets: of a batch, may be symbolic; only their names and shapes are read.
         outputs: likewise.
 
@@ -65,6 +67,8 @@ class DeclaredLosses:
             raise ValueError(
                 f"{owner}.loss: no loss for the output {shorten(missing[0])}: add one, or None if it is only predicted"
             )
+        self._sample_weight = declared(model, SAMPLE_WEIGHT) or None
+        targets = without_weights(model, targets)
         self._losses: dict[str, tuple[str, str, Any]] = {}
         is_only = sum(identifier is not None for identifier in losses.values()) == 1
         for output, identifier in losses.items():
@@ -77,6 +81,7 @@ class DeclaredLosses:
             self._losses[name] = (target, output, loss)
         if not self._losses:
             raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
+        self._class_weights = self._weights_by_class(declared(model, CLASS_WEIGHT), targets, outputs)
         self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
 
     @property
@@ -90,8 +95,38 @@ class DeclaredLosses:
         for name, (target, output, loss) in self._losses.items():
             place = _place(self._owner, "loss", output, outputs)
             with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
-                values[name] = _loss_values(loss, targets[target], outputs[output], sample_weights.get(name), name)
+                weights = [] if sample_weights.get(name) is None else [sample_weights[name]]
+                if target in self._class_weights:
+                    weights.append(ops.take(self._class_weights[target], ops.cast(targets[target], "int32")))
+                if self._sample_weight is not None:
+                    weights.append(targets[self._sample_weight])
+                values[name] = _loss_values(loss, targets[target], outputs[output], weights, name)
         return values
+
+    def _weights_by_class(self, given: Any, targets: TensorDict, outputs: TensorDict) -> dict[str, list[float]]:
+        """Return the weights of the classes of each target, for classes that are whole numbers from 0."""
+        if not given:
+            return {}
+        compared = {target: output for target, output, _ in self._losses.values()}
+        place = f"{self._owner}.{CLASS_WEIGHT}"
+        is_by_target = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        if not is_by_target and len(compared) > 1:
+            raise ValueError(
+                f"{place}: several targets have a loss: name the target, {{{next(iter(compared))!r}: ...}}"
+            )
+        by_target = given if is_by_target else dict.fromkeys(compared, given)
+        tables = {}
+        for target, weights in by_target.items():
+            if target not in compared:
+                raise ValueError(f"{place}: no loss is compared with a target {target}{did_you_mean(target, compared)}")
+            if not keras.backend.is_int_dtype(targets[target].dtype):
+                raise ValueError(f"{place}: the target {target} has no whole numbers, expected those of classes")
+            count = max(outputs[compared[target]].shape[-1], 2)  # a probability tells two classes apart
+            table = [weights.get(i, 1.0) for i in range(count)] if isinstance(weights, Mapping) else list(weights)
+            if len(table) != count or (isinstance(weights, Mapping) and set(weights) - set(range(count))):
+                raise ValueError(f"{place}: the target {target} has {count} classes, got {shorten(weights)}")
+            tables[target] = table
+        return tables
 
     def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:
         if given is None:
@@ -126,6 +161,7 @@ class DeclaredMetrics:
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
         if declared(model, "weighted_metrics") is not None:
             raise ValueError(f"{owner}.weighted_metrics is not used: call metrics with sample_weight in _metric")
+        targets = without_weights(model, targets)
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
             for identifier in identifiers:
@@ -145,6 +181,15 @@ class DeclaredMetrics:
             with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
                 results.append(metric(targets[target], outputs[output]))
         return results
+
+
+def without_weights(model: Any, targets: TensorDict) -> TensorDict:
+    """Return the targets without the weights of the samples, which no output is compared with."""
+    key = declared(model, SAMPLE_WEIGHT)
+    if key and key not in targets:
+        known = did_you_mean(key, targets)
+        raise ValueError(f"{type(model).__name__}.{SAMPLE_WEIGHT}: no target is called {shorten(key)}{known}")
+    return {name: target for name, target in targets.items() if name != key}
 
 
 def target_of(output: str, targets: TensorDict, is_only: bool, owner: str) -> str:
@@ -305,15 +350,17 @@ def _kind_of_classes(target: Tensor, output: Tensor) -> str:
     return "SparseCategorical" if is_sparse else "Categorical"
 
 
-def _loss_values(loss: Any, target: Tensor, output: Tensor, weights: Tensor | None, name: str) -> Tensor:
+def _loss_values(loss: Any, target: Tensor, output: Tensor, given: Sequence[Tensor], name: str) -> Tensor:
     """Return the weighted values of the samples, or what the loss makes of them if it has a mask, or sums them."""
     if not isinstance(loss, keras.losses.Loss):
         loss = FunctionLoss(loss)
     y_true = keras.tree.map_structure(lambda x: ops.convert_to_tensor(x, dtype=loss.dtype), target)
     values = loss.call(y_true, ops.convert_to_tensor(output, dtype=loss.dtype))
     is_masked = mask_of(output) is not None or mask_of(values) is not None
-    if weights is not None:
-        weights = weights_like(weights, values, name)
+    weights = None
+    for factor in given:
+        like = weights_like(factor, values, name)
+        weights = like if weights is None else weights * like
     if loss.reduction in _MEANS and not is_masked:
         return values if weights is None else values * weights
     return loss(target, output, sample_weight=weights)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.layers import own_training_flag
-from tfaip.backend.keras_private.losses import attach_mask, mask_of
+from tfaip.backend.keras_private import attach_mask, mask_of
+from tfaip.backend.kerastools import own_training_flag
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
@@ -79,7 +79,7 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:
         """Call the graph as Keras does, but let a graph that calls another one keep its own `training`."""
-        with own_training_flag(self):
+        with own_training_flag():
             return super().__call__(*args, **kwargs)
 
     def call(

@@ -16,7 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.params.names.nameable import is_nameable
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import import_named, top_package
-from tfaip.params.types.objects import NamedObject, NameOfFile
+from tfaip.params.types import NamedObject, NameOfFile
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 # Activations of which Keras has a layer: it can be stored with its arguments, a function only by its name.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from tfaip.backend.keras_private.models import is_functional, layers_of
+from tfaip.backend.kerastools import is_functional, layers_of
 from tfaip.data.specs import TensorSpec
 from tfaip.layers.inlining import InlinedLayer, call_in_inference, is_inlined
 from tfaip.model.graphbase import GraphBase
@@ -52,7 +52,7 @@ class KerasGraph(GraphBase[P]):
         where = f"{owner}.build_model"
         if not isinstance(network, keras.layers.Layer):
             raise TypeError(f"{where} returned {_kind(network)}, expected a keras.Model, or a layer")
-        if getattr(network, "compiled", False):
+        if getattr(network, "optimizer", None) is not None:
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
             )

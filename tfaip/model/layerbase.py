@@ -6,13 +6,12 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.layers.inlining import InlinedLayer
 from tfaip.model.keras_objects import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
-from tfaip.model.scheduledvalue import new_scheduled_value
+from tfaip.model.scheduledvalues import WithScheduledValues
 from tfaip.model.tensorboardwriter import TensorboardWriter, record_tensorboard_value
-from tfaip.params.declaration.generics import type_argument
+from tfaip.params.generics import type_argument
 from tfaip.util.typing import Tensor
 
 __all__ = ["LayerBase", "LayerBaseParams", "TFAIPLayerBase"]
@@ -21,30 +20,8 @@ P = TypeVar("P")
 L = TypeVar("L", bound=LayerBaseParams)
 
 
-class TFAIPLayerBase(keras.layers.Layer):
+class TFAIPLayerBase(WithScheduledValues, keras.layers.Layer):
     """A Keras layer that can send values to TensorBoard, and let schedules change its numbers."""
-
-    @property
-    def scheduled_values(self) -> dict[str, NumberVariable]:
-        """The numbers that the layer has made live with `scheduled`, by name."""
-        return getattr(self, "_scheduled_values", {})
-
-    def scheduled(self, name: str, value: float) -> keras.Variable:
-        """Return a number that a schedule may change (`trainer.schedules`); call it in `__init__`.
-
-        The target is `graph.NAME` in a graph, `graph.encoder.NAME` in its layer `self.encoder`. The number is stored
-        with the weights: an exported model has the one that it was validated with.
-
-        Args:
-            name: of the number.
-            value: without a schedule, whatever the weights hold that a training begins with.
-
-        Returns:
-            A float32 scalar variable, to compute with in `call`.
-        """
-        if not hasattr(self, "_scheduled_values"):
-            self._scheduled_values: dict[str, NumberVariable] = {}
-        return new_scheduled_value(self._scheduled_values, name, value)
 
     def add_tensorboard(self, writer: TensorboardWriter, value: Tensor) -> None:
         """Show `value` (a tensor of this forward pass) in TensorBoard, drawn by `writer`, once per epoch."""

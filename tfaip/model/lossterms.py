@@ -8,7 +8,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.util.typing import Tensor
 
 # Samples of the batch that is trained, over all devices, as float32. Replicas of TensorFlow are threads.
@@ -23,9 +22,9 @@ def with_weight(loss: Tensor, weight: Any) -> Tensor:
     """
     if is_zero(weight):
         return ops.zeros((), dtype="float32")
-    if isinstance(weight, NumberVariable):
-        # One that is scheduled may become 0: then the loss counts nothing, whatever it is.
-        return ops.where(weight.value > 0, weight.value * loss, 0.0)
+    if isinstance(weight, keras.Variable):
+        # It may become 0: then the loss counts nothing, whatever it is.
+        return ops.where(ops.not_equal(weight.value, 0.0), weight.value * loss, 0.0)
     return weight * loss
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.scopes import RecordingScope
+from tfaip.backend.keras_private import RecordingScope
 from tfaip.backend.kerastools import watched_methods
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import shapes_named

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private.losses import metrics_named_by
-from tfaip.backend.keras_private.numbers import NumberVariable
+from tfaip.backend.keras_private import metrics_named_by
+from tfaip.errors import UsageError
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.scheduledvalue import new_scheduled_value
-from tfaip.params.declaration.generics import type_argument
+from tfaip.model.scheduledvalues import WithScheduledValues
+from tfaip.params.generics import type_argument
 from tfaip.util.construction import construct
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
@@ -38,15 +38,17 @@ _HOOKS = (
 )
 
 
-class ModelBase(Generic[P]):
+class ModelBase(WithScheduledValues, Generic[P]):
     """Definition of losses and metrics on the outputs of a graph.
 
     Override the methods with a leading underscore. Metrics are Keras metric objects that are attributes of the model
     (or in lists, tuples or dicts that are, on any level); `_metric` calls them.
 
     Or bring a Keras model: override `build_model`, and declare `loss`, `metrics` and `loss_weights` as
-    `keras.Model.compile` takes them, as attributes or as methods of `self` alone. What is not declared is taken from
-    fields of the params with these names.
+    `keras.Model.compile` takes them, as attributes or as methods of `self` alone. `class_weight` are the weights of the
+    classes (a list, or a dict by class or target), `sample_weight` is the key of the target that holds the weight of
+    each sample; both apply to the losses in training, validation and LAV. What is not declared is taken from fields of
+    the params with these names.
 
     Args:
         params: the model params.
@@ -55,6 +57,8 @@ class ModelBase(Generic[P]):
     loss: Any = None
     metrics: Any = None
     loss_weights: Any = None
+    class_weight: Any = None
+    sample_weight: str | None = None
     _data_of: Callable[[], DataBase[Any]] | None = None
     _losses_declared: DeclaredLosses | None = None
     _metrics_declared: DeclaredMetrics | None = None
@@ -64,6 +68,12 @@ class ModelBase(Generic[P]):
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
         refuse_uncalled(cls, ModelBase, {"_target_output_metric": "_metric"})
         refuse_parameters(cls, "_export_graphs", ["graph"])
+        has_weights = bool(cls.class_weight or cls.sample_weight)
+        if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
+            raise UsageError(
+                f"{cls.__name__} has class_weight or sample_weight, which weight declared losses, but computes "
+                "its own in _loss: override _sample_weights, or declare loss"
+            )
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -110,24 +120,6 @@ class ModelBase(Generic[P]):
         """Let `data` be what a function returns, unless the model has set it itself; the scenario calls this."""
         if self._data_of is None:
             self._data_of = data_of
-
-    @property
-    def scheduled_values(self) -> dict[str, NumberVariable]:
-        """The values that the model has made live with `scheduled`, by name."""
-        found: dict[str, NumberVariable] = vars(self).setdefault("_scheduled_values", {})
-        return found
-
-    def scheduled(self, name: str, value: float) -> keras.Variable:
-        """Return a number that a schedule may change (`trainer.schedules`, target `model.NAME`); call it in `__init__`.
-
-        Args:
-            name: of the number.
-            value: without a schedule, whatever the weights hold that a training begins with.
-
-        Returns:
-            A float32 scalar variable, to compute with in `_loss` and `_metric`.
-        """
-        return new_scheduled_value(self.scheduled_values, name, value)
 
     def build_model(self) -> keras.layers.Layer:
         """Return the layers of the model as a `keras.Model` (Sequential, functional, a subclass), or any layer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.params import ParamsBase
-from tfaip.params.declaration.implementation import implementation
+from tfaip.params.classes import implementation
 from tfaip.util.construction import construct
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import keras
 
-from tfaip.backend.keras_private.layers import sublayers
+from tfaip.backend.kerastools import sublayers
 from tfaip.model.variables import all_layers_by_path
 from tfaip.params.names.trust import top_package
 from tfaip.util.terminal import table_lines

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from tfaip.backend.keras_private.models import BuiltModel
-from tfaip.backend.keras_private.scopes import RecordingScope
+from tfaip.backend.keras_private import BuiltModel, RecordingScope
 from tfaip.util.typing import Tensor, TensorDict
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private.scopes import replaced_values
+from tfaip.backend.active import backend
 from tfaip.layers.noisyvalues import add_noise
 from tfaip.util.typing import Tensor
 
@@ -50,4 +50,4 @@ class UpdateNoise:
             return nullcontext()
         values = [ops.convert_to_tensor(weight) for weight in self._weights]
         noisy = add_noise(values, ops.convert_to_tensor(self._stddev, dtype="float32"), self.generator)
-        return replaced_values(layer, list(zip(self._weights, noisy, strict=True)))
+        return backend.replaced_values(layer, list(zip(self._weights, noisy, strict=True)))

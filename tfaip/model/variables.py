@@ -12,8 +12,7 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.layers import COLLECTIONS
-from tfaip.backend.keras_private.models import is_functional
+from tfaip.backend.kerastools import KERAS_ATTRIBUTES, is_functional
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.layernames import counted_names, is_automatic_name
 
@@ -93,6 +92,6 @@ def _public(name: str, attributes: dict[str, Any]) -> str:
 
 
 def _is_node(name: str, value: Any) -> bool:
-    if name in COLLECTIONS:
+    if name in KERAS_ATTRIBUTES:
         return False
     return isinstance(value, (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict))

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from tfaip.backend.keras_private.scopes import TooManyElements, limited_variables
+from tfaip.backend.kerastools import TooManyElements, limited_variables
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.util.manifest import MANIFEST_FILE, verify_files

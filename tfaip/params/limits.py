@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.metadata import Metadata
 from tfaip.util.text import shorten
 
 _KEY = "limits"
-_NO_MEANINGS: Mapping[Any, str] = {}
+NO_MEANINGS: Mapping[Any, str] = {}
 
 
 class FieldError(UsageError, ValueError):
@@ -176,6 +175,13 @@ class Limits:
         return f"in {opening}{lower}, {upper}{closing}"
 
 
+class Metadata(dict[str, Any]):
+    """Metadata of a field, hashed by identity: `Annotated[float, limits(low=0)] | None` needs a hash."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+
 def limits(
     *,
     low: float | None = None,
@@ -183,10 +189,10 @@ def limits(
     above: float | None = None,
     below: float | None = None,
     finite: bool = False,
-    also: Mapping[Any, str] = _NO_MEANINGS,
+    also: Mapping[Any, str] = NO_MEANINGS,
     choices: Sequence[Any] = (),
     text: Callable[[Any], str | None] | None = None,
-) -> Metadata:
+) -> dict[str, Any]:
     """Return metadata of a field that limits its value: `metadata=pai_meta(help="...") | limits(low=1)`.
 
     They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.tree.nodes import items_of, walk
+from tfaip.params.tree import items_of, walk
 from tfaip.util.text import shorten
 
 RESOURCES_DIR = "resources"

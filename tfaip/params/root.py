@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfaip.params.base import ParamsBase
+from tfaip.params.classes import ParamsBase
 
 
-@dataclass
 class RootParams(ParamsBase):
     """Root of the params tree of a command: `params["train.num_processes"] = 2`.
 
     The names are those of the flags, with the same values and errors as on a command line; see
-    `tfaip.params.flags`. Subclasses set `flag_root`, the name that begins their flags.
+    `tfaip.params.settings`. Subclasses set `flag_root`, the name that begins their flags.
     """
 
     flag_root: ClassVar[str] = ""
@@ -22,7 +20,7 @@ class RootParams(ParamsBase):
     # The methods import `flags` when they are called: it needs modules that scenarios do not.
 
     def __getitem__(self, flag: str) -> Any:
-        from tfaip.params.flags import get_flag
+        from tfaip.params.settings import get_flag
 
         return get_flag(self, flag)
 
@@ -30,7 +28,7 @@ class RootParams(ParamsBase):
         self.set_flags({flag: value})
 
     def set_flags(self, values: Mapping[str, Any]) -> None:
-        """Set several values by their flags; see `tfaip.params.flags.set_flags`."""
-        from tfaip.params.flags import set_flags
+        """Set several values by their flags; see `tfaip.params.settings.set_flags`."""
+        from tfaip.params.settings import set_flags
 
         set_flags(self, values)

@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
 from tfaip.backend.active import backend
-from tfaip.backend.selection import compiles_each_shape
+from tfaip.backend.environment import compiles_each_shape
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample

@@ -19,8 +19,7 @@ from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.export.modelloading import load_weights
 from tfaip.params.resource import Resource
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import Change, diff, flag_of
 from tfaip.predict.modelpass import samples_of
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
 from tfaip.predict.params import PredictorParams

@@ -1,4 +1,4 @@
-"""Files of predicted samples: JSON lines (`.jsonl`) or NumPy (`.npz`), never pickle.
+"""Files of predicted samples: JSON lines (`.jsonl`), NumPy (`.npz`) or a table (`.csv`), never pickle.
 
 JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and
 `targets`, all as plain values; `arrays` names those of them that were arrays: path -> [dtype,
@@ -7,11 +7,16 @@ shape]. Written line by line.
 NumPy: one array per key, e.g. `outputs/prob` of shape `[samples, ...]`. Arrays of different shapes
 are flattened and concatenated, and `outputs/prob:shape` holds their shapes. Other values are stored
 as JSON text, one per sample, e.g. in `meta:json`. `count` is the number of samples. Held in memory until it is written.
+
+CSV: for other programs, one row per sample and one column per key, e.g. `outputs/class`. A single number or text is the
+cell; any other value is JSON text. It is not read again.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,12 +30,13 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.util.archives import read_arrays
 from tfaip.util.files import commit_file, failures_named
+from tfaip.util.logging import logger
 from tfaip.util.paths import require_writable
 from tfaip.util.reading import MIB, open_file, parse_json, read_lines
 from tfaip.util.text import shorten
 
 PARTS = ("inputs", "outputs", "targets", "meta")
-JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
+JSON_SUFFIX, NUMPY_SUFFIX, TABLE_SUFFIX = ".jsonl", ".npz", ".csv"
 _SHAPES, _TEXT = ":shape", ":json"
 Array = np.ndarray[Any, Any]
 # Maximum size of a sample in a file of lines.
@@ -43,7 +49,7 @@ class SampleWriter:
     """Context that writes samples to a file, which appears if the block ends without an error.
 
     Args:
-        path: `.jsonl` or `.npz`.
+        path: `.jsonl`, `.npz` or `.csv`.
         with_inputs: write the inputs too.
 
     Raises:
@@ -59,7 +65,7 @@ class SampleWriter:
 
     def __enter__(self) -> Self:
         file = self._exit.enter_context(commit_file(self._path))
-        self._form = _JsonLines(file) if self._path.suffix == JSON_SUFFIX else _Columns(file)
+        self._form = _FORMS[self._path.suffix](file)
         return self
 
     def write(self, sample: Sample) -> None:
@@ -78,6 +84,7 @@ class SampleWriter:
                 return
             with self._exit:
                 self._form.finish()
+        logger(__name__).info("wrote %s", self._path)
 
 
 def check_target(path: Path) -> None:
@@ -86,13 +93,15 @@ def check_target(path: Path) -> None:
     Raises:
         UsageError: if it has another suffix, is no regular file, or cannot be created.
     """
-    _check_suffix(path)
+    _check_suffix(path, {TABLE_SUFFIX: "table"})
     require_writable(path)
 
 
-def _check_suffix(path: Path) -> None:
-    if path.suffix not in (JSON_SUFFIX, NUMPY_SUFFIX):
-        raise UsageError(f"{path}: expected a name that ends in {JSON_SUFFIX} (JSON lines) or {NUMPY_SUFFIX} (NumPy)")
+def _check_suffix(path: Path, more: Mapping[str, str]) -> None:
+    names = {JSON_SUFFIX: "JSON lines", NUMPY_SUFFIX: "NumPy", **more}
+    if path.suffix not in names:
+        expected = " or ".join(f"{suffix} ({name})" for suffix, name in names.items())
+        raise UsageError(f"{path}: expected a name that ends in {expected}")
 
 
 def read_samples(path: str | Path) -> Iterator[Sample]:
@@ -105,7 +114,7 @@ def read_samples(path: str | Path) -> Iterator[Sample]:
         UsageError: if the file is missing, damaged, or not one of predicted samples.
     """
     path = Path(path)
-    _check_suffix(path)
+    _check_suffix(path, {})
     read = _read_lines if path.suffix == JSON_SUFFIX else _read_columns
     try:
         for values in read(path):
@@ -174,6 +183,46 @@ class _Columns:
                 raise UsageError(_different_keys(column, name, "earlier"))
             arrays.update(_column_arrays(name, column))
         np.savez(self._file, **arrays)  # type: ignore[arg-type]
+
+
+class _Table:
+    """CSV file, whose columns are the keys of the first sample."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._header: list[str] = []
+
+    def add(self, parts: Mapping[str, Any]) -> None:
+        """Write a row."""
+        cells = {}
+        for part, value in parts.items():
+            for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
+                cells[f"{part}/{key}" if key else part] = _cell(item)
+        if not self._header:
+            self._header = list(cells)
+            self._writer.writerow(self._header)
+        if different := sorted(set(cells) ^ set(self._header)):
+            raise UsageError(f"samples differ: not all have {different[0]}: write a {JSON_SUFFIX} file instead")
+        self._writer.writerow([cells[name] for name in self._header])
+
+    def finish(self) -> None:
+        """Leave the file open for its context."""
+        self._text.detach()
+
+
+def _cell(value: Any) -> Any:
+    plain = "" if value is None else to_plain(value)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        plain = value.item()
+    return plain if isinstance(plain, (bool, int, float, str)) else json.dumps(plain)
+
+
+_FORMS: dict[str, type[_JsonLines | _Columns | _Table]] = {
+    JSON_SUFFIX: _JsonLines,
+    NUMPY_SUFFIX: _Columns,
+    TABLE_SUFFIX: _Table,
+}
 
 
 def _different_keys(column: Sequence[Any], name: str, others: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, Se
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.part import is_part
+from tfaip.params.classes import is_part
+from tfaip.params.names.trust import SCENARIO_MARK
 from tfaip.util.hooknames import log_near_hook, near_hooks
 from tfaip.util.text import shorten
 
@@ -125,17 +127,40 @@ class ParamsClasses:
     trainer: type[TrainerParams[Any, Any]] | None = None
 
 
-def params_class_names(scenario: type) -> list[str]:
-    """Return the names of the params classes that are made for a scenario: of scenario, pipelines, trainer."""
-    stem = scenario.__name__.removesuffix("Scenario") or scenario.__name__
-    return [f"{stem}{kind}" for kind in ("ScenarioParams", "PipelineParams", "TrainerParams")]
-
-
 def missing_parts(declared: Mapping[str, Any], given: ParamsClasses) -> list[str]:
     """Return the parts that are not declared, and without which not all params classes can be made."""
     needed = {"data": given.scenario, "model": given.scenario, "train": given.trainer}
     return [name for name, made in needed.items() if made is None and declared.get(name) is None]
 
 
+def refuse_parts_of_given(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> None:
+    """Raise if a part belongs to a params class that the scenario is declared with."""
+    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
+    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
+    for part, cls in made_from.items():
+        if cls is not None and part in declared:
+            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
+
+
 def as_object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
+
+
+def name_of(scenario: type, kind: str) -> str:
+    """Return the short name of a params class of a scenario."""
+    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+
+
+def make_class(
+    scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None
+) -> Any:
+    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{scenario.__qualname__}.{kind}",
+        "__doc__": f"{doc} {scenario.__name__}.",
+        SCENARIO_MARK: scenario.__qualname__,
+        **(defaults or {}),
+    }
+    # The short name is a choice of a class in commands.
+    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))

@@ -10,11 +10,10 @@ from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipeli
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration.generics import bound_field
-from tfaip.params.metadata import pai_meta
-from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, params_class_names
+from tfaip.params.fields import pai_meta
+from tfaip.params.generics import bound_field
+from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, make_class
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
-from tfaip.scenario.madeclasses import make_class
 from tfaip.trainer.params import TrainerParams
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
@@ -54,24 +53,8 @@ class WithSeveralLAV(ParamsBase):
 
 
 def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
-    """Make the params classes of a scenario, and define them in its module.
-
-    Args:
-        scenario: the class of the scenario.
-        declared: its parts; none is missing.
-        given: classes that the scenario is declared with (`Scenario[MyScenarioParams, ...]`).
-
-    Raises:
-        TypeError: if the module has one of their names already, or a part belongs to a class that is
-            given.
-    """
-    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
-    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
-    for part, cls in made_from.items():
-        if cls is not None and part in declared:
-            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
+    """Make the params classes of a scenario from its parts, but for those that it is declared with."""
     params, trainer = given.scenario, given.trainer
-    params_name, pipeline_name, trainer_name = params_class_names(scenario)
     base: Any
     if params is None:
         base = ScenarioBaseParams
@@ -79,15 +62,15 @@ def make_params_classes(scenario: type, declared: Mapping[str, Any], given: Para
         if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
             parts["evaluator"] = as_object(parts["evaluator"])
         bases = (base[_class(declared["data"]), _class(declared["model"])],)
-        params = make_class(scenario, params_name, bases, f"Data and model of {scenario.__name__}.", _objects(parts))
+        params = make_class(scenario, "ScenarioParams", bases, "Data and model of", _objects(parts))
     if trainer is None:
         base = TrainerParams
-        bases = (base[params, _make_pipeline(scenario, pipeline_name, declared)],)
-        trainer = make_class(scenario, trainer_name, bases, f"Training of {scenario.__name__}.", {})
+        bases = (base[params, _make_pipeline(scenario, declared)],)
+        trainer = make_class(scenario, "TrainerParams", bases, "Training of")
     return ParamsClasses(params, trainer)
 
 
-def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> type:
+def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
     train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
     defaults = _objects({"train": train, "val": val, "lav": lav})
     base: Any
@@ -104,7 +87,7 @@ def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> ty
     elif lav is not None:
         base = WithLAV
         bases.insert(0, base[_class(lav)])
-    return make_class(scenario, name, tuple(bases), f"Data of {scenario.__name__}.", defaults)
+    return make_class(scenario, "PipelineParams", tuple(bases), "Data of", defaults)
 
 
 def _class(value: Any) -> Any:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.declaration.generics import UNBOUND, arguments, type_argument
-from tfaip.params.tree.nodes import node_fields
-from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.fields import copied
+from tfaip.params.generics import UNBOUND, arguments, type_argument
+from tfaip.params.sharing import fill_shared
+from tfaip.params.tree import node_fields
 from tfaip.scenario.declared import (
     PARTS,
     ParamsClasses,
     has_own_params,
     missing_parts,
-    params_class_names,
+    refuse_parts_of_given,
     take_declared,
 )
-from tfaip.scenario.ondemand import are_made_on_demand
 from tfaip.scenario.scenariobase import ScenarioBase
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
             best = "min lav_l0_cer"
             defaults = {"trainer.epochs": 12, "learning_rate": "WarmupCosineDecay"}
 
-    Its params classes are made from these: `LineScenarioParams`, `LinePipelineParams` and
-    `LineTrainerParams`, in the module of the scenario. A subclass changes single parts; what it does
+    Its params classes are made from these, when they are first asked for: `LineScenario.ScenarioParams`,
+    `LineScenario.PipelineParams` and `LineScenario.TrainerParams`. A subclass changes single parts; what it does
     not name stays as in its base, and its `defaults` are added to those of the base. All methods of
     `ScenarioBase` can be overridden as well. Params classes of one's own are given as in
     `ScenarioBase`: `Scenario[MyScenarioParams]`, which has data, model and evaluator, or
@@ -71,8 +70,7 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         defaults: flags with the values that they have if a user does not give them.
 
     Raises:
-        TypeError: if a value is of the wrong kind, or the module has the name of a params class
-            already.
+        TypeError: if a value is of the wrong kind.
     """
 
     if TYPE_CHECKING:  # these are removed from the class, where objects have properties
@@ -111,10 +109,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         given = ParamsClasses(_type_argument(cls, 0), _type_argument(cls, 1))
         is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes is ParamsClasses
         if is_changed and not missing_parts(cls._declared, given):
-            make = cache(partial(_make_params_classes, cls, given))
-            cls._params_classes = staticmethod(make)
-            if not are_made_on_demand(cls, params_class_names(cls), make):
-                make()
+            refuse_parts_of_given(cls, cls._declared, given)
+            cls._params_classes = staticmethod(cache(partial(_make_params_classes, cls, given)))
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:

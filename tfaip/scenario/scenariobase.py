@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.params.declaration.generics import type_argument
-from tfaip.scenario.declared import params_class_names
-from tfaip.scenario.ondemand import make_when_looked_up
+from tfaip.params.generics import field_types
+from tfaip.params.names.trust import SCENARIO_MARK
+from tfaip.scenario.declared import make_class, name_of
 from tfaip.util.construction import construct, takes
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tfaip.predict.multimodelpredictor import MultiModelPredictor
     from tfaip.predict.params import PredictorParams
     from tfaip.predict.predictor import Predictor
-    from tfaip.trainer.params import TrainerParams
+    from tfaip.trainer.params import TrainerParams as AnyTrainerParams
     from tfaip.trainer.trainer import Trainer
 
 if not TYPE_CHECKING:
@@ -39,12 +41,27 @@ SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
 
 
+class _ParamsClass:
+    """Attribute of scenarios: a params class, made when it is first looked up, by `pickle` in another process too.
+
+    A data worker imports the scenario for the sake of a generator: to make the classes there, and to import the
+    params of trainings for it, would take 70 ms of each start.
+    """
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+
+    def __get__(self, scenario: Any, owner: Any) -> Any:
+        return getattr(owner, self._method)()
+
+
 class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     """Base of scenarios: `class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams])`.
 
     The second argument may also be the params of the data of a training (`TrainerPipelineParams[...]`,
     as a class of its own): trainer params with these are made then, see
-    `tfaip.scenario.madeclasses.trainer_params_class`.
+    `_trainer_params_class`. `ScenarioParams`, `PipelineParams` and `TrainerParams` of the
+    scenario are its params classes.
 
     `ScenarioComponents` describes what else a scenario may override.
 
@@ -52,11 +69,14 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         params: the scenario params.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        module = sys.modules.get(cls.__module__)
-        if module is not None and "." not in cls.__qualname__ and _has_pipeline_params(cls):
-            make_when_looked_up(module, params_class_names(cls)[2:], lambda: cls.trainer_params_cls())
+    if TYPE_CHECKING:
+        ScenarioParams: ClassVar[type[Any]]
+        PipelineParams: ClassVar[type[Any]]
+        TrainerParams: ClassVar[type[Any]]
+    else:
+        ScenarioParams = _ParamsClass("params_cls")
+        PipelineParams = _ParamsClass("trainer_pipeline_params_cls")
+        TrainerParams = _ParamsClass("trainer_params_cls")
 
     # The classes are imported when they are needed: `--help` and data workers load no numeric
     # backend.
@@ -66,13 +86,10 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         declared: Any = super().trainer_params_cls()
         if not issubclass(declared, TrainerPipelineParamsBase):
             return declared
-        from tfaip.scenario.madeclasses import trainer_params_class
-
         if overrides(cls, ScenarioComponents, "trainer_pipeline_params_cls"):
             declared = cls.trainer_pipeline_params_cls()
         scenario: Any = cls
-        trainer_cls: Any = cls.trainer_cls() if overrides(cls, ScenarioBase, "trainer_cls") else None
-        params_cls: type[TP] = trainer_params_class(scenario, declared, trainer_cls)
+        params_cls: type[TP] = _trainer_params_class(scenario, declared)
         return params_cls
 
     @classmethod
@@ -111,7 +128,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         return MultiModelPredictor
 
     @classmethod
-    def create_trainer(cls, trainer_params: TrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
+    def create_trainer(cls, trainer_params: AnyTrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
         """Create a trainer; `kwargs` are further arguments of `Trainer`, e.g. `restore=True` (None: its default).
 
         What the constructor of a subclass does not take is set after it.
@@ -161,10 +178,26 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
 
 
-def _has_pipeline_params(scenario: type[ScenarioBase[Any, Any]]) -> bool:
-    """Return True if the second type argument of a scenario is the class of its pipeline params."""
-    try:
-        declared = type_argument(scenario, ScenarioComponents, 1)
-    except TypeError:  # there is none, or not yet
-        return False
-    return isinstance(declared, type) and issubclass(declared, TrainerPipelineParamsBase)
+@functools.cache
+def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
+    """Return the class of the trainer params of a scenario that is declared without one.
+
+    A class of the author takes its place: the one that the trainer is declared with, or `MyTrainerParams` beside
+    `MyScenario`.
+    """
+    from tfaip.trainer.params import TrainerParams
+
+    candidates = [vars(sys.modules.get(scenario.__module__, object)).get(name_of(scenario, "TrainerParams"))]
+    if overrides(scenario, ScenarioBase, "trainer_cls"):
+        trainer_cls = scenario.trainer_cls()
+        with contextlib.suppress(TypeError):  # the trainer has none, as Trainer[Any]
+            candidates.insert(0, trainer_cls.params_cls())
+    for own in candidates:
+        is_params = isinstance(own, type) and issubclass(own, TrainerParams)
+        if not is_params or own is TrainerParams or SCENARIO_MARK in vars(own):
+            continue
+        wanted = field_types(own)["scenario"]
+        if isinstance(wanted, type) and issubclass(wanted, scenario.params_cls()):
+            return own
+    base: Any = TrainerParams
+    return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")

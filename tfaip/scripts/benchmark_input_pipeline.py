@@ -26,8 +26,8 @@ written), and:
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.commandline.flagtexts import described
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.commandline.help import described
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 
     scenario = open_scenario(name)

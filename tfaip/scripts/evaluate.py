@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfaip.backend.selection import select_backend
+from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.construction import construct

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend, prefer_backend
+from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
 from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
@@ -24,7 +24,7 @@ USAGE = f"""usage: {PROG} SCENARIO [flags]
 Show the learning rate over the whole run, and every other scheduled value, as a table and a
 picture, without training. Takes all flags of tfaip-train. Nothing is written except for:
 
-  --png FILE             the picture as a file (pip install 'tfaip[plot]')
+  --png FILE             the picture as a file (pip install matplotlib)
 
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
@@ -38,7 +38,7 @@ _MAX_CURVES = 4
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rate of a training."""
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 
     scenario = open_scenario(name)
@@ -52,15 +52,16 @@ def main(name: str, flags: list[str]) -> None:
         )
     import_backend()
     from tfaip.trainer.historyreading import read_history
-    from tfaip.trainer.stages.plan import plan_stages
-    from tfaip.trainer.stages.planned import StageKind
-    from tfaip.trainer.stages.table import plan_table
+    from tfaip.trainer.stages.preview import plan_table, preview_stages as find_stages
+    from tfaip.trainer.stages.program import StageKind
     from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
 
-    plan, stages = plan_stages(params, scenario), []
-    for stage in [stage for stage in plan if stage.kind is StageKind.TRAIN]:
-        # Of stages that are known later, the main one tells the size of their epochs.
-        batches, network = _size_and_network(stage.params or params, scenario)
+    preview, stages = find_stages(params, scenario), []
+    # Of stages that are known later, the plain params tell the size of their epochs.
+    plain = _size_and_network(params, scenario)
+    for stage in [stage for stage in preview.stages if stage.kind is StageKind.TRAIN]:
+        has_own = stage.params is not None and stage.params is not params
+        batches, network = _size_and_network(stage.params, scenario) if has_own else plain
         epochs = stage.first_epoch, stage.last_epoch
         stages.append(RatedStage(stage.name, epochs, batches, stage.params, network, stage.rate_control))
     with flags_of(params, "trainer"):
@@ -69,8 +70,8 @@ def main(name: str, flags: list[str]) -> None:
     if params.history_file is not None and Path(params.history_file).exists():
         history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
     rates = preview_stages(stages, history)
-    if len(plan) > 1:
-        print("\n".join([*plan_table(plan), ""]))
+    if preview.has_stages:
+        print("\n".join([*plan_table(preview, params), ""]))
     rules = [stage.params.learning_rate for stage in stages if stage.params is not None]
     size = f"{stages[-1].epochs[1]} epochs of {stages[-1].batches} batches"
     if len(stages) > 1:
@@ -94,7 +95,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
 
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.chart import Curve, text_plot, write_png
@@ -27,7 +27,7 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 (which is read, never executed).
 
   --learning_rate CLASS, --learning_rate.*  the params; of a run, the changes of its own ones
-  --png FILE                                the picture as a file (pip install 'tfaip[plot]')
+  --png FILE                                the picture as a file (pip install matplotlib)
   --trust PKG [PKG ...]                     {command.TRUST}
 
 {PROG} RUN --help shows the flags (--help all: every one)."""
@@ -36,8 +36,8 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Show the learning rates of other params."""
-    from tfaip.params.metadata import COMMON
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.fields import COMMON
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import CommandParser
     from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.historyreading import read_history

@@ -59,7 +59,7 @@ def main(name: str, flags: list[str]) -> None:
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
+    from tfaip.params.settings import flags_of
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
@@ -91,7 +91,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _require_resumable(params_file: Path) -> None:
     """Raise if a run was trained by tfaip 1.2, whose checkpoints hold another state."""
-    from tfaip.params.values.former import is_former
+    from tfaip.params.former import is_former
     from tfaip.util.reading import read_json
 
     if is_former(read_json(params_file)):

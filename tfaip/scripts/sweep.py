@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from tfaip.backend.selection import import_backend
+from tfaip.backend.environment import import_backend
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.runs import main as list_runs
@@ -52,7 +52,7 @@ _OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
 _FLAGS = "\n".join(f"  {f'--{flag} {word}':<22} {text}" for flag, (_, _, word, text) in _OPTIONS.items())
 USAGE = f"""usage: {PROG} SCENARIO --space FILE --output_dir DIR [flags]
 
-Train a scenario many times with params that a search chooses (Optuna: pip install 'tfaip[sweep]').
+Train a scenario many times with params that a search chooses (Optuna: pip install optuna).
 Each training is a run DIR/trial_0000, DIR/trial_0001 ... The same command continues a sweep that was
 stopped or killed. Takes the flags of tfaip-train, and:
 
@@ -78,9 +78,9 @@ Point = Mapping[str, Any]
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
-    from tfaip.device.gpus import installed_gpus, visible_gpus
+    from tfaip.device.devices import installed_gpus, visible_gpus
     from tfaip.params.commandline.arguments import split_arguments
-    from tfaip.params.resolution.sources import Source
+    from tfaip.params.sources import Source
 
     scenario = open_scenario(name)
     args = _parse(name, scenario, flags)
@@ -88,8 +88,11 @@ def main(name: str, flags: list[str]) -> None:
     given = split_arguments(flags, ["config", "trust"])
     given = {flag: words for flag, words in given.items() if flag not in _OPTIONS}
 
+    fixed = {*given, "trainer.output_dir", "overwrite"}
+    dicts = {flag for flag, words in given.items() if any("=" in word for word in words)}
+
     def parse(content: Mapping[str, Any]) -> Any:
-        for flag in content.keys() & {*given, "trainer.output_dir", "overwrite"}:
+        for flag in fixed & content.keys() or dicts & {flag.rpartition(".")[0] for flag in content}:
             raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
         return _parse(name, scenario, flags, Source(args.space, content)).trainer
 
@@ -117,7 +120,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any:
-    from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)
@@ -136,7 +139,7 @@ def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any
     if args.trainer.output_dir:
         raise UsageError("--trainer.output_dir is chosen for each trial: give --output_dir for all of them")
     if find_spec("optuna") is None:
-        raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install 'tfaip[sweep]'")
+        raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install optuna")
     return args
 
 
@@ -147,14 +150,12 @@ class Variable(NamedTuple):
         flag: without dashes.
         distribution: of what Optuna draws.
         choices: choice as Optuna has it -> value of the flag; empty for a range.
-        others: the dict that the flag names an item of, without the sweep; None: it names no item.
         contexts: choices of other flags; the flag exists if all choices of one context were drawn.
     """
 
     flag: str
     distribution: Any
     choices: Mapping[str, Any]
-    others: Mapping[str, Any] | None = None
     contexts: Sequence[Point] = ()
 
     def exists(self, point: Point) -> bool:
@@ -203,12 +204,7 @@ def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
     """Return the content of a config file with drawn values."""
     config: dict[str, Any] = {}
     for variable in [variable for variable in space if variable.flag in point]:
-        value = variable.choices.get(point[variable.flag], point[variable.flag])
-        if variable.others is None:
-            config[variable.flag] = value
-        else:
-            parent, _, item = variable.flag.rpartition(".")
-            config[parent] = {**variable.others, **config.get(parent, {}), item: value}
+        config[variable.flag] = variable.choices.get(point[variable.flag], point[variable.flag])
     return config
 
 
@@ -218,9 +214,10 @@ def read_space(file: str, parse: Parse) -> list[Variable]:
     Raises:
         UsageError: if the file cannot be read, or a flag has neither a range nor choices that it takes.
     """
+    from tfaip.params.codec import plain_of
     from tfaip.params.commandline.config_files import load_config
 
-    entries = _entries(load_config(file).tree)
+    entries = _entries(plain_of(load_config(file).tree))
     space: list[Variable] = []
     for flag in sorted(entries, key=lambda flag: flag.count(".")):  # classes before their flags
         try:
@@ -248,8 +245,8 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
     """Return a flag with its values, and with the choices of other flags with which it exists."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from tfaip.params.flags import flag_values
-    from tfaip.params.resolution.unknown import UnknownFlag
+    from tfaip.params.settings import flag_values
+    from tfaip.params.unknown import UnknownFlag
 
     numbers: dict[str, Any] = {}
     choices: dict[str, Any] = {}
@@ -257,23 +254,20 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
         choices = {value if isinstance(value, str) else json.dumps(value): value for value in entry}
         distribution, samples = CategoricalDistribution(list(choices)), list(choices)
     else:
-        # YAML reads `1e-4`, without a dot, as a text.
-        numbers = {key: float(value) if isinstance(value, str) else value for key, value in entry.items()}
+        numbers = dict(entry)
         if not all(map(math.isfinite, numbers.values())):
             raise ValueError("a limit is not finite")
         distribution = FloatDistribution(**numbers)
         samples = [numbers["low"], numbers["high"], min(numbers["low"] + numbers.get("step", 0), numbers["high"])]
     parent, _, item = flag.rpartition(".")
-    contexts, unknown, others, has_fractions = [], UnknownFlag(), None, False
+    contexts, unknown, has_fractions = [], UnknownFlag(), False
     for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")]):
-        values = flag_values(parse(config_of(before, context)))
-        if isinstance(values.get(parent), dict):
-            others = values[parent]
-        space = [*before, Variable(flag, distribution, choices, others)]
+        space = [*before, Variable(flag, distribution, choices)]
         try:
             for sample in samples:
                 values = flag_values(parse(config_of(space, {**context, flag: sample})))
-                taken = values.get(flag) if others is None else values[parent][item]
+                is_item = isinstance(values.get(parent), dict)
+                taken = values[parent].get(item) if is_item else values.get(flag)
                 has_fractions = has_fractions or isinstance(taken, float)
             contexts.append(context)
         except UnknownFlag as error:
@@ -282,7 +276,7 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
         raise unknown
     if numbers and not has_fractions:
         distribution = IntDistribution(**{key: int(number) for key, number in numbers.items()})
-    return Variable(flag, distribution, choices, others, contexts)
+    return Variable(flag, distribution, choices, contexts)
 
 
 class Sweep:

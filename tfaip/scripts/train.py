@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import select_backend
+from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.util.logging import logger
 
 if TYPE_CHECKING:
+    from tfaip.backend.distributed import Cluster
     from tfaip.trainer.run.permission import Permission
 
 PROG = "tfaip-train"
@@ -62,7 +68,7 @@ def train_with_flags(
         permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
-    from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.commandline.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
@@ -73,31 +79,58 @@ def train_with_flags(
         raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
-    from tfaip.device.cluster import find_cluster
-    from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
-    from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.device.devices import find_cluster, prepare_devices
+    from tfaip.params.settings import flags_of
+    from tfaip.trainer.stages.preview import preview_stages
 
     if not args.summary:
-        if not args.trainer.output_dir:
-            raise UsageError("missing required flag: --trainer.output_dir")
         with flags_of(args.trainer, "trainer"):
             directory = args.trainer.run_directory()
             # The trainer checks it again, with all processes if there are several.
             if directory is not None and find_cluster(args.trainer.device) is None:
                 directory.check_free(args.trainer.overwrite)
-    plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
+    preview_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
-        prepare_devices(args.trainer.device)
-    with user_logs(scenario, args.trainer):
+        cluster = prepare_devices(args.trainer.device)
+    with user_logs(scenario, args.trainer), ExitStack() as stack:
+        if not (args.trainer.output_dir or args.summary or args.dry_run):
+            args.trainer.output_dir = stack.enter_context(_new_directory(scenario, cluster))
         trainer = scenario.create_trainer(args.trainer)
-        trainer.permission, trainer.planned = permission, plan
+        trainer.permission = permission
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:
             trainer.dry_run()
         else:
             trainer.train()
+
+
+@contextmanager
+def _new_directory(scenario: Any, cluster: Cluster | None) -> Iterator[str]:
+    """Yield a directory that the chief creates for a run without one; it is removed again if it stays empty."""
+    from tfaip.device.collectives import broadcast
+    from tfaip.device.devices import Devices
+
+    devices = Devices() if cluster is None else Devices((), cluster.num_processes, cluster.process_id)
+    name = scenario.__name__.removesuffix("Scenario").lower() or "scenario"
+    stem = f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path = stem
+    for number in itertools.count(2) if devices.is_chief else ():
+        try:
+            Path(path).mkdir(parents=True)
+            break
+        except FileExistsError:
+            path = f"{stem}-{number}"
+        except OSError as error:
+            raise UsageError(f"{path} cannot be created ({error.strerror}): give --trainer.output_dir") from error
+    path = broadcast(devices, path)
+    logger(__name__).info("run directory %s (--trainer.output_dir names another one)", path)
+    try:
+        yield path
+    finally:
+        if devices.is_chief:
+            with suppress(OSError):
+                Path(path).rmdir()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ PROG = "tfaip-train-from-params"
 USAGE = f"""usage: {PROG} trainer_params.json [flags]
 
 Start a new training with the params of another one, changed by flags. The history file is not taken
-over, nor is the output directory of a run: give --trainer.output_dir. A params file that is not that
+over, nor is the output directory of a run. A params file that is not that
 of a run may name a new directory itself.
 
   --dry_run              take one batch through everything, print the plan, write nothing

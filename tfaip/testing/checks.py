@@ -10,8 +10,8 @@ from unittest import SkipTest
 
 import numpy as np
 
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.serialization import from_json, to_json
+from tfaip.params.stored import from_json, to_json
+from tfaip.params.tree import diff
 from tfaip.testing.training import SmallTraining
 
 _SHOWN = 3

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.components.userlogs import console_unless_configured
-from tfaip.params.flags import set_flags
+from tfaip.params.settings import set_flags
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.run.names import CHECKPOINT_NAME
 from tfaip.util.logging import only_warnings

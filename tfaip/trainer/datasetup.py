@@ -15,9 +15,8 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import flag_of
+from tfaip.params.settings import differences
+from tfaip.params.sources import Setting
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.trainer.runparams import Params
@@ -126,7 +125,7 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     generator = pipeline.generator_params
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
     is_option = generator is getattr(gen, "val", None)
-    options = chosen_options(generator) if is_option else []
+    options = _chosen_options(generator) if is_option else []
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
@@ -138,7 +137,7 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
         return True
     if is_option and not options:
         return False
-    given = ", ".join(f"{flag_of(generator, 'val', option.path)} {shorten(option.new)}" for option in options)
+    given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
     source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
     raise FieldAdvice(
         f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch the "
@@ -147,14 +146,9 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     )
 
 
-def chosen_options(generator: DataGeneratorParams) -> list[Change]:
+def _chosen_options(generator: DataGeneratorParams) -> list[Setting]:
     """Return the options of a generator that differ from the defaults of its class."""
     try:
-        default = type(generator)()
+        return differences(type(generator)(), generator, "val")
     except TypeError:  # a field without a default was given
-        return [Change("", None, generator)]
-    chosen: list[Change] = []
-    for change in diff(default, generator):
-        if not is_hidden(generator, change.path) and not isinstance(change.new, type):
-            chosen.append(change)
-    return chosen
+        return [Setting("val", generator)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,8 +12,9 @@ import keras
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.stagerunner.preview import ExpectedWeights, log_plan
-from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.preview import Preview, log_plan
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram
 from tfaip.util.logging import logger
 
 P = TypeVar("P", bound=TrainerParams)
@@ -35,21 +36,25 @@ def trial_params(params: P, directory: Path) -> P:
     return trial
 
 
-def log_trial(
-    params: Params, scenario_id: str, plan: Sequence[PlannedStage], expected: Mapping[str, ExpectedWeights]
-) -> None:
-    """Log the plan of a run whose trial has succeeded.
+def shortened(preview: Preview, params: Params) -> StageProgram:
+    """Yield the stages of a preview, each training with one epoch; the plain params if no other one trains."""
+    stages = list(preview.stages)
+    if not any(stage.kind is StageKind.TRAIN for stage in stages):
+        stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, params))
+    epoch = 1
+    for stage in stages:
+        count = 1 if stage.kind is StageKind.TRAIN else 0
+        yield replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
+        epoch += count
 
-    Args:
-        params: the params of the run.
-        scenario_id: name of the scenario.
-        plan: the stages of the run.
-        expected: the weights that they begin with, by name of the stage.
-    """
+
+def log_trial(params: Params, scenario_id: str, preview: Preview) -> None:
+    """Log the stages of a run whose trial has succeeded."""
     stages = ""
-    if len(plan) > 1:
-        stages = f" of each of {len(plan)} stages"
-        log_plan(plan, expected)
+    if preview.has_stages:
+        known = "" if preview.is_complete else "known "
+        stages = f" of each of {len(preview.stages)} {known}stages"
+        log_plan(preview, params)
     target = "without an output directory" if params.output_dir is None else f"into {params.output_dir}"
     backend = keras.backend.backend()
     log.info("dry run: would train %s for %d epochs %s, on keras/%s", scenario_id, params.epochs, target, backend)

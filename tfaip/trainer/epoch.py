@@ -18,12 +18,14 @@ from tfaip.data.pipeline.position import Position
 from tfaip.device.collectives import broadcast
 from tfaip.device.device_config import Precision
 from tfaip.trainer.feed import Feed
+from tfaip.trainer.modelsetup import most_steps_per_execution
 from tfaip.trainer.nonfinite import TrainingDiverged, samples_text
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.state import EvaluationState
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import with_epoch_mean
+from tfaip.trainer.windows import UpdateWindows
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -65,6 +67,9 @@ class TrainingEpoch(StepCallbacks):
         self._batches_before_epoch = setup.model.optimizer.batches - progress.step
         updates = setup.params.checkpoint_every_n_updates()
         self._save_every = None if updates is None else updates * setup.params.train_accum_steps
+        self._windows: UpdateWindows | None = None
+        if setup.params.log_every_n_updates:
+            self._windows = UpdateWindows(setup, callbacks, self.steps, self._batches_before_epoch)
         self._started = time.monotonic() - progress.seconds
         self._polled = time.monotonic()
         self._feed: Feed | None = None
@@ -136,8 +141,12 @@ class TrainingEpoch(StepCallbacks):
                 setup.model.failures_named(),
                 backend.numerics_checked() if setup.params.debug_nonfinite else contextlib.nullcontext(),
             ):
+                dataset = setup.model.choose_execution(self._feed.dataset)
+                if self._windows is not None:
+                    most = most_steps_per_execution(setup.params, setup.devices, setup.model.execution)
+                    setup.model.execute_together(self._windows.steps_per_execution(most))
                 setup.model.fit(
-                    setup.model.choose_execution(self._feed.dataset),
+                    dataset,
                     initial_epoch=self.number - 1,
                     epochs=self.number,
                     # Always given, since `fit` miscounts datasets of unknown length.
@@ -167,6 +176,8 @@ class TrainingEpoch(StepCallbacks):
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)
+        if self._windows is not None:
+            self._windows.end_step(step, self.rate)
         if is_save_due and step < self.steps:
             self.save_checkpoint()
         # A stop is decided after the epoch if this was its last batch.

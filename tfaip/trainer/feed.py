@@ -5,23 +5,26 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from tfaip.backend.active import backend
-from tfaip.backend.elements import MARK
-from tfaip.backend.selection import compiles_each_shape
+from tfaip.backend.environment import compiles_each_shape
+from tfaip.backend.execution import MARK
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.definitions import SampleSpecs
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.prefetch import Prefetcher
 from tfaip.data.specs import TensorSpec
+from tfaip.util.logging import logger
 from tfaip.util.typing import Element
 
+log = logger(__name__)
+MANY_SHAPES = 4  # the first one, and three new ones
 OpenBatches = AbstractContextManager[Iterator[tuple[Batch, Position | None]]]
 
 
@@ -37,6 +40,9 @@ class Feeder:
         self._data = data
         self._devices = devices
         marks = [{MARK: TensorSpec((), "bool")}] if devices else []
+        specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
+        self._varies = any(None in spec.shape for spec in specs)
+        self._shapes: set[tuple[tuple[int, ...], ...]] = set()
         self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs(), *marks))
 
     def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
@@ -46,8 +52,24 @@ class Feeder:
             batches: opens a stream of batches, each with the position of the data after it (None: does not matter).
             lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
         """
-        padding = LengthPadding(self._data, lengths) if lengths and compiles_each_shape() else None
+        padding: Callable[[Any], Any] | None = None
+        if compiles_each_shape() and lengths:
+            padding = LengthPadding(self._data, lengths)
+        elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
+            padding = self._counted
         return Feed(batches, padding, self._datasets, self._devices)
+
+    def _counted(self, element: Any) -> Any:
+        """Return an element as it is; log once that samples have many shapes."""
+        if len(self._shapes) < MANY_SHAPES:
+            self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
+            if len(self._shapes) == MANY_SHAPES:
+                log.info(
+                    "batches had %d shapes so far, and JAX compiles the step for each: --train.bucket_boundaries (and "
+                    "--val.bucket_boundaries) pad them to a few lengths",
+                    MANY_SHAPES,
+                )
+        return element
 
 
 class Feed:
@@ -55,13 +77,13 @@ class Feed:
 
     Args:
         batches: opens the stream.
-        padding: of the variable dimensions; None: as they are.
+        padding: function of an element, such as the padding of its variable dimensions; None: as they are.
         datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
         devices: see `Feeder`.
     """
 
     def __init__(
-        self, batches: OpenBatches, padding: LengthPadding | None, datasets: backend.Datasets, devices: int
+        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, datasets: backend.Datasets, devices: int
     ) -> None:
         self._padding = padding
         self._devices = devices

@@ -6,13 +6,13 @@ import keras
 
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
-from tfaip.model.livevalues import reset_scheduled_values
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.nonfinite import NonFiniteValues
 from tfaip.trainer.reporting.progress import EpochResult, log_epoch
 from tfaip.trainer.run.names import TRAIN
+from tfaip.trainer.schedules.instep import scheduled_values
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
@@ -54,7 +54,11 @@ class TrainingLoop:
         metrics = self._setup.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
         if not self._setup.is_finished():
-            reset_scheduled_values(self._setup.scenario.graph, self._setup.scenario.model)
+            if self._params.learning_rate.is_held():
+                log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
+            # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
+            for value in scheduled_values(model).values():
+                value.assign(value.declared)
         model.stop_training = False
         self._callbacks.on_train_begin()
         while not self._setup.is_finished() and not model.stop_training:
@@ -92,7 +96,7 @@ class TrainingLoop:
         self._begin_rate(epoch)
         self._callbacks.on_epoch_begin(epoch.number - 1)
         setup = self._setup
-        trained = {**epoch.train(), **setup.model.end_epoch(), **setup.curriculum.logged(epoch.number)}
+        trained = {**epoch.train(), **setup.model.end_epoch(), **setup.schedules.logged(epoch.number)}
         plots = {TRAIN: setup.events.draw()}
         measured = self._evaluate(epoch, trained)
         measured.values = {**trained, **measured.values}

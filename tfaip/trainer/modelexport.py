@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import flag_of
 from tfaip.trainer.datasetup import Scenario, first_batch
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.setup import TrainingSetup

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from tfaip.backend.active import backend
+from tfaip.backend.execution import Execution
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
@@ -21,16 +22,16 @@ from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
+from tfaip.params.codec import encode
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree.nodes import items_of, walk
-from tfaip.params.tree.places import flag_of
-from tfaip.params.values.encoding import encode
+from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.freezing import freeze_layers, undo_freeze
 from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.build import build_optimizer, scheduled_momenta
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.schedules.live import LiveSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT, live_schedules
+from tfaip.trainer.schedules.epochvalues import with_value
+from tfaip.trainer.schedules.instep import StepSchedules
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
@@ -62,8 +63,8 @@ def build_training_model(
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
-    live = LiveSchedules(params)
-    model = _new_model(params, scenario, live, weighted_losses)
+    schedules = StepSchedules(params)
+    model = _new_model(params, scenario, schedules, weighted_losses)
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     undo_freeze(graph)
@@ -73,9 +74,9 @@ def build_training_model(
     if warmstarter is not None:
         with below("warmstart"):
             _start_warm(warmstarter, model, scenario)
-    apply_rules(params, model, live.number)
-    _compile(model, params, scenario, epoch_steps, devices, live.of_optimizer)
-    live.bind(model, params.random_seed or 0)
+    apply_rules(params, model, schedules.variables.get)
+    _compile(model, params, scenario, epoch_steps, devices, schedules)
+    schedules.bind(model)
     summary = summary_lines(graph)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
@@ -92,7 +93,7 @@ def _check_layers(model: TrainingModel) -> None:
 
 
 def _new_model(
-    params: Params, scenario: Scenario, live: LiveSchedules, weighted_losses: Collection[str]
+    params: Params, scenario: Scenario, schedules: StepSchedules, weighted_losses: Collection[str]
 ) -> TrainingModel:
     """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
     with _flags_of_objects(params):
@@ -100,10 +101,10 @@ def _new_model(
         model = TrainingModel(
             scenario.model,
             scenario.graph,
-            _input_gradient_penalty(scenario, live),
-            {**dict.fromkeys(weighted_losses, 1.0), **live.loss_weights()},
-            weight_noise(params, live.number),
-            live.variables,
+            _input_gradient_penalty(scenario, schedules),
+            {**dict.fromkeys(weighted_losses, 1.0), **given_loss_weights(params)},
+            weight_noise(params, schedules.variables.get),
+            [variable for path, variable in schedules.variables.items() if not path.startswith(OPTIMIZER)],
         )
         model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
@@ -111,7 +112,7 @@ def _new_model(
         raise FieldAdvice(
             f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
         )
-    model.set_loss_weights(params.loss_weights)
+    model.set_loss_weights(given_loss_weights(params))
     outside = backend.outside_strategy([*model.variables, *model.metrics_variables])
     if outside:
         raise FieldAdvice(
@@ -150,7 +151,7 @@ def built_from(
             gradients.input_gradient_regularization_h,
             gradients.input_gradient_regularization_lambda,
         ],
-        "schedules": encode([schedule.params for schedule in live_schedules(params)]),
+        "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
         "weight_noise": encode(params.weight_noise),
         "weight_penalties": encode(params.weight_penalties),
     }
@@ -194,11 +195,18 @@ def _compile(
     scenario: Scenario,
     epoch_steps: int,
     devices: Devices,
-    scheduled: Collection[str],
+    schedules: StepSchedules,
 ) -> None:
+    built = params
+    for schedule in schedules_of(params):
+        if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
+            # With one of 0 the optimizer would have no moments.
+            built = with_value(built, schedule.path, max(schedule.params.points.values()))
+    paths = [path for path in schedules.variables if path.startswith(OPTIMIZER)]
+    scheduled = {path.removeprefix(OPTIMIZER): schedules.variables[path] for path in paths}
     with below("optimizer"):
         optimizer = build_optimizer(
-            params.optimizer,
+            built.optimizer,
             variables_by_path(scenario.graph),
             model.trainable_variables,
             accum_steps=params.train_accum_steps,
@@ -224,11 +232,11 @@ def _compile(
     )
 
 
-def _input_gradient_penalty(scenario: Scenario, live: LiveSchedules) -> InputGradientPenalty | None:
+def _input_gradient_penalty(scenario: Scenario, schedules: StepSchedules) -> InputGradientPenalty | None:
     params = scenario.params
     if not params.use_input_gradient_regularization:
         return None
-    weight = live.number(INPUT_GRADIENT, params.input_gradient_regularization_lambda)
+    weight = schedules.variables.get(INPUT_GRADIENT, params.input_gradient_regularization_lambda)
     return InputGradientPenalty(params.input_gradient_regularization_h, weight)
 
 
@@ -246,3 +254,12 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
             "steps_per_execution",
         )
     return given
+
+
+def most_steps_per_execution(params: Params, devices: Devices, execution: Execution) -> int:
+    """Return how many steps an execution may have that ends with a window of updates."""
+    if not execution.is_automatic:
+        return _steps_per_execution(params, devices)
+    # Twice as many as by default, since the number of steps in a window may have no divisor close to that.
+    steps = 1 if execution.loops is False else _steps_per_execution(params, devices)
+    return steps if steps == 1 else 2 * steps

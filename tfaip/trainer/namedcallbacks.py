@@ -8,7 +8,7 @@ import keras
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.params.limits import FieldError
-from tfaip.params.types.functions import FunctionByName
+from tfaip.params.types import FunctionByName
 from tfaip.trainer.runparams import Params
 
 # What the constructor of a callback may take by name.

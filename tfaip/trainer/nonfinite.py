@@ -11,7 +11,7 @@ import numpy as np
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.errors import TfaipError
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import flag_of
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.names import EPOCH_MEAN
 from tfaip.util.logging import logger

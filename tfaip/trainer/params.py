@@ -15,11 +15,11 @@ from tfaip.components.pipelineparams import (
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import option, pai_meta
-from tfaip.params.declaration.generics import bound_field
+from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.types.functions import FunctionName, expected_function
+from tfaip.params.sharing import fill_shared
+from tfaip.params.types import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
@@ -35,8 +35,7 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams
-from tfaip.trainer.stages.unrolling import check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
@@ -89,11 +88,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     scale_epoch_size: float = option(
         1.0, "Factor on the number of samples per epoch, if samples_per_epoch is -1", above=0
     )
-    # Programs that parse these params may choose it later; commands that write a run ask for it. An empty path is
-    # refused by `run_directory`.
+    # Programs that parse these params may choose it later; commands create one. An empty path is refused by
+    # `run_directory`.
     output_dir: str | None = option(
         None,
-        "Directory of the run: log, checkpoints, exported models; a training needs it",
+        "Directory of the run: log, checkpoints, exported models (None: runs/SCENARIO-DATE-TIME; in Python nothing is "
+        "written)",
         text=expected_directory,
         also={"": "none yet"},
         common=True,
@@ -143,7 +143,10 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     histogram_every_n: int = option(
         0, "Write histograms of the weights for TensorBoard every n epochs (0: never)", low=0
     )
-    profile: bool = option(False, "Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')")
+    log_every_n_updates: int = option(
+        0, "Log means over every n updates of an epoch, for TensorBoard and callbacks with on_log (0: never)", low=0
+    )
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (needs tensorboard-plugin-profile)")
     profile_steps: list[int] = option(
         [10, 20],
         "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,8 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.changes import ABSENT
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import flag_of
-from tfaip.params.values.flat import flat_params
+from tfaip.params.stored import flat_params
+from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, BestModel
 from tfaip.trainer.earlystopping import EARLY_STOPPING
 from tfaip.trainer.history import ENDED, History
@@ -28,8 +26,7 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params, stored_params
-from tfaip.trainer.stages.planned import PlannedStage, StageKind
-from tfaip.trainer.stages.records import index_of, place_of, require_place
+from tfaip.trainer.stages.records import RUNNING, numbered, require_place
 from tfaip.trainer.state import beginning
 from tfaip.trainer.trainingprogress import TrainingProgress, damage_named, require_state
 from tfaip.util.logging import logger
@@ -51,12 +48,14 @@ class StartState:
         checkpoint: the content.
         is_stored: True if the checkpoint is among those of the run.
         best: a copy of the best model at that time; None: there is none.
+        repeated: number of the stage from which on all are run again; None: those that are done stay.
     """
 
     name: str
     checkpoint: Checkpoint
     is_stored: bool
     best: Path | None
+    repeated: int | None = None
 
     def store(self, store: CheckpointStore) -> None:
         """Make the checkpoint one of the run, and remove those that are newer."""
@@ -81,39 +80,36 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> St
     return StartState(name, checkpoint, is_stored=True, best=store.best_of(name))
 
 
-def state_before_stage(
-    directory: RunDirectory | None, params: Params, plan: Sequence[PlannedStage], stage: str
-) -> StartState:
+def state_before_stage(directory: RunDirectory | None, params: Params, stage: str) -> StartState:
     """Read and verify the state that a run had when one of its stages began; change nothing.
 
     Args:
         directory: the directory of the run.
         params: its params.
-        plan: its stages.
         stage: name of the stage.
 
     Raises:
-        UsageError: if there is no such stage, or the state was not kept.
+        UsageError: if no such stage has begun, or the state was not kept.
     """
     directory = _resumable(directory)
-    trained = [before.name for before in plan[: index_of(plan, stage)] if before.kind is StageKind.TRAIN]
-    if not trained:
-        start = beginning(params, place_of(plan, plan[0].name))
-        return StartState(checkpoint_name(0), start, is_stored=False, best=None)
-    path = directory.stage_directories().state(trained[-1])
+    repeated, trained = numbered(directory.stage_directories(), stage)
+    if trained is None:
+        start = beginning(params, {RUNNING: None})
+        return StartState(checkpoint_name(0), start, is_stored=False, best=None, repeated=repeated)
+    path = directory.stage_directories().state(trained)
     if not path.is_dir():
         raise UsageError(
-            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
+            f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
             "done yet; choose an earlier stage"
         )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
+        raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
     _check_state(checkpoint)
     best = path / BEST_DIR
     name = checkpoint_name(checkpoint.state["epoch"])
-    return StartState(name, checkpoint, is_stored=False, best=best if best.is_dir() else None)
+    return StartState(name, checkpoint, is_stored=False, best=best if best.is_dir() else None, repeated=repeated)
 
 
 def _resumable(directory: RunDirectory | None) -> RunDirectory:
@@ -198,7 +194,7 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
 
 def load_history(
     params: Params,
-    plan: Sequence[PlannedStage],
+    reached: Params | None,
     output: RunOutput,
     progress: TrainingProgress,
     devices: Devices,
@@ -208,7 +204,8 @@ def load_history(
 
     Args:
         params: the params of the run.
-        plan: its stages; those with its learning rate continue with the last one of the file, too.
+        reached: those of the stage that is set up, which continues with the last rate of the file too if it has the
+            learning rate of the run; None: there is none. Later stages are made of `params`.
         output: its output, which names the file.
         progress: gets the history.
         devices: the processes, which all get it.
@@ -224,8 +221,10 @@ def load_history(
     if devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
     if not is_resumed:
-        given, planned = progress.history, [stage.params for stage in plan if stage.params is not None]
-        for rule in [of.learning_rate for of in planned if of.learning_rate == params.learning_rate]:
+        given, rules = progress.history, [params.learning_rate]
+        if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
+            rules.append(reached.learning_rate)
+        for rule in rules:
             progress.history = rule.continue_from(given)
 
 

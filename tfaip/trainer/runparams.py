@@ -10,9 +10,9 @@ import keras
 
 from tfaip.components.loading import import_root
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.params.tree.copying import copy_tree, share_tree
-from tfaip.params.values.encoding import encode
-from tfaip.params.values.serialization import params_text, save_params
+from tfaip.params.codec import encode
+from tfaip.params.stored import params_text, save_params
+from tfaip.params.tree import copy_tree, share_tree
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.permission import Permission, record_permission

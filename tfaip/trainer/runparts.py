@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import flag_of
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.preview import Preview
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RunParts:
 
     Args:
         params: the params of the run, with a seed.
-        plan: its stages.
+        preview: its stages, as far as they are known.
         devices: its devices and processes, whose scope is active.
         stop: the stop request of a signal.
         root: its directory; None: nothing is written.
@@ -35,7 +35,7 @@ class RunParts:
     """
 
     params: Params
-    plan: Sequence[PlannedStage]
+    preview: Preview
     devices: Devices
     stop: StopRequest
     root: RunDirectory | None
@@ -55,18 +55,21 @@ class RunParts:
 
     @property
     def has_stages(self) -> bool:
-        """True if the run has more than its main stage."""
-        return len(self.plan) > 1
+        """True if the run has, or may have, more than its main stage."""
+        return self.preview.has_stages
 
     def weighted_losses(self) -> list[str]:
         """Return the losses that a stage gives a weight: in all stages they have one that can change."""
-        names = [name for stage in self.plan if stage.params is not None for name in stage.params.loss_weights]
-        return sorted(set(names))
+        names: set[str] = set()
+        for stage in self.preview.stages:
+            if stage.params is not None:
+                names.update(given_loss_weights(stage.params))
+        return sorted(names)
 
 
 def create_parts(
     params: Params,
-    plan: Sequence[PlannedStage],
+    preview: Preview,
     directory: RunDirectory | None,
     devices: Devices,
     stop: StopRequest,
@@ -78,7 +81,7 @@ def create_parts(
     """
     output = _create_output(params, directory, devices.is_chief)
     profiler = _create_profiler(params, directory if devices.is_chief else None)
-    return RunParts(params, plan, devices, stop, directory, output, profiler)
+    return RunParts(params, preview, devices, stop, directory, output, profiler)
 
 
 def _create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:

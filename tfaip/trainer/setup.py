@@ -12,9 +12,9 @@ from tfaip.device.devices import Devices
 from tfaip.model.lossnames import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.curriculum import Curriculum
 from tfaip.trainer.datasetup import Params, Scenario
 from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingStatus
+from tfaip.trainer.epochschedules import EpochSchedules
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import EpochTable
@@ -22,7 +22,7 @@ from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.program import PlannedStage
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.util.terminal import ProgressDisplay
@@ -40,7 +40,7 @@ class TrainingSetup:
         stop: the stop request of a signal.
         train_data: pipeline of the training data of the running epoch.
         sample_data: pipeline of samples for pictures and checks, processed as in a validation.
-        curriculum: exchanges it for that of the next epoch.
+        schedules: exchanges it for that of the next epoch, and sets rates of dropouts.
         feeder: gives batches to `fit` and `evaluate`.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
@@ -60,7 +60,7 @@ class TrainingSetup:
     stop: StopRequest
     train_data: DataPipeline
     sample_data: DataPipeline
-    curriculum: Curriculum
+    schedules: EpochSchedules
     feeder: Feeder
     model: TrainingModel
     state: TrainState
@@ -73,11 +73,12 @@ class TrainingSetup:
     built_from: Mapping[str, Any] = field(default_factory=dict)
 
     def begin_epoch(self, number: int) -> None:
-        """Take the data of an epoch (from 1); its position is known when nothing of it is trained yet."""
+        """Take data and numbers of an epoch (from 1); the position is known when nothing of it is trained yet."""
         progress = self.state.progress
-        self.train_data = self.curriculum.pipeline(number, self.train_data)
+        self.schedules.set_numbers(number, self.model)
+        self.train_data = self.schedules.pipeline(number, self.train_data)
         if progress.step == 0:
-            progress.position = self.curriculum.position(number, progress.position)
+            progress.position = self.schedules.position(number, progress.position)
 
     def epoch_samples(self) -> int:
         """Return the samples of an epoch."""
@@ -122,7 +123,7 @@ class TrainingSetup:
         with ExitStack() as stack:
             stack.callback(self.events.close)
             stack.enter_context(self.train_data)
-            stack.enter_context(self.curriculum)
+            stack.enter_context(self.schedules)
             if self.evaluation.val is not None:
                 stack.enter_context(self.evaluation.val)
             yield

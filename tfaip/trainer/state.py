@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.execution import Execution
-from tfaip.backend.keras_private.randomstate import global_random_state, set_global_random_state
+from tfaip.backend.keras_private import global_random_state, set_global_random_state
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path

@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
-from tfaip.backend.keras_private.models import stop_evaluation
+from tfaip.backend.keras_private import stop_evaluation
+from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.util.terminal import ProgressDisplay
@@ -153,8 +153,14 @@ class UserCallbacks(SynchronousCallbacks):
         super().__init__(
             callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
         )
+        self._of_windows = [callback for callback in callbacks if hasattr(callback, "on_log")]
         self.for_batches = self if has_batch_methods(callbacks) else None
         """These callbacks if they have methods per batch, else None: then no step waits for the device."""
+
+    def on_log(self, update: int, logs: Logs) -> None:
+        """Call `on_log` of the callbacks that have it, after each window of `log_every_n_updates`."""
+        for callback in self._of_windows:
+            callback.on_log(update, dict(logs))
 
 
 def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:

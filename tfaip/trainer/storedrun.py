@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.components.loading import load_trusted_scenario, scenario_id_of
-from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.runparams import Params
 from tfaip.util.reading import read_json

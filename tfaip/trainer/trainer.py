@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,22 @@ import keras
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.collectives import barrier, run_on_chief
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
+from tfaip.lav.evaluation import evaluation_pipeline
+from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
-from tfaip.params.declaration.generics import type_argument
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.storable import flags_of, prepare
-from tfaip.trainer.dryrun import check_left_out, log_trial, trial_params
+from tfaip.params.generics import type_argument
+from tfaip.params.settings import flags_of
+from tfaip.params.sharing import fill_shared
+from tfaip.params.storable import prepare
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Predictor
+from tfaip.trainer.dryrun import check_left_out, log_trial, shortened, trial_params
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
@@ -40,21 +48,21 @@ from tfaip.trainer.resume import (
     log_changes,
     state_before_stage,
 )
-from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.runparams import copy_for_run, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
+from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stagerunner.fits import FitCalls
-from tfaip.trainer.stagerunner.preview import ExpectedWeights
 from tfaip.trainer.stagerunner.runner import StageRunner
-from tfaip.trainer.stagerunner.trial import shortened_plan
-from tfaip.trainer.stages.plan import plan_stages
-from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import check_work, find_place, further_records
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.preview import Preview, log_plan, preview_stages
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, planned_stages
+from tfaip.trainer.stages.records import RUNNING, StageSequence
+from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -95,8 +103,6 @@ class Trainer(Generic[P]):
     """Set by commands: what was typed for the run is recorded in the user's state directory."""
     begins_again = False
     """Set by commands: the run in the output directory is replaced if it was stopped before its first checkpoint."""
-    planned: Sequence[PlannedStage] | None = None
-    """Set by commands that have planned the stages of the params before a backend was imported."""
 
     def __init__(
         self,
@@ -120,12 +126,11 @@ class Trainer(Generic[P]):
         self._stop = StopRequest()
         self._progress = TrainingProgress()
         self._runner: StageRunner | None = None
-        self._fits: FitCalls | None = None
+        self._is_fitted = False
         self._callbacks: list[keras.callbacks.Callback] | None = None
+        self._setup: TrainingSetup | None = None
         self._logs: Logs = {}
         self._is_trial = False
-        self._stages: list[PlannedStage] | None = None
-        self._expected: dict[str, ExpectedWeights] = {}
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -221,7 +226,6 @@ class Trainer(Generic[P]):
                 written.
             TrainingInterrupted: after Ctrl-C or SIGTERM; a checkpoint was written.
         """
-        self._stages = None  # the params may have been changed since the last call
         with ExitStack() as stack:
             stack.enter_context(flags_of(self._params, "trainer"))
             directory = self._params.run_directory()
@@ -239,17 +243,21 @@ class Trainer(Generic[P]):
                 run_on_chief(devices, partial(self._check_free, directory))
             check_equal_params(self._params, devices)
             seed_run(self._params, self._scenario.scenario_id(), devices, restored)
-            run = create_parts(self._params, self._plan(), directory, devices, self._stop)
+            preview = self._preview()
+            run = create_parts(self._params, preview, directory, devices, self._stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
-            if len(run.plan) > 1:  # the model of each stage is freed by a collection
+            if run.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
-            stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
-            stages.begin(restored, self._from_stage)
-            self._expected = stages.expected
+                log_plan(preview, self._params)
+            program = partial(self._program, preview)
+            runner = StageRunner(run, program, self._scenario, self.create_warmstarter, self._is_trial)
+            stages = stack.enter_context(runner)
+            stages.begin(restored, None if start is None else start.repeated)
             self._progress = stages.progress
             # A run that begins again continues with the rates that a file gave to it.
             is_resumed = self._restore or self.begins_again
-            load_history(self._params, run.plan, run.output, self._progress, devices, is_resumed)
+            reached = None if stages.latest_setup is None else stages.latest_setup.params
+            load_history(self._params, reached, run.output, self._progress, devices, is_resumed)
             if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
@@ -258,13 +266,13 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
-            if restored is not None and not further_records(restored.state):
+            if restored is not None and not stages.is_in_later_fit:
                 log_changes(self._params, restored)
                 if stages.best is not None:
                     end_comparisons(self._params, restored, stages.best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
-            logs = self._run(stages, restored)
+            logs = self._run(stages)
             barrier(devices, "end of the training")
             return logs
 
@@ -287,24 +295,94 @@ class Trainer(Generic[P]):
         Raises:
             UsageError: if no training is running.
         """
-        if self._fits is None or self._runner is None:
+        runner = self._runner
+        if runner is None:
             raise UsageError(
                 "fit is a part of train: call train, and override fit to train a second time in it; a run that has "
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
         check_params(self._params, self._scenario)
-        self._logs = self._fits.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
-        self._scenario = self._runner.setup.scenario
+        if not self._is_fitted:
+            self._params.current_epoch = runner.current_epoch
+        run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
+        self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._is_fitted, self._params.current_epoch = True, runner.current_epoch
+        self._scenario = runner.setup.scenario
         return self._logs
 
-    def _plan(self) -> list[PlannedStage]:
-        """Return the stages; the hooks of the scenario are asked once."""
-        if self._stages is None:
-            plan = self.planned
-            if plan is None or diff(plan[-1].params, self._params):  # a trainer may complete its params
-                plan = plan_stages(self._params, self._scenario)
-            self._stages = [*plan[:-1], replace(plan[-1], params=self._params)]
-        return shortened_plan(self._stages) if self._is_trial else self._stages
+    def _preview(self) -> Preview:
+        """Return the stages as far as they are known; of a trial, each with one epoch."""
+        preview = preview_stages(self._params, self._scenario)
+        return Preview(list(shortened(preview, self._params)), preview.is_complete) if self._is_trial else preview
+
+    def _program(self, preview: Preview, history: History) -> StageProgram:
+        """Return the program of the stages; that of a trial are those of the preview."""
+        if self._is_trial:
+            return (stage for stage in preview.stages)
+        return planned_stages(self._params, self._scenario, history)
+
+    @property
+    def model(self) -> keras.layers.Layer:
+        """The Keras model that `build_model` has made, or the graph, with the weights of the last update."""
+        with self._ready() as setup:
+            graph = setup.scenario.graph
+            return graph.network if isinstance(graph, KerasGraph) else graph
+
+    def evaluate(self, data: Any = None) -> Logs:
+        """Return losses and metrics by name, as the validation of an epoch has them, but without `val_`.
+
+        With averages of the weights (`calc_ema`), they are those of the averages. Without a training the model has its
+        first weights.
+
+        Args:
+            data: params of a generator, or samples with targets; None: the validation data.
+
+        Raises:
+            UsageError: if there are no data, or the trainer resumes a run and has not trained yet.
+        """
+        with self._ready() as setup, setup.model.optimizer.with_averages():
+            params, pipeline = setup.params, setup.evaluation.val
+            if data is not None:
+                generator = data if isinstance(data, DataGeneratorParams) else RawDataGeneratorParams(list(data))
+                pipeline = evaluation_pipeline(setup.scenario, params.gen.setup.val, generator, params.random_seed or 0)
+            if pipeline is None:
+                raise UsageError("there are no validation data: give evaluate the params of a generator, or samples")
+            return setup.evaluation.validate(pipeline)
+
+    def predict(self, data: Any) -> list[Sample]:
+        """Return the predicted samples, as a predictor with the final model gives them; see `evaluate` for the weights.
+
+        Args:
+            data: params of a generator, or samples or inputs as `Predictor.predict_raw` takes them.
+        """
+        with self._ready() as setup, setup.model.optimizer.with_averages():
+            params, scenario = setup.params, setup.scenario
+            pipeline = replace(params.gen.setup.val, batch_drop_remainder=False)
+            options = PredictorParams(pipeline, silent=True, run_eagerly=params.force_eager)
+            options.random_seed = params.random_seed or 0
+            predictor_cls: type[Predictor] = getattr(type(scenario), "predictor_cls", lambda: Predictor)()
+            predictor = predictor_cls(options, scenario.data)
+            predictor.set_model(scenario.graph)
+            is_generator = isinstance(data, DataGeneratorParams)
+            return list(predictor.predict(data) if is_generator else predictor.predict_raw(data))
+
+    @contextmanager
+    def _ready(self) -> Iterator[TrainingSetup]:
+        """Open the devices, with the model that was trained last, or a new one."""
+        if self._runner is not None:  # within `train`
+            yield self._runner.setup
+            return
+        with flags_of(self._params, "trainer"), opened_devices(self._params, self._stop) as devices:
+            if self._setup is None:
+                if self._restore:
+                    raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
+                call_setup_hooks(self, Trainer)
+                check_params(self._params, self._scenario)
+                seed_run(self._params, self._scenario.scenario_id(), devices, None)
+                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, self._params.epochs, self._params)
+                run = create_parts(self._params, Preview([stage]), None, devices, self._stop)
+                self._setup = set_up_training(run, stage, self._scenario, {RUNNING: None}, self.create_warmstarter())
+            yield self._setup
 
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -316,17 +394,13 @@ class Trainer(Generic[P]):
             UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or
                 with these params.
         """
-        self._stages = None
         with flags_of(self._params, "trainer"):
             directory = self._params.run_directory()
             if directory is None or not self._restore:
                 raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
             start = self._state_to_resume(directory)
             check_params(self._params, self._scenario)
-            plan = self._plan()
-            index = find_place(plan, start.checkpoint.state)
-            epoch = start.checkpoint.state["epoch"]
-            check_work(plan, index, epoch, directory.stage_directories(), self._from_stage)
+            self._check_stages(directory, start)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
@@ -340,7 +414,22 @@ class Trainer(Generic[P]):
                 log.info("the run is repeated from stage %s, as an interrupted command was told", self._from_stage)
         if self._from_stage is None:
             return checkpoint_to_resume(directory, self._checkpoint)
-        return state_before_stage(directory, self._params, self._plan(), self._from_stage)
+        return state_before_stage(directory, self._params, self._from_stage)
+
+    def _check_stages(self, directory: RunDirectory, start: StartState) -> None:
+        """Raise if a stage that is done was changed, and is not repeated."""
+        state, history = start.checkpoint.state, History()
+        trained = History.from_dict(state["history"])
+        program = planned_stages(self._params, self._scenario, history)
+        sequence = StageSequence(program, history, directory.root, Devices())
+        sequence.load(directory.stage_directories())
+        sequence.repeated = start.repeated
+        sequence.reach(state, trained)
+        if sequence.stage is not None and state["epoch"] >= sequence.stage.last_epoch:
+            result = sequence.answer()
+            if result is not None:
+                sequence.next(result, trained)
+        sequence.answer_work(trained)
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -348,21 +437,20 @@ class Trainer(Generic[P]):
         Writes to a temporary directory only; the log of the trial is shown with
         `TFAIP_LOG_LEVEL=debug`.
         """
-        self._stages = None
         check_left_out(self._params)
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params = trial_params(self._params, Path(directory) / "run")
             with nullcontext() if is_debug() else only_warnings():
-                params, expected = self._try_out(params, restore=False)  # with the seed that was drawn
+                params = self._try_out(params, restore=False)  # with the seed that was drawn
                 self._try_out(params, restore=True)
-            log_trial(self._params, self._scenario.scenario_id(), self._plan(), expected)
+            log_trial(self._params, self._scenario.scenario_id(), self._preview())
 
-    def _try_out(self, params: P, restore: bool) -> tuple[P, Mapping[str, ExpectedWeights]]:
-        """Train one batch of each stage; return the completed params, and the weights that the stages begin with."""
+    def _try_out(self, params: P, restore: bool) -> P:
+        """Train one batch of each stage; return the completed params."""
         trial = type(self)(params, construct(type(self._scenario), params.scenario), restore=restore)
         trial._is_trial = True
         trial.train()
-        return trial.params, trial._expected
+        return trial.params
 
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
@@ -395,20 +483,21 @@ class Trainer(Generic[P]):
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
             output.restore_best(start.best, start.name)
             start.store(store)
-            stages.forget_repeated()
+            stages.forget_repeated(self._from_stage)
             directory.stage_directories().forget_repetition()
 
-    def _run(self, stages: StageRunner, restored: Checkpoint | None) -> Logs:
+    def _run(self, stages: StageRunner) -> Logs:
         """Train all stages, export the final model, and log the summary."""
         self._runner = stages
-        self._fits = FitCalls(stages, self._params, restored, self._is_trial)
+        self._is_fitted = False
         try:
             self.fit()
-            self._fits.check_restored()
+            stages.check_restored()
         finally:
-            self._progress = stages.progress  # also of a training that was interrupted
+            # Also of a training that was interrupted.
+            self._progress, self._setup = stages.progress, stages.latest_setup
             self._given_params.current_epoch = self._params.current_epoch
-            self._runner = self._fits = None
+            self._runner = None
         setup = stages.setup
         with setup.model.optimizer.with_averages():
             setup.output.export_final()

@@ -16,8 +16,8 @@ from tfaip.util.text import shorten, shorten_text
 
 # Types of the parts of a checkpoint, besides its arrays.
 _PARTS: Mapping[str, type] = {
-    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps"), int),
-    **dict.fromkeys(("position", "history", "random", "params"), dict),
+    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps", "window_step"), int),
+    **dict.fromkeys(("position", "history", "random", "params", "window"), dict),
     "backend": str,
 }
 
@@ -33,6 +33,8 @@ class TrainingProgress:
         seconds: duration of the running epoch in earlier processes, and in this one up to the last
             checkpoint.
         position: position in the stream of training samples after these batches.
+        window_step: batches of the running epoch before the open window of `log_every_n_updates`.
+        window: total and count of each mean at its beginning, by name.
         history: records of the completed epochs.
         early_stopping: status of early stopping after them; a function of the history, so it is not
             stored.
@@ -43,12 +45,15 @@ class TrainingProgress:
     samples: int = 0
     seconds: float = 0.0
     position: Position = field(default_factory=Position)
+    window_step: int = 0
+    window: dict[str, list[float]] = field(default_factory=dict)
     history: History = field(default_factory=History)
     early_stopping: EarlyStoppingStatus = field(default_factory=EarlyStoppingStatus)
 
     def begin_epoch_after(self, epoch: int) -> None:
         """Count `epoch` as completed."""
         self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
+        self.window_step, self.window = 0, {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which is a part of the state of a checkpoint."""
@@ -58,6 +63,8 @@ class TrainingProgress:
             "samples": self.samples,
             "seconds": self.seconds,
             "position": self.position.to_dict(),
+            "window_step": self.window_step,
+            "window": self.window,
             "history": self.history.to_dict(),
         }
 
@@ -75,6 +82,8 @@ class TrainingProgress:
                 samples=state["samples"],
                 seconds=state["seconds"],
                 position=Position.from_dict(state["position"]),
+                window_step=state["window_step"],
+                window={name: [float(value) for value in ends] for name, ends in state["window"].items()},
                 history=History.from_dict(state["history"]),
             )
 

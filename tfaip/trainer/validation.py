@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import keras
+
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
@@ -21,7 +23,7 @@ from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints
 from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.tree.places import flag_of
+from tfaip.params.tree import flag_of
 from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
@@ -112,28 +114,32 @@ class EpochEvaluation:
             EvaluationStopped: if a signal asked to stop.
         """
         measured = Measured()
-        if self.validates_after(epoch):
+        if self.val is not None and self.validates_after(epoch):
             callbacks.on_test_begin()
-            values = self._validate(callbacks)
+            values = self.validate(self.val, callbacks.for_batches)
             callbacks.on_test_end(dict(values))
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self.draw()
-            if not self.params.val_silent and self.val is not None and prints_samples(self.scenario):
+            if not self.params.val_silent and prints_samples(self.scenario):
                 self._prediction_evaluation().print_samples(self.val)
         if self.runs_lav_after(epoch, is_last(measured.values)):
             self._run_lav(measured)
         return measured
 
-    def _validate(self, callbacks: UserCallbacks) -> Logs:
-        assert self.val is not None  # noqa: S101 (asked by the caller)
-        total = _known_batches(self.val)
+    def validate(self, data: DataPipeline, user_callbacks: keras.callbacks.CallbackList | None = None) -> Logs:
+        """Return the losses and metrics of the training graph on one pass over data, by name.
+
+        Raises:
+            EvaluationStopped: if a signal asked to stop.
+        """
+        total = _known_batches(data)
         self.display.start("Validation", total, 0)
-        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, total, callbacks.for_batches)
+        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, total, user_callbacks)
         try:
-            lengths = self.val.params.bucket_lengths()
+            lengths = data.params.bucket_lengths()
             with (
-                self.val.drops_logged(),
-                self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
+                data.drops_logged(),
+                self.feeder.feed(_batches(data, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),
                 backend.numerics_checked() if self.params.debug_nonfinite else contextlib.nullcontext(),

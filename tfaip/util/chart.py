@@ -64,7 +64,7 @@ def draw(x_label: str, panels: Mapping[str, Mapping[str, Curve]], wanted_by: str
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
     except ImportError as error:
-        raise UsageError(f"{wanted_by} needs matplotlib: pip install 'tfaip[plot]'") from error
+        raise UsageError(f"{wanted_by} needs matplotlib: pip install matplotlib") from error
     if not panels:
         raise UsageError(f"{wanted_by} has nothing to draw: no run has such values")
 

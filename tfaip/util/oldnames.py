@@ -1,4 +1,4 @@
-"""Names of tfaip 1.2 in modules of today, and modules of tfaip 1.2; found when they are first used.
+"""Names and modules of tfaip 1.2, found when they are first used, and the library of its command line.
 
 What they are called today is the table in `tfaip.compat.names`. It is imported only if a name or a module is missing:
 by name, since the package is above this one.
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = "tfaip"
+_LIBRARY = "paiargparse"
 
 
 def old_names(module: str) -> Callable[[str], Any]:
@@ -45,9 +46,10 @@ def old_name(module: str, name: str) -> Any:
 
 
 def find_old_modules() -> None:
-    """Let Python find modules of tfaip 1.2; it asks only for those that are nowhere else."""
+    """Let Python find modules of tfaip 1.2, asked only for those that are nowhere else; adapt its parser's library."""
     if not any(isinstance(finder, OldModules) for finder in sys.meta_path):
         sys.meta_path.append(OldModules())
+        _parse_trees()
 
 
 class OldModules:
@@ -69,6 +71,46 @@ class OldModules:
         """Give an empty module its old names."""
         module.__doc__ = f"Names of tfaip 1.2; `{PACKAGE}.compat.names` has what they are called today."
         module.__dict__["__getattr__"] = old_names(module.__name__)
+
+
+def _parse_trees() -> None:
+    """Let `paiargparse`, if a program imports it, parse params trees; see `tfaip.compat.paiargs`.
+
+    A program may import the library before or after its params, and gives them to a parser of the library itself: only
+    the import of the library is a moment that is common to all of them. Nothing else of the library is replaced.
+    """
+    if _LIBRARY in sys.modules:
+        _adapt(sys.modules[_LIBRARY])
+    else:
+        sys.meta_path.insert(0, _AfterImport())
+
+
+def _adapt(library: Any) -> None:
+    def parser_cls(_: Any) -> Any:
+        return importlib.import_module(f"{PACKAGE}.compat.paiargs").TreeParser
+
+    library.PAIArgumentParser._data_class_argument_parser_cls = parser_cls
+
+
+class _AfterImport:
+    """Finder that finds nothing itself: it adapts the library after the others have found it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name != _LIBRARY:
+            return None
+        from importlib.util import find_spec
+
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_adapt(module: ModuleType) -> None:
+                execute(module)
+                _adapt(module)
+
+            spec.loader.exec_module = execute_and_adapt  # type: ignore[method-assign]
+        return spec
 
 
 def _table() -> Any:

@@ -1,1 +1,1 @@
-from tfaip.params.commandline.paiargs import TFAIPArgumentParser as TFAIPArgumentParser
+from tfaip.compat.paiargs import TFAIPArgumentParser as TFAIPArgumentParser

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.structure.axis import WeightStructure
-from tfaip.model.structure.graph import graph_structure, with_sizes
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.util.typing import TensorDict
@@ -61,4 +61,4 @@ class Net(GraphBase[Any]):
         return variable_arrays(self.variables_by_path())
 
     def structure(self) -> dict[str, WeightStructure]:
-        return graph_structure(self, [lambda: self.call(with_sizes(self.tensors))])
+        return graph_structure(self, [(self.call, [self.tensors])])

@@ -326,11 +326,21 @@ def test_layers_of_the_training_graph_alone() -> None:
     graph = TwoGraphs()
     inputs, targets = {"x": keras.Input((2,), name="x")}, {"y": keras.Input((1,), name="y")}
     graph.train(inputs, targets)
-    structure = graph_structure(graph, [lambda: graph.predict(inputs), lambda: graph.train(inputs, targets)])
+    structure = graph_structure(graph, [(graph.predict, [inputs]), (graph.train, [inputs, targets])])
     # Its output depends on no other.
     assert text(structure["cost/kernel"]) == "3+4 in, 1"
     assert text(structure["out/kernel"]) == "3 in, 1"
     assert text(structure["teacher/kernel"]) == "1 in, 4"
+
+
+def test_two_layers_of_one_name_hide_only_what_comes_after_both() -> None:
+    def run(net: Any, x: Any) -> Any:
+        return net.top(ops.concatenate([net.a(x), net.b(x)], -1))
+
+    parts = {"a": layers.Dense(2, name="same"), "b": layers.Dense(3, name="same"), "top": layers.Dense(1)}
+    structure = found(Net({"x": (4,)}, run, **parts))
+    assert structure["a/kernel"] == "4 in, 2"
+    assert structure["b/kernel"] == "4 in, 3"
 
 
 def test_no_loss_of_a_layer_is_left_behind() -> None:

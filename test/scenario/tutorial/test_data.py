@@ -80,4 +80,4 @@ except UsageError as error:
     print(error)
 """
     result = finish_command(start_python("-c", code))
-    assert result.stdout.strip().endswith("pip install 'tfaip[tutorial]'"), result
+    assert result.stdout.strip().endswith("pip install scikit-learn"), result

@@ -75,3 +75,6 @@ class TinyScenario(Scenario):
         "learning_rate.decay": 0.5,
         "learning_rate.learning_circle": 2,
     }
+
+
+TinyTrainerParams, TinyPipelineParams = TinyScenario.TrainerParams, TinyScenario.PipelineParams

@@ -70,7 +70,7 @@ def main(end: str) -> None:
 
         print(np.random.random())
     if end == "keras":
-        from tfaip.backend.selection import import_backend
+        from tfaip.backend.environment import import_backend
 
         configured: list[list[str]] = []
         print(import_backend(lambda: configured.append(imported())), *configured)

@@ -212,6 +212,18 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
         params.check_lav(["lav_l0_wer"])
 
 
+def test_a_value_that_only_lav_has_may_be_named_as_one_of_the_validation() -> None:
+    best, logged = BestModel("min", "val_loss"), ["loss", "val_loss"]
+    params = rel(monitor=["val_cer", "val_loss", "lav_l1_cer"])
+    for _ in range(2):
+        params.check_run(best, logged, logs_lav=True)
+        assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
+    params.check_run(best, [*logged, "val_cer"], logs_lav=True)
+    assert params.monitored() == ["val_cer", "val_loss", "lav_l1_cer"]
+    with pytest.raises(UsageError, match=r"^monitor is 'val_cer', expected a logged value \(loss, val_loss\)$"):
+        rel(monitor="val_cer").check_run(best, logged, logs_lav=False)
+
+
 def test_best_weights_come_back_when_the_rate_decays() -> None:
     history = History({e: EpochRecord(1.0, {"s": s}) for e, s in enumerate([2.0, 1.0, 1.5], 1)})
     params = rel(restore_best=True)

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from tfaip.trainer.history import History
-from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.scheduler import (
+    ConstantParams,
+    CosineDecayParams,
+    ExponentialDecayParams,
+    LearningRateParams,
+    ReduceOnPlateauParams,
+)
 
 
 def rates(params: LearningRateParams, epochs: int) -> list[float]:
@@ -19,6 +25,20 @@ def test_constant() -> None:
     assert rates(ConstantParams(lr=0.3), 3) == [0.3, 0.3, 0.3]
     assert rates(ConstantParams(), 1) == [0.001]
     assert rates(ConstantParams(lr=0.0), 2) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_held"),
+    [
+        (CosineDecayParams(epochs=4), True),
+        (CosineDecayParams(epochs=4, step_function=False), False),
+        (ExponentialDecayParams(epochs=9), False),  # constant between two decays
+        (ConstantParams(epochs=4), False),
+        (ReduceOnPlateauParams(epochs=4), False),
+    ],
+)
+def test_rules_that_change_within_an_epoch_are_held(rule: LearningRateParams, is_held: bool) -> None:
+    assert rule.is_held() is is_held
 
 
 def test_exponential_decay_by_default_falls_one_percent_every_third_epoch() -> None:

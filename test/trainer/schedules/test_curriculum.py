@@ -238,7 +238,7 @@ def test_shares_of_lists_buckets_and_processors(workers: int, tmp_path: Path) ->
     [
         (
             "setup.train.max_element_lenght",
-            r"'setup.train.max_element_lenght' cannot be scheduled: the data have no .*did you mean train.max_",
+            r"'setup.train.max_element_lenght' cannot be scheduled: .* has no .*did you mean max_element_length",
         ),
         ("val.batch_size", "target is 'val.batch_size', expected no value of the validation data"),
     ],

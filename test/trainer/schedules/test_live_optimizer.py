@@ -11,13 +11,7 @@ import pytest
 from test.trainer.line import CallbackOf, train
 from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
-from tfaip.trainer.optimizer import (
-    MuonOptimizer,
-    OptimizerGroupParams,
-    RMSpropOptimizer,
-    SGDOptimizer,
-)
-from tfaip.trainer.optimizer.params import GradientNoiseParams
+from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
 from tfaip.trainer.schedules import ScheduleParams
 
 
@@ -42,15 +36,6 @@ def test_a_value_changes_between_epochs(
     check_live_value(target, values, x, fields, expected, tmp_path)
 
 
-def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
-    # With a gradient of 0 and large noise, a step is as long as the clip.
-    optimizer = SGDOptimizer(clip_value=0.5, gradient_noise=GradientNoiseParams())
-    first, second = weights_after(
-        live_params([0.0], step("optimizer.gradient_noise.stddev", 0.0, 1000.0), optimizer=optimizer)
-    )
-    assert (first, abs(second)) == (0.0, 0.5)
-
-
 @pytest.mark.slow
 @pytest.mark.backend
 def test_gradient_noise_has_the_deviation_of_its_update() -> None:
@@ -62,25 +47,6 @@ def test_gradient_noise_has_the_deviation_of_its_update() -> None:
     assert 0 != first != both - first != 0
     np.testing.assert_allclose(weights(0.0, 0.5), [0.0, both - first], rtol=1e-6)
     np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("optimizer", "number", "second"),
-    [
-        (RMSpropOptimizer(), "momentum", -0.3),
-        (MuonOptimizer(), "momentum", -0.3),
-    ],
-)
-def test_every_update_rule_reads_the_number_from_its_variable(optimizer: Any, number: str, second: float) -> None:
-    def weights(*schedules: ScheduleParams, **changes: Any) -> list[float]:
-        chosen = type(optimizer)(**changes)
-        return weights_after(live_params([1.0, second], *schedules, optimizer=chosen, lr=0.1, model=FROM_TWO))
-
-    fixed = weights(**{number: 0.5})
-    scheduled = weights(step(f"optimizer.{number}", 0.5))
-    np.testing.assert_allclose(scheduled, fixed, rtol=1e-5)
-    assert weights(step(f"optimizer.{number}", 0.9)) != pytest.approx(fixed, rel=1e-3)
 
 
 @pytest.mark.backend

@@ -12,6 +12,7 @@ from test.events.test_writer import scalars
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
+from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.schedules.targets import schedules_of, schedules_without
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
@@ -48,15 +49,19 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
-@pytest.mark.parametrize("target", ["optimizer.epsilon", "graph.attention.dropout"])
+@pytest.mark.parametrize("target", ["optimizer.epsilon", "graph.attention.dropout", "graph.drop.rate"])
 def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         train(
-            live_params([1.0], step(target, 1.0), output_dir=tmp_path / "run", model={"others": True}),
+            live_params(
+                [1.0], step(target, 0.5), output_dir=tmp_path / "run", model={"others": True, "dropout": "Dropout"}
+            ),
             scenario=LiveScenario,
         )
     message = str(caught.value)
-    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled; what can: loss_weights")
+    made = " (the layer must be made with a rate above 0)" if target.endswith(".rate") else ""
+    names = "graph.attention.dropout_layer.rate, loss_weights"
+    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled{made}; what can: {names}")
     assert "model.offset, model.sharpness, optimizer.clip_global_norm, optimizer.clip_norm" in message
     assert "optimizer.momentum" in message
     assert not (tmp_path / "run").exists()
@@ -67,14 +72,34 @@ def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, t
     [
         ("optimizer.clip_value", 0.0, r"points\[0.0\] is 0.0, expected a number above 0"),
         ("loss_weights.loss", -1.0, r"points\[0.0\] is -1.0, expected .*at least 0"),
-        ("graph.drop.rate", 1.5, r"points\[0.0\] is 1.5, expected a rate of a dropout, from 0 to 1"),
+        ("graph.drop.rate", 1.5, r"points\[0.0\] is 1.5, expected a number in \[0, 1\)"),
         ("weight_noise.stddev", -0.1, r"points\[0.0\] is -0.1, expected"),
     ],
 )
 def test_a_value_that_the_target_cannot_have_is_refused(target: str, value: float, message: str) -> None:
-    params = live_params([1.0], step(target, value), model={"dropout": "Dropout"})
+    params = live_params([1.0], step(target, value), model={"dropout": "Dropout", "rate": 0.5})
     with pytest.raises(UsageError, match=message + r".*: change --schedules.0.points"):
         train(params, scenario=LiveScenario)
+
+
+@pytest.mark.parametrize("target", ["graph.drop.rate", "optimizer.momentum", "train.batch_size"])
+def test_a_fraction_of_an_epoch_is_refused_where_it_has_no_effect(target: str) -> None:
+    expected = f"{target} is set at the beginning of an epoch: change --schedules.0.points"
+    with pytest.raises(UsageError, match=rf"points\[0.5\] is 0.5, expected whole epochs, since {expected}"):
+        train(live_params([1.0], ScheduleParams(target, {0.5: 0.25})), scenario=LiveScenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"points": {}}, "points is {}, expected numbers of completed epochs, at least 0"),
+        ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "values above 0 for exponential"),
+        ({"points": {0: float("nan")}}, r"points\[0\] is nan, expected a finite number"),
+    ],
+)
+def test_points_that_cannot_be(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ScheduleParams("weight_noise.stddev", **fields)
 
 
 def test_a_target_is_found_by_the_name_that_messages_show() -> None:

@@ -1,10 +1,11 @@
-"""The tiny scenario with hooks of a pretraining, as users write them."""
+"""The tiny scenario with hooks of a pretraining and programs of stages, as users write them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from tfaip.trainer.stages.params import PredictStage, TrainStage
 
 
 def tiny_params(epochs: int = 20, **values: Any) -> TinyTrainerParams:
@@ -38,14 +39,6 @@ class OwnRepetitionsScenario(TinyScenario):
         return (params, 3) if idx == 1 else params
 
 
-class EndlessScenario(TinyScenario):
-    """Never returns None."""
-
-    @classmethod
-    def pretraining(cls, idx: int, params: TinyTrainerParams) -> TinyTrainerParams:
-        return params
-
-
 class EpochScenario(TinyScenario):
     """Other units in epochs 1-2 and 3, then none."""
 
@@ -76,43 +69,26 @@ class HistoryScenario(TinyScenario):
         return params
 
 
-class TextScenario(TinyScenario):
-    """Returns something else."""
+class AlignedScenario(TinyScenario):
+    """Example 1 of RETURNN's documentation: train, then align and train a larger model until it is good."""
 
     @classmethod
-    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
-        return "small"
+    def stages(cls, params: TinyTrainerParams, history: Any) -> Any:
+        yield TrainStage("linear", epochs=1, overrides={"model.units": 2})
+        for number in range(3):
+            aligned = yield PredictStage(f"align_{number}", data="train")  # type: ignore[arg-type]
+            overrides = {"model.units": 4 + number, "no_train_scope": aligned.file}
+            done = yield TrainStage(f"train_{number}", epochs=2, overrides=overrides)
+            if done.values["loss"] < 0.5:
+                break
 
 
-class ZeroScenario(TinyScenario):
-    """A stage of no epochs."""
+def returning(result: Any) -> type[TinyScenario]:
+    """Return a scenario whose hook `pretraining` returns this, or what it makes of the params."""
 
-    @classmethod
-    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
-        return params, 0
+    class Returning(TinyScenario):
+        @classmethod
+        def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
+            return result(params) if callable(result) else result
 
-
-class LongerScenario(TinyScenario):
-    """Changes what the run has once."""
-
-    @classmethod
-    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
-        params.epochs = 200
-        return params
-
-
-class WrongScenario(TinyScenario):
-    """Sets a value of a wrong type."""
-
-    @classmethod
-    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
-        params.scenario.model.units = "many"  # type: ignore[assignment]
-        return params
-
-
-class OtherEpochScenario(TinyScenario):
-    """Returns something else for an epoch."""
-
-    @classmethod
-    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> Any:
-        return params.scenario
+    return Returning

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.stages.params import CallStage
 
 HERE = "test.trainer.stages.stagedcalls"
@@ -44,6 +44,16 @@ def interrupted_draw(directory: Path) -> None:
     """The same; SIGTERM comes in the first call."""
     interrupted(directory)
     draw(directory)
+
+
+def count_lines(x: str) -> int:
+    """Return the number of lines of a file."""
+    return len(Path(x).read_text().splitlines())
+
+
+def of_another_type() -> Any:
+    """Return what JSON cannot hold."""
+    return Path()
 
 
 def of_a_run(run: Path) -> None:

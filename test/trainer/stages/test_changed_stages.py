@@ -87,7 +87,7 @@ def test_a_state_that_is_not_there_is_named(tmp_path: Path) -> None:
     shutil.rmtree(run / "stages" / "a" / "state")
     with pytest.raises(UsageError, match="^the state at the end of stage a, from which main begins, is not there"):
         train(params, restore=True, from_stage="main")
-    with pytest.raises(UsageError, match="^there is no stage 'b'; the stages are a, main$"):
+    with pytest.raises(UsageError, match="^no stage 'b' has begun; those that have are a, main$"):
         train(params, restore=True, from_stage="b")
 
 
@@ -102,7 +102,7 @@ def test_other_stages_can_follow_the_one_to_repeat_from(tmp_path: Path) -> None:
     stages: dict[str, StageParams] = {"a": stage(1), "n": call("note")}
     train(params_of(run, 3, **stages))
     more = stage(1, model__start=2.0)
-    train(params_of(run, 3, **stages, more=more), restore=True, from_stage="more")
+    train(params_of(run, 3, **stages, more=more), restore=True, from_stage="main")
     history = json.loads((run / "history.json").read_text())
     assert [record["meta"]["stage"] for record in history.values()] == ["a", "more", "main"]
     assert (run / "stages" / "n" / "DONE").exists()
@@ -118,10 +118,16 @@ class Change:
 
 CHANGES = {
     "an override of a stage that is done": Change(
-        {"a": stage(2, learning_rate__lr=3.0), "b": stage(2)}, "stage 'a' is done, but its overrides, settings changed"
+        {"a": stage(2, learning_rate__lr=3.0), "b": stage(2)},
+        "stage 'a' is done, but differs .overrides.learning_rate.lr: None -> '3.0'.:",
     ),
-    "a stage before": Change({"z": stage(1), "a": stage(2), "b": stage(2)}, "stage 'a' is done, but another stage has"),
-    "fewer epochs than are done": Change({"a": stage(2), "b": stage(1)}, "stage 'b' is running, but its last_epoch"),
+    "a stage before": Change(
+        {"z": stage(1), "a": stage(2), "b": stage(2)},
+        "stage 'a' is done, but now stage z .* has",
+    ),
+    "fewer epochs than are done": Change(
+        {"a": stage(2), "b": stage(1)}, "'b' has trained up to epoch 4, but ends with 3"
+    ),
     "the rest of the stage that is running": Change({"a": stage(2), "b": stage(3, learning_rate__lr=2.0)}, None),
     "a stage that comes": Change({"a": stage(2), "b": stage(2), "c": stage(1, learning_rate__lr=4.0)}, None),
 }
@@ -147,7 +153,10 @@ def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, t
 
 
 WORK = {
-    "its arguments": ({"f": call("note", text="new"), "g": call("note")}, "'f' is done, but its settings changed"),
+    "its arguments": (
+        {"f": call("note", text="new"), "g": call("note")},
+        "'f' is done, but differs .arguments.text: 'old' -> 'new'.:",
+    ),
     "nothing": ({"f": call("note", text="old"), "g": call("note")}, None),
 }
 
@@ -183,12 +192,16 @@ def test_a_run_without_stages_may_get_none_before_its_epochs(tmp_path: Path) -> 
     params = staged_params([1.0], {}, epochs=2, output_dir=tmp_path / "run")
     train(params)
     params.stages, params.epochs = {"a": stage(1)}, 5
-    with pytest.raises(UsageError, match="^the stage 'main' is running, but another stage has its place"):
+    with pytest.raises(UsageError, match="^the stage 'main' is running, but now stage a .* has its place"):
         train(params, restore=True)
 
 
 DONE_WORK = {
-    "a function": (stage(2), call("note", text="2"), "the stage 'n' is done, but its settings changed"),
+    "a function": (
+        stage(2),
+        call("note", text="2"),
+        "the stage 'n' is done, but differs .arguments.text: None -> '2'.:",
+    ),
     "more epochs before it": (stage(3), call("note", text="2"), None),
 }
 
@@ -218,24 +231,22 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     assert json.loads((run / "stages" / "n" / "note.json").read_text())["text"] == expected
 
 
-DAMAGE = {"stage": {"stage": 3}, "empty": {"stages": []}, "no number": {"stages": [{"name": "a", "first_epoch": "1"}]}}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_place_is_reported(name: str) -> None:
-    state = {"stage": "a", "stages": [{"name": "a", "first_epoch": 1}]}
-    require_place(state)
+@pytest.mark.parametrize("damaged", [{}, {"stage": 3}, {"stage": {"name": "a", "number": 0, "first_epoch": "1"}}])
+def test_a_damaged_place_is_reported(damaged: dict[str, Any]) -> None:
+    require_place({"stage": {"name": "a", "number": 0, "first_epoch": 1}})
+    require_place({"stage": None})
     with pytest.raises(TfaipError, match="as stage: it is damaged"):
-        require_place({**state, **DAMAGE[name]})
+        require_place(damaged)
 
 
 def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "DONE").touch()
+    (tmp_path / "other" / "DONE").write_text("{}")
+    (tmp_path / "other" / "stage.json").write_text('{"name": "a", "number": 0}')
     (tmp_path / "run" / "stages").mkdir(parents=True)
     (tmp_path / "run" / "stages" / "a").symlink_to(tmp_path / "other")
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
-        StageDirectories(tmp_path / "run", tmp_path / "run" / "stages").forget(["a"])
+        StageDirectories(tmp_path / "run", tmp_path / "run" / "stages").forget(0)
     assert (tmp_path / "other" / "DONE").exists()
 
 
@@ -261,7 +272,7 @@ def test_the_command_repeats_from_a_stage(tmp_path: Path, capsys: pytest.Capture
     train(params)
     before = files_below(tmp_path / "run")
     for flags, message in (
-        (["--from_stage", "c"], "error: there is no stage 'c'; the stages are a, b, main\n"),
+        (["--from_stage", "c"], "error: no stage 'c' has begun; those that have are a, b, main\n"),
         (["--from_stage", "a", "b"], "error: --from_stage takes the name of one stage, got a b\n"),
         (["--from_stage"], "error: --from_stage needs the name of a stage\n"),
     ):

@@ -13,26 +13,24 @@ from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerP
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.names.trust import UntrustedName
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import (
     CallStage,
     PredictData,
     PredictStage,
     PretrainingParams,
-    RepeatStage,
     StageParams,
     TrainStage,
 )
-from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.preview import preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 FLAT = ["small=TrainStage", "align=Predict"]
 FLAGS = [
     *["--stages", *FLAT, "--stages.small.epochs", "3", "--stages.small.transfer.mode", "exact"],
     *["--stages.small.overrides", "model.units=32", "optimizer=SGD", "trainer.loss_weights=mse=0.5 x=1"],
-    *["--stages.align.data", "val", "--pretraining.vary", "model.units", "--pretraining.values", "4", "5"],
-    *["--pretraining.repetitions", "0=2", "1=1"],
+    *["--stages.align.data", "val", "--pretraining.repetitions", "0=2", "1=1"],
 ]
 FLAT_FILE = """
 stages:
@@ -45,22 +43,7 @@ stages:
       optimizer: SGD
       trainer.loss_weights: {mse: 0.5, x: 1}
   align: {__cls__: Predict, data: val}
-pretraining: {vary: [model.units], values: [4, 5], repetitions: {0: 2, 1: 1}}
-"""
-NESTED_FILE = """
-trainer.epochs: 30
-stages:
-  linear: {__cls__: Train, epochs: 1}
-  loop:
-    __cls__: Repeat
-    times: 3
-    stages:
-      align: {__cls__: Predict, weights: current}
-      check: {__cls__: Call, function: "test.params.tiny_flags:tiny_params", arguments: {text: "{align.dir}", limit: 8}}
-      grow:
-        __cls__: Train
-        epochs: 2
-        overrides: {model.units: [32, 48], val.seed: "{repeat}"}
+pretraining: {repetitions: {0: 2, 1: 1}}
 """
 PYTHON: dict[str, StageParams] = {
     "small": TrainStage(
@@ -91,31 +74,16 @@ def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
     file = from_file(tmp_path, FLAT_FILE)
     python = tiny_params("--trainer.epochs", "30")
     python.stages = PYTHON
-    python.pretraining = PretrainingParams(vary=["model.units"], values=[4, 5], repetitions={0: 2, 1: 1})
+    python.pretraining = PretrainingParams(repetitions={0: 2, 1: 1})
     assert flags.stages == file.stages == PYTHON
     assert flags.pretraining == file.pretraining == python.pretraining
-    plans = [plan_stages(params, TinyScenario) for params in (flags, file, python)]
+    plans = [preview_stages(params, TinyScenario).stages for params in (flags, file, python)]
     assert shown(plans[0]) == shown(plans[1]) == shown(plans[2])
-    assert [stage.name for stage in plans[0]] == ["pretraining.0", "pretraining.1", "small", "align", "main"]
-    small = plans[0][2]
-    assert (small.first_epoch, small.last_epoch, small.transfer.mode) == (4, 6, TransferMode.EXACT)
+    assert [stage.name for stage in plans[0]] == ["small", "align", "main"]
+    small = plans[0][0]
+    assert (small.first_epoch, small.last_epoch, small.transfer.mode) == (1, 3, TransferMode.EXACT)
     assert small.params is not None
     assert small.params.loss_weights == {"mse": 0.5, "x": 1.0}
-
-
-def test_nested_stages_of_a_file_and_of_flags(tmp_path: Path) -> None:
-    params = from_file(tmp_path, NESTED_FILE)
-    group = params.stages["loop"]
-    assert isinstance(group, RepeatStage)
-    assert list(group.stages) == ["align", "check", "grow"]
-    call = group.stages["check"]
-    assert isinstance(call, CallStage)
-    assert call.arguments == {"text": "{align.dir}", "limit": 8}
-    grow = ["--stages.loop.stages", "grow=Train", "--stages.loop.stages.grow.epochs", "2"]
-    lists = ["--stages.loop.stages.grow.overrides", "model.units=3"]
-    typed = tiny_params("--stages", "loop=Repeat", "--stages.loop.times", "1", *grow, *lists)
-    expected = {"grow": TrainStage(epochs=2, overrides={"model.units": "3"})}
-    assert typed.stages == {"loop": RepeatStage(times=1, stages=expected)}
 
 
 def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
@@ -125,16 +93,14 @@ def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
 
 
 def test_flags_change_stages_of_a_file(tmp_path: Path) -> None:
-    params = from_file(tmp_path, NESTED_FILE, "--stages.loop.times", "2", "--stages.loop.stages.grow.epochs", "5")
-    assert params.stages["loop"].times == 2  # type: ignore[attr-defined]
-    assert params.stages["loop"].stages["grow"].epochs == 5  # type: ignore[attr-defined]
+    params = from_file(tmp_path, FLAT_FILE, "--stages.small.epochs", "5")
+    assert params.stages["small"].epochs == 5  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("text", [FLAT_FILE, NESTED_FILE])
-def test_what_is_printed_is_a_config_file(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    params = from_file(tmp_path, text)
+def test_what_is_printed_is_a_config_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params = from_file(tmp_path, FLAT_FILE)
     with pytest.raises(SystemExit):
-        from_file(tmp_path, text, "--print_config")
+        from_file(tmp_path, FLAT_FILE, "--print_config")
     printed = capsys.readouterr().out
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", TinyTrainerParams, default=TinyScenario.default_trainer_params())
@@ -142,9 +108,8 @@ def test_what_is_printed_is_a_config_file(text: str, tmp_path: Path, capsys: pyt
     assert parser.parse(["--config", str(tmp_path / "printed.yaml")]).trainer == params
 
 
-@pytest.mark.parametrize("text", [FLAT_FILE, NESTED_FILE])
-def test_stored_params_have_the_stages(text: str, tmp_path: Path) -> None:
-    params = from_file(tmp_path, text)
+def test_stored_params_have_the_stages(tmp_path: Path) -> None:
+    params = from_file(tmp_path, FLAT_FILE)
     restored = TinyTrainerParams.from_json(params.to_json())
     assert restored == params
     assert restored.to_json() == params.to_json()
@@ -189,14 +154,10 @@ def test_overrides_of_a_file_name_trusted_packages_only(
         {"__cls__": "Call", "function": "foreign:f"},
         {"__cls__": "Predict", "generator": {"__cls__": "foreign:Mine"}},
         {"__cls__": "foreign:Mine"},
-        {"__cls__": "Repeat", "stages": {"b": {"__cls__": "Call", "function": "foreign:f"}}},
     ],
 )
 def test_names_in_stages_of_a_file(stage: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": stage}}))
-    with pytest.raises(UsageError, match="foreign.* is refused"):
-        tiny_params("--config", str(tmp_path / "config.json"))
-    (tmp_path / "config.json").write_text(json.dumps({"pretraining": {"values": ["foreign:f"]}}))
     with pytest.raises(UsageError, match="foreign.* is refused"):
         tiny_params("--config", str(tmp_path / "config.json"))
 
@@ -219,46 +180,15 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
     assert TinyTrainerParams.from_dict(values, trusted=["tfaip"]).stages["a"].function == function  # type: ignore[attr-defined]
 
 
-def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by the number of a repetition nor by what is split twice, since it holds values of several params."""
-    (tmp_path / "foreign").mkdir()
-    for name in ("foreign1.py", "foreign/__init__.py"):
-        (tmp_path / name).write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\ndef f(): pass\n")
-    (tmp_path / "foreign" / "tfaip.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    for text in ("foreign{repeat}:f", "'foreign'{repeat}:f", "foreign.v{repeat}:f", "tfaip.v{repeat}:f"):
-        rate = {"learning_rate": "Function", "learning_rate.function": text, "learning_rate.step_function": False}
-        inner = {"b": {"__cls__": "Train", "epochs": 1, "overrides": rate}}
-        group = {"__cls__": "Repeat", "stages": inner}
-        (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": group}}))
-        with pytest.raises(
-            UsageError, match="its module is known only when the placeholder is filled in: name it.* in full$"
-        ):
-            plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
-    for value in ("\"'foreign.'tfaip:f\" 3", {"foreign1:f x": 1, "3 y": 2}):
-        varied = {"vary": ["data.pre_proc.processors", "model.units"], "values": [value]}
-        (tmp_path / "config.json").write_text(json.dumps({"pretraining": varied}))
-        with pytest.raises(UsageError, match="foreign.* is refused"):
-            plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
-    assert not (tmp_path / "marker").exists()
-
-
-def step1(rate: float) -> float:
-    return rate
-
-
-def test_a_function_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
-    """There is no `step`, but `step1`, which has no mark, is what the first repetition would call."""
-    rate = {"learning_rate": "NewbobRel", "learning_rate.decay": f"{__name__}:step{{repeat}}"}
-    group = {"__cls__": "Repeat", "stages": {"b": {"__cls__": "Train", "epochs": 1, "overrides": rate}}}
-    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": group}}))
-    flags = ["--config", str(tmp_path / "config.json")]
-    with pytest.raises(
-        UsageError, match=r"step\{repeat\}' is refused: it is known only when .*: name it .* --trust test"
-    ):
-        tiny_params(*flags)
-    plan = plan_stages(tiny_params(*flags, "--trust", "test"), TinyScenario)
-    assert plan[0].params.learning_rate.decay == f"{__name__}:step1"
+def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
+    """A reference to a file could complete the name of a module or of a function."""
+    for text in ("foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"):
+        overrides = {"learning_rate": "Function", "learning_rate.function": text}
+        stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
+        (tmp_path / "config.json").write_text(json.dumps({"stages": stages}))
+        message = "its module is known only when the placeholder is filled in: name it.* in full$"
+        with pytest.raises(UsageError, match=message):
+            tiny_params("--config", str(tmp_path / "config.json"))
 
 
 @pytest.mark.parametrize("text", ["a{2}: b", "{1:2}", "'", "tfaip:nothing"])
@@ -289,4 +219,4 @@ def test_help_of_stages(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "--stages.a.overrides dict[str, value] = {}" in text
     assert "--stages.a.epochs int | None" in text
-    assert "Choices: Train, Predict, Repeat, Call" in " ".join(text.split())
+    assert "Choices: Train, Predict, Call" in " ".join(text.split())

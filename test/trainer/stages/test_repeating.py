@@ -19,7 +19,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.params import pai_dataclass
-from tfaip.params.types.functions import FunctionName
+from tfaip.params.types import FunctionName
 from tfaip.predict.samplefile import read_samples
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scripts import resume_training
@@ -164,8 +164,8 @@ def test_a_run_with_results_is_moved_and_resumed(tmp_path: Path, monkeypatch: py
     stages = {
         "a": stage(1),
         "p": PredictStage(),
-        "b": TrainStage(epochs=2, overrides={"train.file": "{p.dir}/predictions.jsonl"}),
-        "places": CallStage(function=FunctionName(f"{HERE}:write_places"), arguments={"source": "{p.dir}"}),
+        "b": TrainStage(epochs=2, overrides={"train.file": "{p.file}"}),
+        "places": CallStage(function=FunctionName(f"{HERE}:write_places"), arguments={"source": "x"}),
     }
     params = by_hand(params, Path("run"), epochs=4, stages=stages)
     # Killed in the second epoch of the stage that reads the result.
@@ -183,4 +183,4 @@ def test_a_run_with_results_is_moved_and_resumed(tmp_path: Path, monkeypatch: py
     assert seen.epochs == [3, 4]
     assert seen.weights == [1.0, 0.0]
     places = json.loads((run / "stages" / "places" / "places.json").read_text())
-    assert places == [str(run / "stages" / "places"), str(run), str(run / "stages" / "p")]
+    assert places == [str(run / "stages" / "places"), str(run), "x"]

@@ -53,7 +53,7 @@ class Parquet(Generator):
         try:
             import pyarrow as pa
         except ImportError as error:
-            raise UsageError("Parquet and Arrow files need pyarrow: install tfaip[parquet]") from error
+            raise UsageError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
         tables = []
         for path in self.files:
             try:

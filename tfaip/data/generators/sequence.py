@@ -13,7 +13,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, Generator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.metadata import pai_meta
+from tfaip.params.fields import pai_meta
 from tfaip.util.text import shorten_text
 
 

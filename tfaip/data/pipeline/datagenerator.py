@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
+from tfaip.params.classes import Part
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.part import Part
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 
@@ -240,5 +240,7 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
     reason: object = error
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
-    text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 100)}"
+    if isinstance(error, FileNotFoundError) and not Path(path).is_absolute():
+        reason = f"{reason} in {Path.cwd()}, where a relative path begins"
+    text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 200)}"
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)

@@ -24,9 +24,9 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.pipeline.workers.pool import WorkerStats
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.tree.nodes import nodes_of
-from tfaip.params.tree.sharing import with_shared
+from tfaip.params.fields import copied
+from tfaip.params.sharing import with_shared
+from tfaip.params.tree import nodes_of
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides, refuse_uncalled

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import Processor
-from tfaip.params.options import option
+from tfaip.params.fields import option
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

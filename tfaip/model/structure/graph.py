@@ -1,18 +1,19 @@
 """Structure of the weights of a built graph, from its layers and from how they are connected.
 
-The graph is called once with symbolic tensors, which tell the layers that made them. Followed are the features of each
-tensor (its last axis): through layers that change no feature, joins, `Flatten`, Keras models and layers that consist of
-layers. At everything else, as layers with `channels_first`, the features are unknown.
+The graph is called once with symbolic tensors, and the functional model of this call is walked through. Followed are
+the features of each tensor (its last axis): through layers that change no feature, joins, `Flatten`, Keras models and
+layers that consist of layers. At everything else, as layers with `channels_first`, the features are unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.symbolic import SymbolicCall, recorded_calls, symbolic_call
+from tfaip.backend.kerastools import watched_methods
 from tfaip.layers.inlining import call_in_inference
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, WeightStructure, joined, product
 from tfaip.model.structure.layers import NOT_FOLLOWED, Weights, merged, rule_of
@@ -26,7 +27,7 @@ log = logger(__name__)
 _SAMPLES = 3
 # Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
 _POSITIONS = 251
-# Operations that change no feature, by the names of their classes, which are not public.
+# Operations that change no feature, by the names that `.keras` files have for them.
 _KEEPING = """
     Abs Absolute Add Cast Clip Cos Cumsum Divide Elu Exp Gelu LeakyRelu Log Log1p LogSigmoid LogSoftmax Maximum Minimum
     Multiply Negative Power Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sign Silu Sin Softmax Softplus Softsign Sqrt Square
@@ -43,34 +44,33 @@ def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDic
         inputs: Keras tensors by name, with the batch dimension.
         targets: likewise.
     """
-    inputs, targets = with_sizes(inputs), with_sizes(targets)
-    return graph_structure(
-        model.graph, [lambda: model.graph.call(inputs), lambda: model.call((inputs, targets), training=False)]
-    )
+    calls = [model.graph.call, lambda *batch: model.call(batch, training=False)]
+    return graph_structure(model.graph, zip(calls, [[inputs], [inputs, targets]], strict=True))
 
 
-def with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
-    """Return Keras tensors with numbers in the place of the sizes that are not known, for code that needs them."""
-    shapes = {name: [size or _POSITIONS for size in tensor.shape] for name, tensor in tensors.items()}
-    return {
-        name: keras.KerasTensor((_SAMPLES, *shapes[name][1:]), dtype=tensor.dtype, name=tensor.name)
-        for name, tensor in tensors.items()
-    }
-
-
-def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]]) -> dict[str, WeightStructure]:
+def graph_structure(
+    graph: keras.layers.Layer, calls: Iterable[tuple[Callable[..., Any], Sequence[TensorDict]]]
+) -> dict[str, WeightStructure]:
     """Return the structure of the variables of a graph by path.
 
     Args:
         graph: the outermost graph, built.
-        calls: functions that call it with Keras tensors.
+        calls: functions that call it, and their arguments: Keras tensors by name, with the batch dimension.
     """
     walk = _Walk(graph)
     # What layers pass to `add_loss` must not stay in them.
     with keras.StatelessScope(collect_losses=True):
-        for call in calls:
-            walk.follow(call)
+        for call, tensors in calls:
+            walk.follow(call, [_with_sizes(part) for part in tensors])
     return walk.structure()
+
+
+def _with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
+    """Return inputs with numbers in the place of the sizes that are not known, for code that needs them."""
+    shapes = {name: [size or _POSITIONS for size in tensor.shape[1:]] for name, tensor in tensors.items()}
+    return {
+        name: keras.Input(batch_shape=(_SAMPLES, *shapes[name]), dtype=tensor.dtype) for name, tensor in tensors.items()
+    }
 
 
 class _Walk:
@@ -84,18 +84,12 @@ class _Walk:
         # With the tensors, so that no other tensor gets the id of one that was forgotten.
         self._found: dict[int, tuple[keras.KerasTensor, Axis]] = {}
 
-    def follow(self, call: Callable[[], Any]) -> None:
+    def follow(self, call: Callable[..., Any], inputs: Sequence[TensorDict]) -> None:
         """Follow a call of the graph, and all calls of layers in it, also those on which its outputs do not depend."""
-        layers = list(self._layers.values())
-        before = [len(recorded_calls(layer)) for layer in layers]
-        try:
-            self._all(call())
-        except Exception as error:
-            # Code of the user, which need not run on tensors without values: what came before is known.
-            log.debug("the graph can only be followed in part: %r", error)
-        for layer, count in zip(layers, before, strict=True):
-            for recorded in recorded_calls(layer)[count:]:
-                self._all(recorded.outputs)
+        for name, tensor in [item for part in inputs for item in part.items()]:
+            size = tensor.shape[-1] if tensor.shape else None
+            self._set(tensor, Unknown(0, NOT_FOLLOWED) if size is None else Dimension(f"input {name}", size))
+        self._outputs_of(call, inputs, {})
 
     def structure(self) -> dict[str, WeightStructure]:
         """Return what was found, by the paths of the variables."""
@@ -105,61 +99,85 @@ class _Walk:
                 rule(self._weights, layer, [Unknown(0, NOT_FOLLOWED)] * 3)
         return {path: self._weights.found.get(path, _one_block(path, v)) for path, v in self._variables.items()}
 
-    def _all(self, outputs: Any) -> list[Axis]:
-        return [self._features(tensor) for tensor in _keras_tensors(outputs)]
+    def _outputs_of(self, call: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Axis]:
+        """Return the features of what a function of known Keras tensors returns."""
+        outputs: list[Any] = []
+        made: list[Any] = []
+        running: list[Any] = []
 
-    def _features(self, tensor: keras.KerasTensor) -> Axis:
-        stack = [tensor]  # a graph may be deeper than Python's stack
-        while stack:
-            call = symbolic_call(stack[-1])
-            missing = [] if call is None or id(stack[-1]) in self._found else self._missing(call)
-            if missing:
-                stack.extend(missing)
-                continue
-            top = stack.pop()
-            if id(top) in self._found:
-                continue
-            if call is None or isinstance(call.operation, keras.layers.InputLayer):
-                size = top.shape[-1] if top.shape else None
-                self._set(top, Unknown(0, NOT_FOLLOWED) if size is None else Dimension(f"input {top.name}", size))
-            else:
-                self._apply(call)
-        return self._found[id(tensor)][1]
+        def watch(layer: Any, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            running.append(layer)
+            try:
+                result = method(*args, **kwargs)
+            finally:
+                running.pop()
+            if not running:  # else it is a call within another layer
+                made.extend(_keras_tensors(result))
+            return result
 
-    def _missing(self, call: SymbolicCall) -> list[keras.KerasTensor]:
-        return [tensor for tensor in _keras_tensors((call.args, call.kwargs)) if id(tensor) not in self._found]
-
-    def _apply(self, call: SymbolicCall) -> None:
-        name = self._paths.get(id(call.operation), type(call.operation).__name__)
         try:
-            found = self._outputs(call)
+            with watched_methods(list(self._layers.values()), "compute_output_spec", watch):
+                outputs = _keras_tensors(call(*args, **kwargs))
+        except Exception as error:
+            # Code of the user, which need not run on tensors without values: what came before is known.
+            log.debug("the graph can only be followed in part: %r", error)
+        inputs = _keras_tensors((args, kwargs))
+        return self._through(inputs, [*outputs, *made])[: len(outputs)]
+
+    def _through(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
+        """Return the features of outputs whose graph begins at inputs with known features."""
+        axes = {id(tensor): self._found[id(tensor)][1] for tensor in inputs}
+        made = list({id(output): output for output in outputs if id(output) not in axes}.values())
+        if made:
+            axes.update(zip(map(id, made), self._followed(inputs, made), strict=True))
+        return [axes[id(output)] for output in outputs]
+
+    def _followed(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
+        try:
+            graph = keras.Model(inputs, outputs)
+        except (ValueError, AttributeError) as error:  # two layers of one name, no way from the inputs, no graph at all
+            if len(outputs) == 1:
+                log.debug("%s cannot be followed: %r", outputs[0].name, error)
+                return [Unknown(0, NOT_FOLLOWED)]
+            return [axis for output in outputs for axis in self._followed(inputs, [output])]
+        followed = keras.models.clone_model(
+            graph, input_tensors=inputs, clone_function=lambda operation: operation, call_function=self._apply
+        )
+        return [self._found[id(tensor)][1] for tensor in followed.outputs]
+
+    def _apply(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call an operation or layer of a graph again, and note the features of its outputs."""
+        outputs = operation(*args, **kwargs)
+        name = self._paths.get(id(operation), type(operation).__name__)
+        try:
+            found = self._features(operation, outputs, args, kwargs)
         except Exception as error:
             # The code of the user runs on tensors without values, which it need not support.
             log.debug("%s cannot be followed: %r", name, error)
             found = []
         unknown = Unknown(0, f"{name} cannot be followed")
-        for place, output in enumerate(call.outputs):
+        for place, output in enumerate(_keras_tensors(outputs)):
             size = (output.shape[-1] if output.shape else None) or 0
             axis = found[place] if place < len(found) else unknown
             if isinstance(axis, Unknown) or axis.size != size:
                 axis = Unknown(size, axis.reason if isinstance(axis, Unknown) else unknown.reason)
             self._set(output, axis)
+        return outputs
 
     def _set(self, tensor: keras.KerasTensor, axis: Axis) -> None:
         self._found[id(tensor)] = (tensor, axis)
 
-    def _outputs(self, call: SymbolicCall) -> Sequence[Axis]:
+    def _features(self, operation: Any, outputs: Any, args: Any, kwargs: Mapping[str, Any]) -> Sequence[Axis]:
         """Return the features of the outputs of a call, as far as they are known."""
-        operation: Any = call.operation
-        tensors = _keras_tensors(_tensor_arguments(call))
+        tensors = _keras_tensors(_tensor_arguments(args, kwargs))
         inputs = [self._found[id(tensor)][1] for tensor in tensors]
         rank = len(tensors[0].shape)
         if not isinstance(operation, keras.layers.Layer):
-            return self._after_operation(call, inputs, rank)
+            return self._after_operation(operation, tensors, outputs, args)
         if isinstance(operation, keras.layers.Concatenate):
             return self._joined(operation.axis, inputs, rank)
         if isinstance(operation, keras.layers.Flatten | keras.layers.Reshape):
-            return [_reshaped(tensors[0].shape, call.outputs[0].shape, inputs[0])]
+            return [_reshaped(tensors[0].shape, outputs.shape, inputs[0])]
         rule = rule_of(operation)
         if rule is not None:
             if _acts_on_the_last_axis(operation, rank):
@@ -169,26 +187,38 @@ class _Walk:
         if isinstance(operation, keras.Model) and operation.inputs:
             for tensor, features in zip(operation.inputs, inputs, strict=True):
                 self._set(tensor, features)
-            return self._all(operation.outputs)
-        return self._all(call_in_inference(operation, *call.args, **call.kwargs))
+            return self._through(operation.inputs, operation.outputs)
+        fresh_args, fresh_kwargs = keras.tree.map_structure(self._fresh, (args, dict(kwargs)))
+        return self._outputs_of(partial(call_in_inference, operation), fresh_args, fresh_kwargs)
 
-    def _after_operation(self, call: SymbolicCall, inputs: Sequence[Axis], rank: int) -> Sequence[Axis]:
+    def _fresh(self, value: Any) -> Any:
+        """Return a new input in the place of a tensor, with the same features: a graph of its own begins there."""
+        if not isinstance(value, keras.KerasTensor):
+            return value
+        tensor = keras.Input(batch_shape=value.shape, dtype=value.dtype)
+        self._set(tensor, self._found[id(value)][1])
+        return tensor
+
+    def _after_operation(self, operation: Any, tensors: Sequence[Any], outputs: Any, args: Any) -> Sequence[Axis]:
         """Return the features of the outputs of an operation of `keras.ops`."""
-        operation: Any = call.operation
-        kind = type(operation).__name__
+        # As `.keras` files have it.
+        stored = keras.saving.serialize_keras_object(operation)
+        kind, axis = stored["class_name"], stored["config"].get("axis")
+        inputs, rank = [self._found[id(tensor)][1] for tensor in tensors], len(tensors[0].shape)
         if kind in _KEEPING.split():
             return merged(inputs)
         if kind == "Concatenate":
-            return self._joined(operation.axis, inputs, rank)
+            return self._joined(axis, inputs, rank)
         if kind in ("Reshape", "Ravel"):
-            return [_reshaped(_keras_tensors(call.args)[0].shape, call.outputs[0].shape, inputs[0])]
+            return [_reshaped(tensors[0].shape, outputs.shape, inputs[0])]
         if kind in (*_REDUCING.split(), "ExpandDims", "Squeeze"):
-            axes = operation.axis if isinstance(operation.axis, list | tuple) else [operation.axis]
+            axes = axis if isinstance(axis, list | tuple) else [axis]
             last = rank if kind == "ExpandDims" else rank - 1
             return inputs[:1] if not {None, -1, last} & {*axes} else []
         if kind == "Transpose":
-            return inputs[:1] if operation.axes and operation.axes[-1] in (-1, rank - 1) else []
-        return inputs[:1] if kind == "GetItem" and _takes_all_features(call.args[1], rank) else []
+            axes = stored["config"]["axes"]
+            return inputs[:1] if axes and axes[-1] in (-1, rank - 1) else []
+        return inputs[:1] if kind == "GetItem" and _takes_all_features(args[1], rank) else []
 
     def _joined(self, axis: int, inputs: Sequence[Axis], rank: int) -> Sequence[Axis]:
         return [joined(inputs)] if axis in (-1, rank - 1) else inputs[:1]
@@ -199,11 +229,11 @@ def _one_block(path: str, variable: keras.Variable) -> WeightStructure:
     return WeightStructure(tuple(axes), is_guess=True)
 
 
-def _tensor_arguments(call: SymbolicCall) -> list[Any]:
+def _tensor_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the arguments without masks, in the order in which attention takes them."""
-    named = {name: value for name, value in call.kwargs.items() if name != "training" and "mask" not in name}
+    named = {name: value for name, value in kwargs.items() if name != "training" and "mask" not in name}
     given = [named.pop(name) for name in ("query", "value", "key") if name in named]
-    return [*call.args, *given, *named.values()]
+    return [*args, *given, *named.values()]
 
 
 def _acts_on_the_last_axis(layer: Any, rank: int) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tfaip.errors import UsageError
-from tfaip.params.values.words import Words
+from tfaip.params.codec import Words
 from tfaip.util.text import refuse_nul, shorten, shorten_text
 
 _FLAG = re.compile(r"--[A-Za-z_]")
-# -inf and -nan are values.
-_DASH_WORD = re.compile(r"-[A-Za-z](?!nf$|an$)")
+# -inf, -infinity and -nan are values.
+_DASH_WORD = re.compile(r"-[A-Za-z](?!nf$|nfinity$|an$)")
 
 
 def is_flag_word(word: str) -> bool:
@@ -40,15 +40,17 @@ def split_arguments(
     """
     found: dict[str, Words] = {}
     current: Words | None = None
+    takes_dashes = False  # after --flag=-a further words of the list may begin with a dash, too
     refuse_nul(argv)
     for word in argv:
         if word in short:
             word = f"--{short[word]}"
         shown = shorten_text(word)
-        if _DASH_WORD.match(word):
+        if _DASH_WORD.match(word) and not takes_dashes:
             raise UsageError(f"unknown flag {shown}: flags begin with --; a value is written --flag={shown}")
         if _FLAG.match(word):
             flag, has_value, value = word[2:].partition("=")
+            takes_dashes = _DASH_WORD.match(value) is not None
             if flag in found and flag not in repeatable:
                 raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
             current = found.setdefault(flag, Words())

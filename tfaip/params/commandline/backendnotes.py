@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from types import FunctionType, ModuleType
 
-from tfaip.params.commandline.helplines import all_nodes
-from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.params.resolution.entries import Node
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.names.trust import top_package
 
 _BACKENDS = {"keras", "tensorflow", "jax"}
 
 
-def backend_notes(roots: Sequence[Node]) -> Iterator[str]:
-    """Yield a line for each module of the user that imports a backend: commands wait for it."""
-    packages = {top_package(origin_of(node.cls).__module__) for node in all_nodes(roots)} - {OWN_PACKAGE}
+def backend_notes(packages: Collection[str]) -> Iterator[str]:
+    """Yield a line for each module of the packages of the user that imports a backend: commands wait for it."""
     for name, module in sorted(sys.modules.items()):
         if top_package(name) not in packages:
             continue

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.resolution.sources import Source
+from tfaip.params.sources import Source
 from tfaip.util.reading import MIB, parse_json, read_text
 from tfaip.util.text import shorten_text
 
@@ -32,10 +32,10 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     # Not before: YAML takes 20 ms to import, and most commands are given no file.
     import yaml
 
-    from tfaip.params.commandline.boundedyaml import BoundedLoader
+    from tfaip.params.commandline.boundedyaml import read_document
 
     try:
-        document = BoundedLoader(text).document()
+        document = read_document(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""

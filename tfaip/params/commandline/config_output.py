@@ -7,18 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.resolution.entries import MISSING, Entry, Leaf, Node, walk_entries
-from tfaip.params.resolution.resolver import Resolver
-from tfaip.params.resolution.sources import Settings
-from tfaip.params.types.kinds import origin_of
-from tfaip.params.values.encoding import encode
+from tfaip.params.choices import ClassChoice
+from tfaip.params.codec import encode
+from tfaip.params.resolver import MISSING, Entry, Leaf, Node, Resolver, walk_entries
+from tfaip.params.sources import Settings
+from tfaip.params.types import origin_of
 
 DERIVED = "derived"
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
-# Words that YAML 1.1 reads as booleans or null.
-_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
+# Words that mean booleans, None or numbers, here or in YAML 1.1.
+_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "infinity", "nan"}
 
 
 def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:

@@ -1,26 +1,190 @@
-"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand."""
+"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand; completion."""
 
 from __future__ import annotations
 
+import inspect
+import os
+import re
+import shlex
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.backendnotes import backend_notes
-from tfaip.params.commandline.flagtexts import NO_BREAK, help_text, range_text, title_of, type_text, value_text
-from tfaip.params.commandline.helplines import FlagLine, all_nodes, declaring_class, flag_lines, mentions
+from tfaip.params.commandline.config_output import shown_value, yaml_value
+from tfaip.params.fields import is_common
+from tfaip.params.limits import limits_of
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
-from tfaip.params.resolution.unknown import flags_of_other_classes
-from tfaip.params.types.kinds import origin_of
+from tfaip.params.resolver import Entry, Group, Leaf, Node
+from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
+from tfaip.params.unknown import flags_of_other_classes, is_flag
 from tfaip.util.text import shorten
 
 ALL = "all"
+# Set by a shell for the command whose line it completes.
+COMPLETION = "_ARGCOMPLETE"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _GENERAL = "General options"
+_GENERAL_FLAGS = (
+    ("--help, -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
+    ("--python", "With --help: show the Python path of each flag, too."),
+    ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
+    ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
+    ("--print_config", "Print all values and where they come from, as a config file."),
+)
+
+
+def described(cls: type) -> str:
+    """Return the name of a class and the summary of its docstring."""
+    text = _summary_of(cls)
+    return f"{cls.__name__}: {text}" if text else f"{cls.__name__}."
+
+
+def _summary_of(cls: type) -> str:
+    """Return the first paragraph of the docstring of a class, on one line; "" if it has none."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n\n")[0]
+    if text.startswith(f"{cls.__name__}("):  # written by @dataclass where the class has no docstring
+        return ""
+    return " ".join(text.split())
+
+
+def described_flag(entry: Entry) -> tuple[str, str]:
+    """Return the kind of the values of a flag, and its help text with choices and value."""
+    return _type_text(entry), f"{_help_text(entry)}{_value_text(entry)}{_range_text(entry)}".strip()
+
+
+def _help_text(entry: Entry) -> str:
+    text = entry.help
+    if text and text[-1] not in ".!?":
+        text += "."
+    if isinstance(entry, Leaf):
+        objects = object_type(entry.declared)
+        if objects is not None:
+            item = ".0" if "list[" in expected(entry.declared) else ""
+            text += f" {objects.choices}. Its arguments: --{entry.flag}{item}.NAME."
+        if entry.meta.get("choices"):
+            text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
+    elif entry.choice is None:
+        text += " The values of its first fields, in their order."
+    else:
+        more = "" if entry.choice.enforced else ", or module:Class"
+        text += f" Choices: {', '.join(entry.choice.names())}{more}."
+    return text.strip()
+
+
+def _type_text(entry: Entry) -> str:
+    if isinstance(entry, Leaf):
+        return "bool" if entry.declared is bool else expected(entry.declared)
+    if isinstance(entry, Group):
+        return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
+    if entry.choice is not None:
+        return "CLASS"
+    return " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
+
+
+def _range_text(entry: Entry) -> str:
+    """Return the range of a number in parentheses; "" if there is none."""
+    limits = limits_of(entry.owner, entry.name) if isinstance(entry, Leaf) and entry.owner is not None else None
+    text = limits.range_text() if limits is not None else ""
+    return " " + f"({text})".replace(" ", _NO_BREAK) if text else ""
+
+
+def _value_text(entry: Entry) -> str:
+    if not isinstance(entry, Group) and entry.required:
+        return " (required)"
+    if isinstance(entry, Node) and entry.choice is None:
+        return ""  # its fields show their values
+    try:
+        value = shown_value(entry)
+    except TypeError:
+        return ""  # a default that params cannot store
+    text = str(value) if value is None or isinstance(value, bool) else yaml_value(value)
+    return f" ={_NO_BREAK}{text}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A flag of a tree.
+
+    Args:
+        entry: the flag.
+        section: the node below whose title the flag is shown.
+        holder: the node that has the field; None for the root itself.
+        path: Python path, with the name of the root.
+    """
+
+    entry: Entry
+    section: Node
+    holder: Node | None
+    path: str
+
+    @property
+    def group(self) -> str:
+        """The first part of the flag, also of flags that leave it out."""
+        return self.section.flag.partition(".")[0]
+
+    @property
+    def is_common(self) -> bool:
+        """True for an option that most users set."""
+        return is_common(self.entry.meta) or (isinstance(self.entry, Leaf) and self.entry.required)
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the class in the heading, and of chosen ones."""
+        nodes = [self.section, *((self.entry.items or ()) if isinstance(self.entry, Group) else ())]
+        return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+    def is_about(self, topic: str) -> bool:
+        """Return True if the flag or its help text mentions a topic, or the name of a class begins with it."""
+        has_class = any(name.lower().startswith(topic.lower()) for name in self.class_names)
+        return has_class or _mentions(self.entry, topic)
+
+
+def _lines(node: Node, path: str, holder: Node | None = None) -> Iterator[_Line]:
+    """Yield the flags of a root, or of a node that is an object; those of nodes below it last."""
+    if is_flag(node):
+        yield _Line(node, node, holder, path)
+    yield from _field_lines(node, path)
+
+
+def _field_lines(node: Node, path: str) -> Iterator[_Line]:
+    # Nodes follow after all flags of this one, so that the flags of a class stay together.
+    inner: list[Iterator[_Line]] = []
+    for entry in node.entries:
+        below = f"{path}.{entry.name}"
+        if isinstance(entry, Node) and entry.cls is not None:
+            inner.append(_lines(entry, below, node))
+            continue
+        yield _Line(entry, node, node, below)
+        if isinstance(entry, Group):
+            for item in entry.items or ():
+                key = repr(item.name) if entry.keyed else item.name
+                inner.append(_field_lines(item, f"{below}[{key}]"))
+    for lines in inner:
+        yield from lines
+
+
+def _mentions(entry: Entry, topic: str) -> bool:
+    """Return True if the flag contains a text, or a word of the help text begins with it."""
+    if topic.lower() in entry.flag.lower():
+        return True
+    return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
+
+
+def _nodes(nodes: Sequence[Entry]) -> Iterator[Node]:
+    """Yield the objects among entries and below them."""
+    for node in nodes:
+        if isinstance(node, Group):
+            yield from _nodes(node.items or ())
+        elif isinstance(node, Node) and node.cls is not None:
+            yield node
+            yield from _nodes(node.entries)
 
 
 class HelpText:
@@ -47,11 +211,12 @@ class HelpText:
         self._prog = prog
         self._description = description
         self._options = options
+        self._nodes = list(_nodes(roots))
         self._roots = roots
         self._package = f"{home.rpartition('.')[0] or home}."
         self._with_paths = with_paths
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-        self._lines = [line for root in roots for line in flag_lines(root, root.name)]
+        self._lines = [line for root in roots for line in _lines(root, root.name)]
 
     def text(self, topics: Sequence[str]) -> str:
         """Return the text.
@@ -67,9 +232,13 @@ class HelpText:
         elif topics:
             parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]
         else:
-            parts = [self._head(), *self._overview(), self._general(), self._hint()]
-        notes = [self._wrap(note, 0, 2) for note in backend_notes(self._roots)]
-        return "\n\n".join("\n".join(part) for part in [*parts, *notes] if part)
+            parts = [self._head(), *self._overview(), self._general()]
+            groups = dict.fromkeys(line.group for line in self._lines)
+            if groups:
+                parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
+        packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
+        parts += [self._wrap(note, 0, 2) for note in backend_notes(packages)]
+        return "\n\n".join(map("\n".join, parts))
 
     def _head(self) -> list[str]:
         usage = self._wrap(f"usage: {self._prog} [--flag value ...]", 0, 7)
@@ -83,26 +252,22 @@ class HelpText:
             lines += self._entry(option)
         return lines
 
-    def _hint(self) -> list[str]:
-        groups = dict.fromkeys(line.group for line in self._lines)
-        if not groups:
-            return []
-        return self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)
-
     def _overview(self) -> Iterator[list[str]]:
         """Yield the sections with the scenario's own options, then the others, each with its common options."""
         first = [line for line in self._lines if self._is_own(line)]
         shown = [*first, *(line for line in self._lines if line.is_common and line not in first)]
         own = {line.group for line in first}
-        rest = {line.group for line in shown} - own
-        for groups in (own, rest):
-            yield from self._sections([line for line in shown if line.group in groups], by_class=False)
+        for is_first in (True, False):
+            yield from self._sections([line for line in shown if (line.group in own) is is_first], by_class=False)
 
-    def _is_own(self, line: FlagLine) -> bool:
+    def _is_own(self, line: _Line) -> bool:
         """Return True for an option that a class of the scenario declares, or with which one is chosen."""
         entry, holder = line.entry, line.holder
-        if holder is not None and self._is_own_class(declaring_class(origin_of(holder.cls), entry.name)):
-            return True
+        if holder is not None:
+            bases = reversed(origin_of(holder.cls).__mro__)
+            declaring = [base for base in bases if entry.name in inspect.get_annotations(base)]
+            if declaring and self._is_own_class(declaring[0]):
+                return True
         if isinstance(entry, Leaf) or entry.choice is None:
             return False
         is_choice = isinstance(entry, Group) or len(entry.choice.classes) > 1
@@ -119,7 +284,7 @@ class HelpText:
         others: list[str] = []
         if not found and not options:
             found = [line for line in self._lines if line.is_about(topic)]
-            options = [option for option in self._options if mentions(option, topic)]
+            options = [option for option in self._options if _mentions(option, topic)]
             for flag, choice in flags_of_other_classes(self._roots, topic):
                 others += self._wrap(f"--{flag} with {choice}", 2, 6)
         if not found and not options and not others:
@@ -132,16 +297,18 @@ class HelpText:
         if others:
             yield ["Flags of other classes", *others]
 
-    def _sections(self, lines: Sequence[FlagLine], by_class: bool) -> Iterator[list[str]]:
+    def _sections(self, lines: Sequence[_Line], by_class: bool) -> Iterator[list[str]]:
         """Yield a section per group, with the number of flags that it leaves out, or one per node."""
-        sections: dict[int | str, list[FlagLine]] = {}
+        sections: dict[int | str, list[_Line]] = {}
         for line in lines:
             sections.setdefault(id(line.section) if by_class else line.group, []).append(line)
         for key, members in sections.items():
             node = members[0].section
             if not by_class and node.flag != key:
-                node = next((item for item in all_nodes(self._roots) if item.flag == key), node)
-            text = self._wrap(title_of(node), 0, 2)
+                node = next((item for item in self._nodes if item.flag == key), node)
+            cls = origin_of(node.declared if node.cls is None else node.cls)
+            title, summary = f"{cls.__name__} (--{node.flag})", _summary_of(cls)
+            text = self._wrap(f"{title}: {summary}" if summary else title, 0, 2)
             for member in members:
                 text += self._entry(member.entry, member.path)
             hidden = 0 if by_class else sum(line.group == key for line in self._lines) - len(members)
@@ -150,21 +317,67 @@ class HelpText:
             yield text
 
     def _entry(self, entry: Entry, path: str = "") -> list[str]:
-        lines = self._wrap(f"--{entry.flag} {type_text(entry)}{value_text(entry)}{range_text(entry)}", 2, 6)
+        lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}{_range_text(entry)}", 2, 6)
         if path and self._with_paths:
             lines += self._wrap(f"Python: {path}", 6, 10)
-        return lines + self._wrap(help_text(entry), 6, 6)
+        return lines + self._wrap(_help_text(entry), 6, 6)
 
     def _wrap(self, text: str, first: int, rest: int) -> list[str]:
         indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
         lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
-        return [line.replace(NO_BREAK, " ") for line in lines]
+        return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-_GENERAL_FLAGS = (
-    ("--help, -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
-    ("--python", "With --help: show the Python path of each flag, too."),
-    ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
-    ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
-    ("--print_config", "Print all values and where they come from, as a config file."),
-)
+# --- Completion by shells
+
+
+def typed_words() -> list[str]:
+    """Return the words before the cursor, without the program and without a flag whose values are being typed."""
+    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = shlex.split(before)
+    prefix = "" if before.endswith(" ") else words.pop()
+    starts = [index for index, word in enumerate(words) if word.startswith("--")]
+    if starts and not prefix.startswith("-"):
+        words = words[: starts[-1]]
+    return words[1:]
+
+
+def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None:
+    """Print the completions for the shell that has started this process, and end it.
+
+    Args:
+        flags: name, help and values (None: any, or a file) of each flag.
+    """
+    import argparse
+
+    from argcomplete import autocomplete
+    from argcomplete.completers import ChoicesCompleter
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("words", nargs="*")
+    known = {name: (name, "", None) for name in ("--help", "--config", "--print_config", "--trust")}
+    for name, text, values in {**known, **{flag[0]: flag for flag in flags}}.values():
+        action: Any = parser.add_argument(name, nargs="*", help=text.replace("%", "%%"))
+        if values is not None:
+            action.completer = ChoicesCompleter(dict.fromkeys(values, ""))
+    autocomplete(parser, always_complete_options=False)
+
+
+def values_of(entry: Entry) -> list[str] | None:
+    """Return the values of a flag that is a choice, none for a number; None for any other flag."""
+    if not isinstance(entry, Leaf):
+        return [] if entry.choice is None else list(entry.choice.names())
+    if entry.meta.get("choices"):
+        return [str(choice) for choice in entry.meta["choices"]]
+    declared = strip(entry.declared)
+    values: list[str] = []
+    for member in members_of(declared)[0] if is_union(declared) else [declared]:
+        if member is bool:
+            values += ["True", "False"]
+        elif get_origin(member) is Literal:
+            values += map(str, get_args(member))
+        elif is_subclass(member, Enum):
+            values += [str(choice.value) for choice in member]
+        elif not is_subclass(member, int | float):
+            return None
+    return values

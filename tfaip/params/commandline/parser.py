@@ -9,21 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.codec import Words, parse_words
 from tfaip.params.commandline.arguments import split_arguments
-from tfaip.params.commandline.completion import COMPLETION, answer_shell, values_of
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
-from tfaip.params.commandline.help import HelpText
-from tfaip.params.limits import FieldError
+from tfaip.params.commandline.help import COMPLETION, HelpText, answer_shell, values_of
 from tfaip.params.names.trust import check_packages
-from tfaip.params.resolution.entries import MISSING, Group, Leaf, Node
-from tfaip.params.resolution.resolver import NO_META, Resolver
-from tfaip.params.resolution.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.resolution.unknown import all_entries, is_flag, refuse_unknown
-from tfaip.params.tree.nodes import post_init
-from tfaip.params.values.decoding import parse_words
-from tfaip.params.values.words import Words
-from tfaip.util.text import ERROR_LIMIT, shorten_text
+from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
+from tfaip.params.settings import build
+from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.tree import copy_tree
+from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 
 _CONFIG = "config"
 _HELP = Leaf("help", "help", NO_META, list[str], None)
@@ -124,7 +120,7 @@ class ParamsParser:
         sources = [*_config_sources(words), *configs, Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
-        roots = [resolver.root(*root) for root in self._roots]
+        roots = [resolver.root(name, cls, copy_tree(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it
         # chooses.
         if COMPLETION in os.environ:
@@ -138,7 +134,7 @@ class ParamsParser:
         # A config file may be printed as a template, with null for values that are still to be
         # given.
         require_values(roots, may_be_none=print_config)
-        built = {root.name: build_root(root) for root in roots}
+        built = {root.name: build(root) for root in roots}
         if print_config:
             print("\n".join(config_lines(roots, built)))
             raise SystemExit(0)
@@ -157,23 +153,6 @@ def _config_sources(words: dict[str, Words]) -> list[Source]:
     if files is not None and not files:
         raise UsageError("--config needs the name of a file")
     return [load_config(file) for file in files or ()]
-
-
-def build_root(root: Node) -> Any:
-    """Build the objects of a resolved tree, and let them share values.
-
-    Raises:
-        UsageError: if one of them refuses its values.
-    """
-    built = root.construct()
-    # Each __post_init__ has run when its node was built; now the nodes can share values.
-    try:
-        post_init(built)
-    except FieldError as error:
-        raise root.usage_error(error) from error
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"--{root.flag}.*: {shorten_text(str(error), ERROR_LIMIT)}") from error
-    return built
 
 
 def require_values(roots: Sequence[Node], may_be_none: bool) -> None:

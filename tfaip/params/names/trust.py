@@ -8,17 +8,23 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import shlex
 import sys
-from collections.abc import Iterable
-from types import FunctionType
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from types import FunctionType, ModuleType
 from typing import Any, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.names import formernames, suggestions
+from tfaip.params.names import oldnames, suggestions
 from tfaip.params.names.nameable import is_made_for_params
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
+# A class may be in the body of another one, as the params classes that are made for a scenario are.
+CLASS_NAME = re.compile(rf"{FULL_NAME.pattern}(?:\.[A-Za-z_]\w*)*", re.ASCII)
+# Of params classes that earlier versions made beside a scenario: `MyTrainerParams` of `My` or `MyScenario`.
+_FORMER_MADE = re.compile(r"(\w+?)(ScenarioParams|PipelineParams|TrainerParams)")
 OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
@@ -30,22 +36,22 @@ def class_name(cls: type) -> str:
     """Return the `module:Class` under which stored params name a class.
 
     Raises:
-        TypeError: it is not defined at the top level of a module, so no name could find it again.
+        TypeError: it is defined in a function or in a notebook, so no name could find it again.
     """
     scenario = vars(cls).get(SCENARIO_MARK)
-    if cls.__qualname__ != cls.__name__:
+    if "<locals>" in cls.__qualname__:
         shown = scenario or cls.__qualname__
         raise TypeError(f"{shown} cannot be stored: move it to the top level of {cls.__module__}")
     if scenario and cls.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
         raise TypeError(
             f"{scenario} cannot be stored: no other program can import a class of a notebook, move it to a module"
         )
-    return f"{cls.__module__}:{cls.__name__}"
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def is_full_name(name: Any) -> bool:
+def is_full_name(name: Any, pattern: re.Pattern[str] = FULL_NAME) -> bool:
     """Return True for `module:name` of a length that names have."""
-    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and pattern.fullmatch(name) is not None
 
 
 def top_package(module: str) -> str:
@@ -199,7 +205,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
             hint = ": put the directory that holds it on the PYTHONPATH"
         problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
         raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
-    found = getattr(module, attribute, None)
+    found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
     if found is None or (kind != "class" and not callable(found)):
         if kind == "class":
             known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
@@ -210,6 +216,18 @@ def import_named(name: str, place: str, kind: str) -> Any:
         shown = shorten_text(module_name)
         problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
         raise NotImportable(place, problem, f"a {kind} that module {shown} has")
+    return found
+
+
+def _class_in(module: ModuleType, name: str) -> Any:
+    """Return what a name with dots means in a module, or None; of a class only other classes are looked up."""
+    former = _FORMER_MADE.fullmatch(name)
+    if former is not None and not hasattr(module, name):
+        candidates = [f"{former[1]}Scenario.{former[2]}", f"{former[1]}.{former[2]}"]
+        return next(filter(None, (_class_in(module, candidate) for candidate in candidates)), None)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None) if found is module or isinstance(found, type) else None
     return found
 
 
@@ -225,8 +243,8 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    current = formernames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    if not is_full_name(current):
+    current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    if not is_full_name(current, CLASS_NAME):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"
@@ -273,3 +291,72 @@ def check_module(name: str, trusted: Trust, place: str) -> None:
     """
     trusted = dataclasses.replace(trusted, packages=trusted.packages - {OWN_PACKAGE})
     trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
+
+
+# At the end of a text; the second also with parts that are filled in later.
+_MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+# A text may hold values for several fields, which are split once more.
+_SPLITS = 3
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
+
+
+def check_text(text: str, trusted: Trust, place: str) -> None:
+    """Raise unless a file may give a text as the value of a field, which may name classes and functions.
+
+    Args:
+        text: what would follow the flag of the field; every `module:name` in it counts.
+        trusted: what the file may name, besides classes of params of `tfaip`.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
+            whose every function may be named would do, since a placeholder completes the name; or if a module is known
+            only when a placeholder is filled in.
+    """
+    for name in _names_in(text):
+        what = f"{place}: {shorten(name)}"
+        module, _, attribute = name.partition(":")
+        if _PLACEHOLDER.search(module) is not None:
+            raise UntrustedName(f"{what} is refused: its module is known only when the placeholder is filled in", "")
+        trusted.require(module, what, {OWN_PACKAGE})
+        if _PLACEHOLDER.search(attribute) is not None:
+            package = top_package(module)
+            if package in trusted.packages:
+                continue
+            raise UntrustedName(f"{what} is refused: it is known only when the placeholder is filled in", package)
+        try:
+            found = import_named(name, place, "object")
+        except NotImportable:
+            continue  # maybe no name at all
+        trusted.require_made(found, module, what)
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield what could be `module:name` in a text, or in its words as a shell splits them, with placeholders."""
+    for word in _parts(text):
+        for before, after in pairwise(word.split(":")):
+            attribute = _ATTRIBUTE.match(after)
+            if attribute is None:
+                continue
+            modules = [found[0][::-1] for pattern in _MODULES if (found := pattern.match(before[::-1]))]
+            for module in dict.fromkeys(modules):
+                name = f"{module}:{attribute[0]}"
+                if FULL_NAME.fullmatch(_PLACEHOLDER.sub("1", name)) is not None:
+                    yield name
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text, its words, and the words of these."""
+    found, words = {text: None}, [text]
+    for _ in range(_SPLITS):
+        words = [part for word in words for part in _split(word) if part not in found]
+        found.update(dict.fromkeys(words))
+    return list(found)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote without its end
+        return []

@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import errno
 import io
+import logging
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
@@ -74,7 +75,7 @@ def entry_point(
             # Before the working directory, from which a scenario may come, is on the search path.
             import argcomplete.completers  # noqa: F401
 
-            from tfaip.params.commandline.completion import answer_shell, typed_words
+            from tfaip.params.commandline.help import answer_shell, typed_words
 
             # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
             if choices is None:
@@ -126,6 +127,9 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
         the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
     """
     is_own_process = argv is None
+    exit_codes: list[int] = []
+    if is_own_process:
+        atexit.register(_end_process, exit_codes)  # before the libraries: what they register is called first
     _replace_closed_streams()
     if is_own_process and isinstance(sys.stdout, io.TextIOWrapper):
         with contextlib.suppress(OSError):  # of a stream whose descriptor was replaced by a pipe
@@ -135,8 +139,7 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
         from tfaip.backend.distributed import leave_at_once
 
         leave_at_once(exit_code)
-    if is_own_process and has_reading_threads():
-        _end_process(exit_code)
+    exit_codes.append(exit_code)
     return exit_code
 
 
@@ -152,16 +155,15 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
 
 
-def _end_process(exit_code: int) -> NoReturn:
-    """End the process as Python does, but for the clean-up of the interpreter; see `has_reading_threads`."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-    atexit._run_exitfuncs()
+def _end_process(exit_codes: Sequence[int]) -> None:
+    """End the process without the clean-up of the interpreter if that could last; see `has_reading_threads`."""
+    if not (exit_codes and has_reading_threads()):
+        return
+    logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader has gone
             stream.flush()
-    os._exit(exit_code)
+    os._exit(exit_codes[0])
 
 
 def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tfaip.backend.selection import prefer_backend
+from tfaip.backend.environment import prefer_backend
 from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.components.userlogs import user_logs
@@ -19,14 +19,12 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import backend_of, load_exported_params, precision_of
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.params import LAVParams
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
-from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.nodes import node_fields
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.storable import flags_of
+from tfaip.params.choices import ClassChoice
+from tfaip.params.commandline.help import described
+from tfaip.params.fields import COMMON
+from tfaip.params.settings import differences, flags_of
+from tfaip.params.sharing import fill_shared
+from tfaip.params.tree import node_fields
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.run.directory import find_run, model_of_run
@@ -164,8 +162,7 @@ def parse_flags(
     args = parser.parse(models.flags)
     chosen = [args.data]
     if generators and type(args.data) is type(generators[0]):
-        changes = diff(generators[0], args.data)
-        if all(is_hidden(args.data, change.path) for change in changes):
+        if not differences(generators[0], args.data, "data"):
             chosen = list(generators)
     elif type(args.data) is DataGeneratorParams:
         raise UsageError(

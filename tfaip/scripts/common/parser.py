@@ -9,13 +9,13 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.resolution.sources import Source
+from tfaip.params.sources import Source
 from tfaip.util.paths import require_directory, require_writable
 
 # Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {
     "out": "Write the results as JSON to this file",
-    "dump": "Write the samples (outputs, targets, meta) to this file, .jsonl (JSON lines) or .npz (NumPy)",
+    "dump": "Write the samples (outputs, targets, meta) to this file, .jsonl (JSON lines), .npz (NumPy) or .csv",
     "png": "Write the picture to this file",
     "tensorboard": "Directory for events of TensorBoard",
 }

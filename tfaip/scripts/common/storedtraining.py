@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfaip.backend.environment import set_default
-from tfaip.backend.selection import BACKENDS, select_backend
+from tfaip.backend.environment import BACKENDS, select_backend, set_default
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
@@ -41,7 +40,7 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
         UsageError: if the file cannot be read, or names something that it must not.
     """
     from tfaip.components.loading import load_trusted_scenario, scenario_id_of
-    from tfaip.params.values.serialization import load_params
+    from tfaip.params.stored import load_params
     from tfaip.trainer.run.permission import read_permission
 
     permission = read_permission(path).and_trusted(trusted)

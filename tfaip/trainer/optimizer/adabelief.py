@@ -62,12 +62,15 @@ class AdaBelief(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._momentums, self._beliefs = self.add_optimizer_variables(variables, ["momentum", "belief"])
+        slots = zip(*self.add_optimizer_variables(variables, ["momentum", "belief"]), strict=True)
+        self._slots: dict[int, Any] = {}
+        for variable, pair in zip(variables, slots, strict=True):
+            # Keras itself passes the variable of TensorFlow to `update_step`.
+            self._slots[id(variable)] = self._slots[id(variable.value)] = pair
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
         """Update one variable; see Keras."""
-        index = self._get_variable_index(variable)
-        m, s = self._momentums[index], self._beliefs[index]
+        m, s = self._slots[id(variable)]
         t = ops.cast(self.iterations + 1, variable.dtype)
         surprise = ops.subtract(ops.cast(gradient, variable.dtype), m)
         new_m = m + (1.0 - self.beta_1) * surprise

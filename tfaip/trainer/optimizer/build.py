@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.groups import GroupSetup, build_group
-from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES, ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
@@ -27,7 +26,7 @@ def build_optimizer(
     network: Any = None,
     seed: int = 0,
     scales_loss: bool = False,
-    scheduled: Collection[str] = (),
+    scheduled: Mapping[str, keras.Variable] | None = None,
 ) -> TrainingOptimizer:
     """Build the optimizer of a training.
 
@@ -41,20 +40,19 @@ def build_optimizer(
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
-        scheduled: numbers that schedules change, see `live_numbers`.
+        scheduled: variables in the place of numbers of the params, by their path, see `scheduled_numbers`.
 
     Raises:
         FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
     """
     schedule = ScheduledRate(rate, accum_steps, network)
     optimizer = TrainingOptimizer(params, schedule, accum_steps, seed, scales_loss, scheduled)
-    numbers = optimizer.numbers
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     optimizer.paths = {id(weight): path for path, weight in paths.items()}
     groups = []
     for place, group, members in _grouped(params, paths):
-        setup = _group_setup(params, place, group, numbers, paths)
+        setup = _group_setup(params, place, group, optimizer.scheduled, paths)
         groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
     if average_rate is not None:
@@ -66,7 +64,7 @@ def _group_setup(
     params: OptimizerParams,
     place: str,
     group: OptimizerGroupParams,
-    numbers: ScheduledNumbers,
+    scheduled: Mapping[str, Any],
     paths: Mapping[str, keras.Variable],
 ) -> GroupSetup:
     """Return what a group of weights is updated with: its own optimizer, or that of the training."""
@@ -75,27 +73,28 @@ def _group_setup(
         own, prefix = group.optimizer, f"{place}.optimizer."
     return GroupSetup(
         own,
-        numbers.at(f"{place}.lr_factor", group.lr_factor),
+        scheduled.get(f"{place}.lr_factor", group.lr_factor),
         _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
-        numbers.variables.get(f"{prefix}weight_decay"),
-        numbers.of_update_rule(prefix),
+        scheduled.get(f"{prefix}weight_decay", own.weight_decay),
+        f"{prefix}momentum",
     )
 
 
-def live_numbers(params: OptimizerParams) -> list[str]:
+def scheduled_numbers(params: OptimizerParams) -> list[str]:
     """Return the numbers that schedules may change, as dotted paths from the optimizer params."""
-    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", *_of_rule("", params)]
+    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", "weight_decay"]
     for index, group in enumerate(params.groups):
         found.append(f"groups.{index}.lr_factor")
         if group.optimizer is not None:
-            found += _of_rule(f"groups.{index}.optimizer.", group.optimizer)
+            found.append(f"groups.{index}.optimizer.weight_decay")
     return found
 
 
-def _of_rule(prefix: str, params: OptimizerParams) -> list[str]:
-    name = params.cls().__name__
-    rules = [number for number, classes in OF_UPDATE_RULES.items() if name in classes and hasattr(params, number)]
-    return [f"{prefix}{number}" for number in ("weight_decay", *rules)]
+def scheduled_momenta(params: OptimizerParams) -> list[str]:
+    """Return each momentum that schedules may change, as dotted paths from the optimizer params."""
+    optimizers: dict[str, Any] = {"": params}
+    optimizers.update({f"groups.{i}.optimizer.": group.optimizer for i, group in enumerate(params.groups)})
+    return [f"{prefix}momentum" for prefix, own in optimizers.items() if hasattr(own, "momentum")]
 
 
 def _grouped(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.backend.keras_private.numbers import set_number
-from tfaip.backend.keras_private.optimizers import OpenOptimizer
+from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
-
-_NOT_ZERO = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,15 +54,15 @@ class GroupSetup:
         params: they give the Keras class, its arguments, and the weight decay.
         rate_factor: factor on the learning rate, a number or a variable.
         undecayed: ids of the weights that do not decay.
-        weight_decay: the weight decay as a variable; None: that of the params.
-        numbers: variables in the place of arguments of the Keras class.
+        weight_decay: the weight decay, a number or a variable.
+        momentum: path of the momentum from the params of the optimizer, if the Keras class has one.
     """
 
     params: OptimizerParams
     rate_factor: float | keras.Variable
     undecayed: Collection[int]
-    weight_decay: keras.Variable | None = None
-    numbers: Mapping[str, keras.Variable] = field(default_factory=dict)
+    weight_decay: float | keras.Variable = 0.0
+    momentum: str = ""
 
 
 class GroupOptimizer(SlotOptimizer):
@@ -104,11 +101,10 @@ class GroupOptimizer(SlotOptimizer):
 
     def update_weights(self, gradients: list[Tensor], weights: Sequence[keras.Variable], rate: Tensor) -> None:
         """Apply weight decay and the update rule; the gradients are already summed over the replicas."""
-        if self.setup.rate_factor != 1:
-            rate = rate * self.setup.rate_factor
-        scheduled = self.setup.weight_decay
-        decay = self.setup.params.weight_decay if scheduled is None else scheduled.value
-        decays = scheduled is not None or decay != 0
+        factor, decay = self.setup.rate_factor, self.setup.weight_decay
+        if isinstance(factor, keras.Variable) or factor != 1:
+            rate = rate * factor
+        decays = isinstance(decay, keras.Variable) or decay != 0
         for gradient, weight in zip(gradients, weights, strict=True):
             if decays and id(weight) not in self.setup.undecayed:
                 shrink = keras.ops.cast(decay * rate, weight.dtype)
@@ -121,11 +117,7 @@ def build_group(setup: GroupSetup, weights: list[keras.Variable]) -> Any:
     keras_class = setup.params.cls()
     group_class = type(keras_class.__name__, (backend.with_fewest_operations(keras_class), GroupOptimizer), {})
     # `update` gets the rate as an argument, so the group needs none of its own.
-    # A momentum of 0 has no slots.
-    arguments = {**setup.params.arguments(), **dict.fromkeys(setup.numbers, _NOT_ZERO)}
-    group = group_class(learning_rate=0.0, **arguments)
+    group = group_class(learning_rate=0.0, **setup.params.arguments())
     group.setup = setup
     group.build(weights)
-    for name, variable in setup.numbers.items():
-        set_number(group, name, variable)
     return group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,7 +18,6 @@ from tfaip.trainer.optimizer.gradients import Clips, GradientNoise, clip
 from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer
 from tfaip.trainer.optimizer.lossscale import LossScale
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
-from tfaip.trainer.optimizer.numbers import ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.util.logging import logger
@@ -41,7 +40,7 @@ class TrainingOptimizer(SlotOptimizer):
         accum_steps: batches per update.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
-        scheduled: numbers that schedules change, see `ScheduledNumbers`.
+        scheduled: variables in the place of numbers of the params, by their path.
     """
 
     averages: WeightAverages | None = None
@@ -58,11 +57,12 @@ class TrainingOptimizer(SlotOptimizer):
         accum_steps: int,
         seed: int,
         scales_loss: bool = False,
-        scheduled: Collection[str] = (),
+        scheduled: Mapping[str, keras.Variable] | None = None,
     ) -> None:
         super().__init__(learning_rate=schedule)
         self._params = params
-        self.numbers = numbers = ScheduledNumbers(scheduled, self.track)
+        self.scheduled: Mapping[str, Any] = dict(scheduled or {})  # Keras tracks the variables of an attribute
+        """Variables in the place of numbers of the params, by their path."""
         self.accum_steps = accum_steps
         self.schedule = schedule
         schedule.build(self.add_variable)
@@ -73,17 +73,18 @@ class TrainingOptimizer(SlotOptimizer):
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
         self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
-        stddev = numbers.at("gradient_noise.stddev", noise.stddev)
+        stddev = self.scheduled.get("gradient_noise.stddev", noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
         self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
             self.track(self._noise.state)
         self._clips = Clips(
-            numbers.at("clip_value", params.clip_value),
-            numbers.at("clip_norm", params.clip_norm),
-            numbers.at("clip_global_norm", params.clip_global_norm),
+            self.scheduled.get("clip_value", params.clip_value),
+            self.scheduled.get("clip_norm", params.clip_norm),
+            self.scheduled.get("clip_global_norm", params.clip_global_norm),
         )
-        self._groups: Sequence[GroupOptimizer] = ()
+        self.groups: Sequence[GroupOptimizer] = ()
+        """The optimizers of the groups of weights."""
         self._buffers: Mapping[int, keras.Variable] = {}
         # Samples of the batches that wait, in units of the first one, and its number of samples.
         names = ("gradient_accumulator_size", "gradient_accumulator_unit") if accum_steps > 1 else ()
@@ -97,7 +98,7 @@ class TrainingOptimizer(SlotOptimizer):
             groups: the optimizers of the groups, already built.
         """
         super().build(weights)
-        self._groups = tuple(groups)
+        self.groups = tuple(groups)
         if self.accum_steps > 1:
             buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
             self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
@@ -116,7 +117,7 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def variables(self) -> list[keras.Variable]:
         """All variables, those of the groups included."""
-        return [*super().variables, *(variable for group in self._groups for variable in group.state)]
+        return [*super().variables, *(variable for group in self.groups for variable in group.state)]
 
     @property
     def batches(self) -> int:
@@ -172,7 +173,7 @@ class TrainingOptimizer(SlotOptimizer):
 
         Averages, schedules and accumulated gradients are kept.
         """
-        for group in self._groups:
+        for group in self.groups:
             group.reset()
         self._uncounted.assign(self.update_number)
 
@@ -232,13 +233,13 @@ class TrainingOptimizer(SlotOptimizer):
         """
         paths = {id(variable): path for path, variable in weights.items()}
         named: dict[str, keras.Variable] = {}
-        for optimizer in (self, *self._groups):
+        for optimizer in (self, *self.groups):
             for slot in optimizer.slots:
                 named[f"{slot.kind}/{paths[id(slot.weight)]}"] = slot.variable
         # Not those of schedules, which are functions of the time: a resume may bring others.
-        known = {id(variable) for variable in [*named.values(), *self.numbers.variables.values()]}
+        known = {id(variable) for variable in [*named.values(), *self.scheduled.values()]}
         named.update({v.name: v for v in super().variables if id(v) not in known})
-        for i, group in enumerate(self._groups):
+        for i, group in enumerate(self.groups):
             # Keras names some variables of Nadam and Adafactor by a counter of the process.
             others = [variable for variable in group.state if id(variable) not in known]
             named.update({f"part_{i}/{j}": variable for j, variable in enumerate(others)})
@@ -320,7 +321,7 @@ class TrainingOptimizer(SlotOptimizer):
         rate, updates = self.learning_rate, self.iterations
         self.schedule.observe(rate)
         by_weight = {id(weight): (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)}
-        for group in self._groups:
+        for group in self.groups:
             pairs = [by_weight[id(weight)] for weight in group.trained_weights if id(weight) in by_weight]
             group.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
         if self.averages is not None:

@@ -36,8 +36,7 @@ class Profiler:
     def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
-                "profiling needs tensorboard-plugin-profile, which is not installed: pip install 'tfaip[profile]', or "
-                "set {profile} False",
+                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False",
                 "profile",
             )
         self._directory = directory

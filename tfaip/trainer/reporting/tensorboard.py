@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,10 @@ from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_va
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.flags import flag_values
+from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, UPDATES, VALIDATION, split_name
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -76,7 +77,7 @@ class TensorBoardEvents:
     def write_epoch(
         self, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]], layer_values: list[CollectedValue]
     ) -> None:
-        """Write one epoch; warn if the disk refuses it, since nothing of the training depends on it.
+        """Write one epoch.
 
         Args:
             epoch: from 1.
@@ -88,10 +89,10 @@ class TensorBoardEvents:
         if self.directory is None:
             return
         writer = partial(self._writer, self.directory, epoch)
-        try:
+        with self._reported(f"all of epoch {epoch}"):
             for name, value in values.items():
                 kind, tag = split_name(name)
-                if tag != EPOCH_MEAN:  # another name of `loss`
+                if tag not in (EPOCH_MEAN, self.model.only_loss):  # other names of `loss`
                     writer(kind).scalars({tag: value}, epoch)
             for kind, drawn in drawings.items():
                 for tag, drawing in drawn.items():
@@ -105,11 +106,27 @@ class TensorBoardEvents:
                     writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
             for opened in self._writers.values():
                 opened.flush()
+
+    def write_updates(self, update: int, values: Logs) -> None:
+        """Write the means of a window that ends after `update` updates of the training."""
+        if self.directory is None:
+            return
+        with self._reported(f"the values of update {update}"):
+            # In a directory of their own: where a process begins, TensorBoard drops all values of later steps.
+            writer = self._writer(self.directory, update, UPDATES)
+            writer.scalars({f"{UPDATES}/{name}": value for name, value in values.items()}, update)
+            writer.flush()
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Warn if the disk refuses what is written, since nothing of the training depends on it."""
+        try:
+            yield
         except TfaipError as error:
             if not isinstance(error.__cause__, OSError):  # what a user draws is wrong
                 raise
-            log.warning("TensorBoard will not show all of epoch %d: %s", epoch, error)
-            # A file may end within an event: the next epoch begins new ones.
+            log.warning("TensorBoard will not show %s: %s", what, error)
+            # A file may end within an event: what follows begins new ones.
             self.close()
 
     def close(self) -> None:

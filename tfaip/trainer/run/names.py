@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from tfaip.errors import UsageError
@@ -23,6 +23,7 @@ LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
 # Directories of TensorBoard events.
 TRAIN = "train"
 VALIDATION = "validation"
+UPDATES = "updates"
 # Within one: written by TensorBoard's profiler, another library.
 PLUGINS_DIR = "plugins"
 
@@ -43,7 +44,7 @@ STAGE_STATE_DIR = "state"
 MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
-EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
+EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
@@ -75,6 +76,19 @@ def split_name(name: str) -> tuple[str, str]:
         return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
     lav = LAV_NAME.fullmatch(name)
     return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
+def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
+    """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name.
+
+    Args:
+        name: as the user wrote it.
+        logged: names of the values of training and validation.
+        logs_lav: True if LAV runs, whose names are known after the first one only.
+    """
+    if not logs_lav or not name.startswith(VALIDATION_PREFIX) or name in logged:
+        return name
+    return f"{lav_prefix(0)}{name.removeprefix(VALIDATION_PREFIX)}"
 
 
 def check_logged(values: Mapping[str, object]) -> None:

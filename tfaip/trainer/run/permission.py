@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import UntrustedName
-from tfaip.params.values.serialization import from_dict, params_text, to_dict
+from tfaip.params.stored import from_dict, params_text, to_dict
 from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.paths import TEMPORARY_PREFIX

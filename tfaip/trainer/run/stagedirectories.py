@@ -1,15 +1,15 @@
 """Directories of the stages of a run: what each has written, its part of the history, and if it is done.
 
 `stages/<name>/` contains `stage.json` (what the stage is), its own files, `history.json` (its epochs), `state/` (the
-checkpoint at its end), and `DONE`, which is written last. `stages/repeat.json` exists while a command removes what
-the run repeats.
+checkpoint at its end), and `DONE` with its result, which is written last. `stages/repeat.json` exists while a command
+removes what the run repeats.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,51 +34,51 @@ class StageDirectories:
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
-        self._root = root
-        self._directory = directory
+        self._root = root.absolute()
+        self._directory = directory.absolute()
 
     def path(self, name: str) -> Path:
         """Return the directory of a stage."""
         return self._directory / name
 
-    def is_done(self, name: str) -> bool:
-        """Return True if a stage has ended."""
-        return (self.path(name) / DONE_FILE).is_file()
+    def state(self, name: str) -> Path:
+        """Return the directory of the checkpoint at the end of a stage, which may be missing."""
+        return self.path(name) / STAGE_STATE_DIR
 
-    def facts(self, name: str) -> dict[str, Any]:
-        """Return what a stage was when it began.
-
-        Raises:
-            UsageError: if its file cannot be read.
-        """
-        return read_json(self.path(name) / STAGE_FILE)
-
-    def begin(self, name: str, facts: Mapping[str, Any]) -> Path:
-        """Create the empty directory of a stage; what a process wrote that was killed in it is removed.
-
-        Args:
-            name: of the stage.
-            facts: what the stage is, JSON-able.
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of all stages that have begun, in order; those that are done have a `result`.
 
         Raises:
-            TfaipError: if there is a directory that no run has written.
+            UsageError: if one cannot be read.
         """
-        path = self.path(name)
+        found = []
+        for path in self._directory.iterdir() if self._directory.is_dir() else ():
+            if (path / STAGE_FILE).is_file():
+                record = read_json(path / STAGE_FILE)
+                if type(record.get("number")) is not int or record.get("name") != path.name:
+                    raise UsageError(f"{path / STAGE_FILE} has {shorten(record)}: it is damaged")
+                if (path / DONE_FILE).is_file():
+                    record["result"] = read_json(path / DONE_FILE)
+                found.append(record)
+        return sorted(found, key=lambda record: record["number"])
+
+    def begin(self, record: Mapping[str, Any]) -> Path:
+        """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
+        path = self.path(record["name"])
         remove_directory(path, self._root, STAGE_MARKS)
         path.mkdir(parents=True)
-        write_json(path / STAGE_FILE, dict(facts))
+        write_json(path / STAGE_FILE, dict(record))
         return path
 
-    def finish(self, name: str, facts: Mapping[str, Any]) -> None:
-        """Mark a stage as done, after all that it has written is on the disk.
-
-        Args:
-            name: of the stage.
-            facts: its result, JSON-able.
-        """
+    def finish(self, name: str, result: Mapping[str, Any]) -> None:
+        """Store the result of a stage, after all that it has written is on the disk."""
         path = self.path(name)
-        _sync(path)
-        write_json(path / DONE_FILE, dict(facts))
+        for root, _, files in os.walk(path):
+            for file in (Path(root, name) for name in files):
+                if not file.is_symlink():
+                    with file.open("rb") as opened:
+                        os.fsync(opened.fileno())
+        write_json(path / DONE_FILE, dict(result))
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
@@ -89,17 +89,18 @@ class StageDirectories:
         with commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
             link_tree(checkpoint, directory)
 
-    def state(self, name: str) -> Path:
-        """Return the directory of the checkpoint at the end of a stage, which may be missing."""
-        return self.path(name) / STAGE_STATE_DIR
+    def forget(self, number: int, kept: str | None = None) -> None:
+        """Remove the directories of the stages that will run again: this one and those after it.
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Remove the directories of stages that will run again."""
-        for name in names:
-            path = self.path(name)
-            if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
-                (path / DONE_FILE).unlink(missing_ok=True)
-            remove_directory(path, self._root, STAGE_MARKS)
+        The last one is removed first; of the stage `kept` only the result, so that its number stays known.
+        """
+        for record in reversed(self.records()):
+            if record["number"] >= number:
+                path = self.path(record["name"])
+                if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
+                    (path / DONE_FILE).unlink(missing_ok=True)
+                if record["name"] != kept:
+                    remove_directory(path, self._root, STAGE_MARKS)
 
     def intend_repetition(self, name: str, params_file: Path, params_text: str) -> None:
         """Store that a run will be repeated from a stage, right before its params are replaced.
@@ -118,14 +119,7 @@ class StageDirectories:
         write_json(self._directory / REPEAT_FILE, {_STAGE: name, _REPLACES: replaces})
 
     def intended_repetition(self, params_file: Path) -> str | None:
-        """Return the stage that a killed process began to repeat the run from; None: there is none.
-
-        Args:
-            params_file: the stored params of the run.
-
-        Raises:
-            UsageError: if the file cannot be read.
-        """
+        """Return the stage that a killed process began to repeat the run from; None: there is none."""
         path = self._directory / REPEAT_FILE
         if not path.is_file():
             return None
@@ -154,13 +148,3 @@ class StageDirectories:
 
 def _checksum(path: Path) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest() if path.is_file() else ""
-
-
-def _sync(directory: Path) -> None:
-    """Write all files below a directory to the disk, so that no marker outlives them in a power failure."""
-    for root, _, files in os.walk(directory):
-        for name in files:
-            path = os.path.join(root, name)
-            if os.path.isfile(path) and not os.path.islink(path):
-                with open(path, "rb") as file:
-                    os.fsync(file.fileno())

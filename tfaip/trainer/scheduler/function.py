@@ -6,7 +6,7 @@ from typing import Any
 
 from tfaip.params import option
 from tfaip.params.limits import FieldError
-from tfaip.params.types.functions import FunctionByName, FunctionName, expected_function
+from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime

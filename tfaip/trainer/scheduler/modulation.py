@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.types.functions import FunctionByName, FunctionName, expected_function
+from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime
 from tfaip.util.typing import Tensor
 

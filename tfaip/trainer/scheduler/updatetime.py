@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.params.types.functions import FunctionByName
+from tfaip.params.types import FunctionByName
 from tfaip.util.typing import Tensor
 
 ARGUMENTS = ("update", "epoch", "lr", "network", "global_train_step", "learning_rate")

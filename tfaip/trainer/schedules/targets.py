@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from tfaip.params.declaration.generics import field_types
+from tfaip.errors import UsageError
+from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import children, is_node
-from tfaip.params.tree.paths import get_path
-from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.tree import Place, children, get_path, is_node, walk_places
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
 GRAPH = "graph."
 MODEL = "scenario.model."
+OPTIMIZER = "optimizer."
 LOSS_WEIGHTS = "loss_weights."
 SCHEDULES = "schedules"
 # Parts of the tree that are read when an epoch begins.
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
-# Where they differ from those of the field.
-_RANGES = {
-    INPUT_GRADIENT: Limits(0, None, None, None, True, {}, (), None),
-}
+_DROPOUT = Limits(0, None, None, 1, True, {}, (), None)
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,17 @@ class Schedule:
         """True if the data of an epoch depend on it."""
         return self.path.startswith(_OF_DATA)
 
+    @property
+    def is_of_dropout(self) -> bool:
+        """True for the rate of a dropout of Keras."""
+        return self.path.startswith(GRAPH) and self.path.endswith(".rate")
+
+    @property
+    def is_of_epoch(self) -> bool:
+        """True if it is set at the beginning of an epoch."""
+        of_momentum = self.path.startswith(OPTIMIZER) and self.path.endswith(".momentum")
+        return self.is_of_data or self.is_of_dropout or of_momentum
+
     def described(self) -> str:
         """Return points and interpolation in words."""
         points = sorted(self.params.points.items())
@@ -76,26 +83,32 @@ def schedules_of(params: Any) -> list[Schedule]:
     """
     found: dict[str, Schedule] = {}
     for index, schedule in enumerate(params.schedules):
-        place = f"{SCHEDULES}.{index}"
-        made = Schedule(place, _path_of(params, schedule.target), schedule)
-        if made.path in found:
-            raise FieldError(f"{place}.target", schedule.target, "a target that no other schedule has")
-        if made.path.startswith(_VALIDATION):
-            raise FieldError(f"{place}.target", schedule.target, "no value of the validation data, which stay the same")
-        with below(place):
-            _check_values(params, made)
+        made = Schedule(f"{SCHEDULES}.{index}", _path_of(params, schedule.target), schedule)
+        with below(made.place):
+            if made.path in found:
+                raise FieldError("target", schedule.target, "a target that no other schedule has")
+            if made.path.startswith(_VALIDATION):
+                raise FieldError("target", schedule.target, "no value of the validation data, which stay the same")
+            _check_points(params, made)
         found[made.path] = made
     return list(found.values())
 
 
-def live_schedules(params: Any) -> list[Schedule]:
-    """Return the schedules whose values change while the model stays compiled; see `schedules_of`."""
-    return [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
+def _check_points(params: Any, schedule: Schedule) -> None:
+    limits = _DROPOUT if schedule.is_of_dropout else _limits(params, schedule.path)
+    for epochs, value in schedule.params.points.items():
+        if schedule.is_of_epoch and epochs % 1:
+            expected = f"whole epochs, since {schedule.name} is set at the beginning of an epoch"
+            raise FieldError("points", epochs, expected, index=epochs)
+        if limits is not None and (wanted := limits.expected(value)) is not None:
+            raise FieldError("points", value, wanted, index=epochs)
 
 
-def schedules_of_data(params: Any) -> list[Schedule]:
-    """Return the schedules that the data of an epoch depend on; see `schedules_of`."""
-    return [schedule for schedule in schedules_of(params) if schedule.is_of_data]
+def given_loss_weights(params: Any) -> dict[str, float]:
+    """Return the weights of losses that the training gives, those with a schedule as 1."""
+    paths = [schedule.path for schedule in schedules_of(params)]
+    names = [path.removeprefix(LOSS_WEIGHTS) for path in paths if path.startswith(LOSS_WEIGHTS)]
+    return {**params.loss_weights, **dict.fromkeys(names, 1.0)}
 
 
 def schedules_without(params: Any, targets: Collection[str]) -> list[ScheduleParams]:
@@ -109,26 +122,17 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
     return [schedule.params for schedule in schedules_of(params) if not f"{schedule.path}.".startswith(paths)]
 
 
-def refuse(schedule: Schedule, live: Sequence[str]) -> FieldAdvice:
-    """Return the error of a target that a schedule cannot change.
+def refuse(schedule: Schedule, known: Sequence[str]) -> FieldAdvice:
+    """Return the error of a target that a schedule cannot change, given the paths that can be changed."""
+    names = ", ".join(sorted(map(shown_name, known)))
+    of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
+    made = " (the layer must be made with a rate above 0)" if schedule.is_of_dropout else ""
+    return _refused(schedule, f"{made}; what can: {names}; {of_data}")
 
-    Args:
-        schedule: of this target.
-        live: the paths that can be changed: while the model stays compiled, or of the data.
-    """
+
+def _refused(schedule: Schedule, text: str) -> FieldAdvice:
     field = f"{schedule.place}.target"
-    if schedule.is_of_data:
-        hint = did_you_mean(schedule.name, map(shown_name, live))
-        return FieldAdvice(
-            f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled: the data have no such number{hint}",
-            field,
-        )
-    names = ", ".join(sorted(map(shown_name, live)))
-    return FieldAdvice(
-        f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled; what can: {names}; with the next epoch "
-        "numbers of gen.*, setup.train.* and data.pre_proc.*",
-        field,
-    )
+    return FieldAdvice(f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled{text}", field)
 
 
 def _path_of(params: Any, target: str) -> str:
@@ -137,7 +141,9 @@ def _path_of(params: Any, target: str) -> str:
     if name.startswith(GRAPH):
         return name
     paths: dict[str, str] = {}
-    for path, place in _places(params):
+    root = type(params).flag_root
+    for place, _ in walk_places(params, Place.of_root(root)):
+        path = place.path.removeprefix(root).removeprefix(".")
         paths.setdefault(path, path)
         for prefix in ("gen.", "scenario."):  # as messages and logs show them
             paths.setdefault(path.removeprefix(prefix), path)
@@ -159,26 +165,7 @@ def split_known(name: str, known: Container[str]) -> tuple[str, str]:
     return beginning, rest
 
 
-def _places(params: Any) -> Iterator[tuple[str, Place]]:
-    """Yield the path of every node and value, from the trainer params, with its place."""
-    root = type(params).flag_root
-    for place, _ in walk_places(params, Place.of_root(root)):
-        yield place.path.removeprefix(root).removeprefix("."), place
-
-
-def _check_values(params: Any, schedule: Schedule) -> None:
-    allowed = _limits(params, schedule.path)
-    if allowed is None:
-        return
-    for epochs, value in schedule.params.points.items():
-        expected = allowed.expected(value)
-        if expected is not None:
-            raise FieldError("points", value, expected, index=epochs)
-
-
 def _limits(params: Any, path: str) -> Limits | None:
-    if path in _RANGES:
-        return _RANGES[path]
     value, found = params, None
     for part in path.split("."):
         if is_node(value):  # an item of a list or a dict has the limits of the field
@@ -187,33 +174,22 @@ def _limits(params: Any, path: str) -> Limits | None:
     return found
 
 
-def number_type(params: Any, path: str) -> type[int] | type[float] | None:
-    """Return the type of the numbers of a field or of an item of a list; None: it holds no number.
+def type_of_data(params: Any, schedule: Schedule) -> type[int] | type[float]:
+    """Return the type of the numbers of a target of the data.
 
     Raises:
-        UsageError: if there is no such field.
+        FieldAdvice: if it is no number in the params; its path begins there.
     """
-    value = get_path(params, path)
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        return None
-    declared = _declared_types(params, path)
-    if isinstance(value, float) or float in declared:
-        return float
-    return int if isinstance(value, int) or int in declared else None
-
-
-def numbers_of_data(params: Any) -> list[str]:
-    """Return the paths of all fields of the data that hold a number."""
-    chosen = [path for path, _ in _places(params) if path.startswith(_OF_DATA) and not path.startswith(_VALIDATION)]
-    return [path for path in chosen if number_type(params, path) is not None]
-
-
-def _declared_types(params: Any, path: str) -> tuple[Any, ...]:
-    """Return the types that a field may have; () for an item of a list."""
-    parent, _, name = path.rpartition(".")
-    node = get_path(params, parent)
+    parent, _, name = schedule.path.rpartition(".")
+    try:
+        value, node = get_path(params, schedule.path), get_path(params, parent)
+    except UsageError as error:
+        raise _refused(schedule, f": {error}") from error
     cls: Any = type(node)
-    if not is_node(node):
-        return ()
-    declared = field_types(cls).get(name)
-    return declared, *get_args(declared)
+    declared: Any = field_types(cls)[name] if is_node(node) else type(value)
+    types = (declared, *get_args(declared))
+    if float in types:
+        return float
+    if int in types:
+        return int
+    raise _refused(schedule, f": it is no number, but {shorten(value)}")

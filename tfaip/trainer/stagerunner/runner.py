@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,10 +14,12 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
+from tfaip.errors import UsageError
 from tfaip.model.weights import built_within
-from tfaip.params.tree.changes import diff
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import diff
 from tfaip.trainer.best import BestModel
+from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.run.checkpoint import Checkpoint
@@ -25,23 +27,16 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stagerunner.handover import (
-    StageEnd,
-    hand_over,
-    keeps_graph,
-    log_transfer,
-    next_position,
-    transfer_flags,
-)
-from tfaip.trainer.stagerunner.preview import ExpectedWeights, ModelPreview, log_plan
-from tfaip.trainer.stagerunner.results import StageResults
-from tfaip.trainer.stagerunner.trial import shorten_params
+from tfaip.trainer.stagerunner.handover import StageEnd, hand_over, keeps_graph, next_position
 from tfaip.trainer.stagerunner.work import call_function, check_calls, predict
-from tfaip.trainer.stages.plan import resolve_stage
-from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
-from tfaip.trainer.stages.records import find_place, further_records, index_of, place_of
+from tfaip.trainer.stages.overrides import copy_for_stage
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.preview import stage_text
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
+from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.logging import logger
@@ -59,6 +54,7 @@ class StageRunner:
 
     Args:
         run: the parts that all stages share.
+        program: yields the stages, for the history that it is called with.
         scenario: built from the params of the run.
         create_warmstarter: returns the source of the first weights.
         is_trial: run one batch of each stage.
@@ -67,27 +63,25 @@ class StageRunner:
     def __init__(
         self,
         run: RunParts,
+        program: Callable[[History], StageProgram],
         scenario: Scenario,
         create_warmstarter: Callable[[], WarmStarter],
         is_trial: bool = False,
     ) -> None:
         self._run = run
-        self._scenario_cls = type(scenario)
         self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
-        self._index = 0
-        self._results = StageResults(run)
+        self._directories = None if run.root is None or not run.has_stages else run.root.stage_directories()
+        history, root = History(), None if run.root is None else run.root.root
+        self._sequence = StageSequence(program(history), history, root, run.devices)
         self._setup: TrainingSetup | None = None
         self._loop: TrainingLoop | None = None
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
         self._opened = ExitStack()
-        self._repeated: str | None = None
-        self._later: Checkpoint | None = None
-        self._stage = run.plan[0]
-        self.expected: dict[str, ExpectedWeights] = {}
-        """The weights that the stages will begin with, by name of the stage; known after `begin`."""
+        self._stage: PlannedStage | None = None  # that is set up, or will be
+        self._later: Checkpoint | None = None  # of a later call of `Trainer.fit`
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +96,13 @@ class StageRunner:
     @property
     def setup(self) -> TrainingSetup:
         """The parts of the stage that was set up last."""
-        assert self._setup is not None  # noqa: S101 (the last stage trains)
+        if self._setup is None:
+            raise UsageError("no stage trains: yield a TrainStage, or leave an epoch to the plain params")
+        return self._setup
+
+    @property
+    def latest_setup(self) -> TrainingSetup | None:
+        """The same; None: there is none yet."""
         return self._setup
 
     @property
@@ -110,75 +110,61 @@ class StageRunner:
         """What decides which epoch of the stage is the best; None: it has no epochs."""
         return None if self._setup is None else self._setup.best
 
-    def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
+    def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.
 
         Args:
             restored: the checkpoint; None: the training is fresh.
-            repeated: the stage from which on all are run again; None: those that are done stay.
+            repeated: number of the stage from which on all are run again; None: those that are done stay.
 
         Raises:
             UsageError: if something cannot work, or a stage was changed that is done.
         """
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
-        check_calls(self._run.plan, self._run.params)
-        self._repeated = repeated
+        check_calls(self._run.preview.stages, self._run.params)
+        sequence, sequence.repeated = self._sequence, repeated
+        state: Mapping[str, Any] = {RUNNING: None}
         if restored is not None:
-            self._index = find_place(self._run.plan, restored.state)
-            self._results.check_work(self._index, restored.state["epoch"], repeated)
-            self.progress = TrainingProgress.from_dict(restored.state)
-        if self._run.has_stages:
-            self._preview(continued)
-        self._stage = self._reached()
-        if self._stage.kind is not StageKind.CALL:
-            # A stage may have a larger model than the one before, of which the checkpoint may be.
-            known = None if self._run.has_stages else continued
-            with nullcontext() if known is None else built_within(known.arrays, "the checkpoint"):
-                self._set_up(self._stage, self._create_warmstarter() if continued is None else None)
+            state, self.progress = restored.state, TrainingProgress.from_dict(restored.state)
+            sequence.load(self._directories)
+        for change in sequence.reach(state, self.progress.history):
+            log.info("changed stage %s: %s", state[RUNNING]["name"], change)
+        if continued is None:
+            sequence.answer_work(self.progress.history)
+        self._reach()
+        stage = self._stage
+        if stage is None or stage.kind is StageKind.CALL:
+            return
+        # A stage may have a larger model than the one before, of which the checkpoint may be.
+        known = None if self._run.has_stages else continued
+        with nullcontext() if known is None else built_within(known.arrays, "the checkpoint"):
+            self._set_up(stage, self._create_warmstarter() if continued is None else None)
         if continued is None:
             return
-        if further_records(continued.state):
-            self._later = continued  # of a stage that is appended when the code that asks for it has run
-        else:
-            self._restore(continued)
+        if state[RUNNING]["first_epoch"] > stage.last_epoch:  # of a later call of `fit`
+            self._later, self._stage = continued, None
+            return
+        self._restore(continued)
+        if self.setup.is_finished():
+            result = sequence.answer()
+            if result is not None:
+                sequence.next(result, self.progress.history)
+                sequence.answer_work(self.progress.history)
+                self._reach()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.setup.state.restore(checkpoint)
         self.progress = self.setup.state.progress
 
-    def append(self, stage: PlannedStage) -> None:
-        """Add a stage to the plan, which is the next one."""
-        self._run = dataclasses.replace(self._run, plan=[*self._run.plan, stage])
-        self._results.follow(self._run)
-        self._index = len(self._run.plan) - 1
-
-    def enter_appended(self, trained: Params, is_resumed: bool) -> None:
-        """Set up the stage that was appended last.
-
-        Args:
-            trained: what the stage before was trained with, if its params were changed in place.
-            is_resumed: continue with the checkpoint, which belongs to this stage.
-        """
-        self._setup = dataclasses.replace(self.setup, params=trained)
-        self._stage = self._reached()
-        history = self.progress.history
-        self._change_to(self._stage)
-        if is_resumed and self._later is not None:
-            self._restore(self._later)
-            self.progress.history = history  # the user may have edited its file
-            self._later = None
-
-    def _preview(self, continued: Checkpoint | None) -> None:
-        """Build the models of the stages that remain, and log the table of all stages."""
-        remaining, first = self._run.plan[self._index :], None
-        if continued is not None:
-            first = "of the checkpoint"
-        elif self._run.params.warmstart.model:
-            first = "warm start"
-        if len(remaining) > 1:  # else the model is built right after this
-            self.expected = ModelPreview(self._run, self._scenario_cls).expect(remaining, first)
-        log_plan(self._run.plan, self.expected)
+    def _reach(self) -> None:
+        """Take the stage that the sequence has reached, with its params."""
+        self._stage = None
+        if self._sequence.stage is not None:
+            self._stage = self._sequence.resolved()
+            self._stage.params.random_seed = self._run.params.random_seed
+            if self._is_trial:
+                _shorten(self._stage)
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -189,86 +175,159 @@ class StageRunner:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
-        if self._repeated is None and self.progress.epoch == self.progress.step == 0:
-            self._save_beginning()
-        while True:
-            stage, logs = self._stage, Logs()
-            if stage.kind is StageKind.TRAIN:
+        progress = self.progress
+        if self._later is not None:
+            return progress.history.values(self.setup.stage.last_epoch)
+        if self._stage is None:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
+        elif self._stage.number == 0 and self._stage.kind is not StageKind.TRAIN and self._sequence.repeated is None:
+            # A checkpoint from which a run can be resumed that begins with other work than training.
+            state = beginning(self._run.params, {RUNNING: None})
+            self._run.output.save_checkpoint(lambda buffer: state, 0)
+            self._run.output.wait()
+        logs = progress.history.values(progress.epoch)
+        while (stage := self._stage) is not None:
+            must_train = stage.kind is StageKind.TRAIN
+            is_new = self._setup is None or (must_train and self._setup.stage is not stage)
+            if is_new and stage.kind is not StageKind.CALL:
+                self._change_to(stage)
+            if must_train:
                 logs, is_ended_by_user = self._train(stage, callbacks)
                 if is_ended_by_user:
                     return logs
-            elif not self._results.is_done(stage):
-                self._work(stage)
-            self._index += 1
-            if self._index == len(self._run.plan):
-                return logs
-            self._stage = stage = self._reached()
-            if stage.kind is StageKind.TRAIN or (stage.kind is StageKind.PREDICT and self._setup is None):
-                self._change_to(stage)
+                result = self._finish_training(stage)
+            else:
+                result = self._work(stage)
+            self._sequence.next(result, self.progress.history)
+            self._sequence.answer_work(self.progress.history)
+            self._reach()
+        if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
+            self._setup = dataclasses.replace(self._setup, params=copy_for_stage(self._setup.params))
+        return logs
 
-    def forget_repeated(self) -> None:
-        """Remove the results of the stages that are run again."""
-        if self._repeated is not None:
-            self._results.forget(self._run.plan[index_of(self._run.plan, self._repeated) :])
-
-    def _save_beginning(self) -> None:
-        """Write a checkpoint from which a run can be resumed that begins with other work than training."""
-        first = self._run.plan[0]
-        if first.kind is not StageKind.TRAIN:
-            state = beginning(self._run.params, place_of(self._run.plan, first.name))
-            self._run.output.save_checkpoint(lambda buffer: state, 0)
-            self._run.output.wait()
-
-    def _reached(self) -> PlannedStage:
-        """Return the stage that is reached, with its params."""
-        planned = self._run.plan[self._index]
-        stage = resolve_stage(planned, self._results.directories(), self.progress.history)
-        stage.params.random_seed = self._run.params.random_seed  # which was drawn after the stages were planned
-        if self._is_trial:
-            shorten_params(stage)
-        return stage
+    def forget_repeated(self, name: str | None) -> None:
+        """Remove the results of the stages that are run again, from the one of this name on."""
+        repeated = self._sequence.repeated
+        if repeated is not None and self._directories is not None:
+            self._directories.forget(repeated, kept=name)
 
     def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
         """Train a stage that is set up; also return True if a callback has ended the whole training."""
         setup, progress = self.setup, self.progress
         self._loop = loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
-        is_last = self._index == len(self._run.plan) - 1
-        if setup.is_finished() and is_last:
-            log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
-        elif not setup.is_finished():
-            self._results.forget(self._run.plan[self._index :])
+        if not setup.is_finished():
+            self._begin_records()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
             if not self._is_trial:
                 loop.warn_without_updates()
+        elif not self._run.has_stages:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
         if not setup.is_finished():
             return logs, True
         if setup.early_stopping().stops_after is not None:
             log.info("stopped early after epoch %d: %s", progress.epoch, setup.best.describe(progress.history))
-        self._results.finish_training(stage, progress)
         return logs, False
 
-    def _work(self, stage: PlannedStage) -> None:
+    def _begin_records(self) -> None:
+        """Write what the stage is, without the records of what is run again."""
+        self._sequence.forget()
+        if self._directories is not None and self._run.devices.is_chief:
+            record = self._sequence.record()
+            self._run.output.require_own_directory()
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def _finish_training(self, stage: PlannedStage) -> StageResult:
+        """Write the record of a trained stage, with its part of the history and the state at its end."""
+        history, epoch, best = self.progress.history, self.progress.epoch, None
+        best_epoch = self.setup.best.epoch(history)
+        if best_epoch is not None:
+            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.setup.best.monitor)}
+        own = self._directories
+        directory = None if own is None else str(own.path(stage.name))
+        values = {"last_epoch": epoch, "values": history.values(epoch), "best": best, "directory": directory}
+        result, stored = self._sequence.result(**values)
+        if own is not None and self._run.devices.is_chief:
+            output = self._run.output
+            output.require_own_directory()
+            own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
+            newest = None if output.store is None else output.store.newest()
+            if newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        return result
+
+    def _work(self, stage: PlannedStage) -> StageResult:
         """Do the work of a stage that does not train."""
+        assert stage.settings is not None  # noqa: S101 (only main has none)
         log.info("stage %s: %s", stage.name, stage.settings.describe())
-        directory = self._results.begin(stage)
+        if self._directories is None:
+            raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
+        self._begin_records()
+        directory = self._directories.path(stage.name)
         # What it draws must not depend on the stages that this process has run before.
-        backend.seed(_seed(self._run.params.random_seed or 0, self._index))
+        backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
         if stage.kind is StageKind.CALL:
-            facts = call_function(self._run, stage, directory, self.progress.history, self._results.directories())
+            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories)
         else:
             facts = predict(self._run, stage, directory, self.setup)
-        self._stop_if_asked(stage)
-        self._results.finish(stage, self.progress, facts)
-
-    def _stop_if_asked(self, stage: PlannedStage) -> None:
-        """Raise `TrainingInterrupted` if a signal asked to stop; the work of the stage will be repeated."""
         self._run.stop.agree()
         received = self._run.stop.received
-        if received is not None:
+        if received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
             raise TrainingInterrupted(received)
+        values = self.progress.history.values(self.progress.epoch)
+        result, stored = self._sequence.result(**facts, values=values, directory=str(directory))
+        if self._run.devices.is_chief:
+            self._directories.finish(stage.name, stored)
+        return result
+
+    def run_again(self, params: Params, callbacks: Callbacks) -> Logs:
+        """Train again after the last stage, as a later call of `Trainer.fit`, with params that it may have changed.
+
+        The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
+        """
+        before = self.setup.stage
+        first = before.last_epoch + 1
+        left = 1 if self._is_trial else params.epochs - params.current_epoch
+        if left < 1:
+            log.info("training is finished: %d of %d epochs are done", params.current_epoch, params.epochs)
+            return self.progress.history.values(self.progress.epoch)
+        offset = first - 1 - params.current_epoch
+        own = copy_for_stage(params)  # the caller may change the params in place
+        stage = dataclasses.replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
+        self._stage = self._sequence.stage = stage = dataclasses.replace(stage, epoch_offset=offset)
+        log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
+        self._change_to(stage)
+        restored = self._later
+        if restored is not None and restored.state[RUNNING]["first_epoch"] == first:
+            history, self._later = self.progress.history, None
+            self._restore(restored)
+            self.progress.history = history  # the user may have edited its file
+        return self.run(callbacks)
+
+    @property
+    def is_in_later_fit(self) -> bool:
+        """True if the checkpoint belongs to a later call of `Trainer.fit`, which is still to come."""
+        return self._later is not None
+
+    @property
+    def current_epoch(self) -> int:
+        """Completed epochs as the rate control counts them."""
+        epoch = self.progress.epoch
+        if self._later is not None:
+            epoch = self.setup.stage.last_epoch
+        return epoch if self._setup is None else epoch - self._setup.stage.epoch_offset
+
+    def check_restored(self) -> None:
+        """Raise if the checkpoint belongs to a later call of `Trainer.fit` than were made; nothing must be exported."""
+        if self._later is not None:
+            raise UsageError(
+                "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same calls "
+                "as before, or resume from an earlier checkpoint"
+            )
 
     def _change_to(self, stage: PlannedStage) -> None:
         """Set up a stage that takes over from the one before, if any has trained.
@@ -281,8 +340,9 @@ class StageRunner:
             return
         keeps = keeps_graph(before.params, stage.params, stage.transfer)
         end = StageEnd.of(before, keeps)
-        self.progress.position = next_position(before.params, stage.params, self.progress, stage.first_epoch)
-        self.progress.begin_epoch_after(stage.first_epoch - 1)
+        progress = self.progress
+        progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
+        progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
             # Its memory may be needed for the next one, and models contain circles.
@@ -292,11 +352,13 @@ class StageRunner:
             self._opened.close()
             gc.collect()
         self._set_up(stage, None, before)
-        setup = self.setup
-        if setup.model is model:
-            return
-        with transfer_flags(self._run.params, stage):
-            log_transfer(hand_over(end, setup, stage.transfer), end)
+        if self.setup.model is not model:
+            path = "" if stage.settings is None else f"stages.{stage.name}."
+            with flags_of(self._run.params, "trainer", f"{path}transfer"):
+                planned = hand_over(end, self.setup, stage.transfer)
+            log.info("weights of stage %s: %s", end.name, counts_text(planned))
+            for line in [] if is_whole(planned) else transfer_table(planned):
+                log.info("  %s", line)
 
     def _set_up(
         self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None
@@ -311,13 +373,15 @@ class StageRunner:
         self._opened.close()
         params: Params = stage.params
         if self._run.has_stages:
-            log.info("stage %s: epochs %d to %d", stage.name, stage.first_epoch, stage.last_epoch)
-        backend.seed(_seed(params.random_seed or 0, self._index))
+            text = stage_text(stage, self._run.params) or "the plain params"
+            log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
+        backend.seed(_seed(params.random_seed or 0, stage.number))
         run = self._run.with_precision(params.device.precision)
         self._opened.enter_context(precision_scope(params.device.precision))
-        with flags_of(params, "trainer"):
+        with _naming(stage if run.has_stages else None), flags_of(params, "trainer"):
             scenario = self._scenario_of(stage, before)
-            self._setup = set_up_training(run, stage, scenario, warmstarter, before, self.progress)
+            place = {RUNNING: self._sequence.record()}
+            self._setup = set_up_training(run, stage, scenario, place, warmstarter, before, self.progress)
             is_same = before is not None and self._setup.model is before.model
             prepare_export(self._setup, run.output.models if is_same else None)
         self._opened.enter_context(self._setup.opened())
@@ -330,17 +394,38 @@ class StageRunner:
         # The given one is kept for the main stage: the caller holds it, and with it the model of the stage it is
         # built in.
         is_given = params is self._run.params and stage.name == MAIN
-        scenario: Scenario = self._given if is_given else construct(self._scenario_cls, params.scenario)
+        scenario: Scenario = self._given if is_given else construct(type(self._given), params.scenario)
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
 
 
-def _seed(seed: int, index: int) -> int:
-    """Return the seed of the stage with an index; the first one has that of the run."""
-    return seed if index == 0 else int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
+@contextmanager
+def _naming(stage: PlannedStage | None) -> Iterator[None]:
+    """Context that names the stage in an error about its params; None: there is only one."""
+    try:
+        yield
+    except UsageError as error:
+        if stage is None or stage.settings is None:
+            raise
+        raise UsageError(f"stage {stage.name}: {error}") from error
+
+
+def _seed(seed: int, number: int) -> int:
+    """Return the seed of the stage with a number; the first one has that of the run."""
+    return seed if number == 0 else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def _specs(scenario: Scenario) -> Any:
     data = scenario.data
     return data.input_layer_specs(), data.target_layer_specs()
+
+
+def _shorten(stage: PlannedStage) -> None:
+    """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
+    params = stage.params
+    setup = params.gen.setup
+    params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
+    setup.val.limit = setup.val.batch_size
+    if stage.kind is not StageKind.TRAIN:
+        setup.train.limit = setup.train.batch_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,8 +19,8 @@ from tfaip.device.collectives import all_gather_arrays, run_long_on_chief
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import full_precision
-from tfaip.params.types.functions import FunctionByName
-from tfaip.params.values.storable import flags_of
+from tfaip.params.settings import flags_of
+from tfaip.params.types import FunctionByName
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.trainer.history import History
@@ -27,10 +28,11 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PredictWeights
-from tfaip.trainer.stages.planned import PlannedStage, StageKind, path_of_params
+from tfaip.trainer.stages.params import PredictData, PredictStage, PredictWeights
+from tfaip.trainer.stages.program import PlannedStage, StageKind
 from tfaip.util.construction import construct
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
@@ -39,18 +41,12 @@ _OFFERED = ("params", "directory", "run_directory", "stages", "history", "should
 
 
 def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: TrainingSetup) -> dict[str, Any]:
-    """Apply the model that was trained last to data, and write the predicted samples.
+    """Apply the model that was trained last to data, and write the predicted samples; return facts for the result.
 
-    Args:
-        run: the run, whose processes share the batches.
-        stage: names the data and the file.
-        directory: of the stage.
-        setup: has the model; its state is the same afterwards.
-
-    Returns:
-        Facts for the marker of the stage.
+    The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
+    same afterwards.
     """
-    settings: PredictStage = stage.settings
+    settings: Any = stage.settings
     pipeline = _pipeline(stage, settings, setup.scenario)
     averages = setup.model.optimizer.with_averages()
     before = setup.state.evaluation_state()
@@ -73,7 +69,7 @@ def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: Training
     finally:
         setup.state.set_back(before)
     log.info("stage %s: %d samples in %s", stage.name, count, directory / settings.file_name)
-    return {"file": settings.file_name, "samples": count}
+    return {"file": str(directory / settings.file_name)}
 
 
 def _pipeline(stage: PlannedStage, settings: PredictStage, scenario: Scenario) -> DataPipeline:
@@ -133,14 +129,9 @@ def _finished(sample: Sample, settings: PredictStage) -> Sample:
     return sample
 
 
-def check_calls(plan: Sequence[PlannedStage], params: Params) -> None:
-    """Raise unless every function that a stage calls exists and can be called.
-
-    Raises:
-        FieldError: if one needs other arguments.
-        UsageError: if a stage gives an argument that its function does not take.
-    """
-    for stage in plan:
+def check_calls(stages: Sequence[PlannedStage], params: Params) -> None:
+    """Raise unless every function that a stage calls exists and can be called with its arguments."""
+    for stage in stages:
         if stage.kind is StageKind.CALL:
             with flags_of(params, "trainer"):
                 _function_of(stage)
@@ -149,7 +140,7 @@ def check_calls(plan: Sequence[PlannedStage], params: Params) -> None:
 def call_function(
     run: RunParts, stage: PlannedStage, directory: Path, history: History, stages: Mapping[str, Path]
 ) -> dict[str, Any]:
-    """Call the function of a stage on the chief; the other processes wait for it.
+    """Call the function of a stage on the chief, while the other processes wait for it; return facts for the result.
 
     Args:
         run: the run.
@@ -157,11 +148,8 @@ def call_function(
         directory: of the stage, where the function may write.
         history: of the run so far.
         stages: directories of the finished stages by name.
-
-    Returns:
-        Facts for the marker of the stage.
     """
-    settings: CallStage = stage.settings
+    settings: Any = stage.settings
     offered: dict[str, Any] = {
         "params": stage.params,
         "directory": directory,
@@ -170,14 +158,23 @@ def call_function(
         "history": history,
         "should_stop": lambda: run.stop.is_asked,
     }
-    run_long_on_chief(run.devices, lambda: _function_of(stage)(**{**offered, **settings.arguments}))
-    return {}
+    facts: dict[str, Any] = {}
+
+    def call() -> None:
+        value = _function_of(stage)(**{**offered, **settings.arguments})
+        try:
+            facts["value"] = json.loads(json.dumps(value))
+        except (TypeError, ValueError) as error:
+            returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
+            raise UsageError(f"stage {stage.name}: {settings.function} {returned}") from error
+
+    run_long_on_chief(run.devices, call)
+    return facts
 
 
 def _function_of(stage: PlannedStage) -> Callable[..., Any]:
-    settings: CallStage = stage.settings
-    place = f"{path_of_params(stage.name)}.function"
-    function = FunctionByName(settings.function, [*_OFFERED, *settings.arguments], place)
+    settings: Any = stage.settings
+    function = FunctionByName(settings.function, [*_OFFERED, *settings.arguments], f"stages.{stage.name}.function")
     unknown = sorted(set(settings.arguments) - function.taken)
     if unknown:
         raise UsageError(f"stage {stage.name}: {settings.function} takes no argument {', '.join(unknown)}")

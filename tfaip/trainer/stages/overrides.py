@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.flags import check_flags, get_flag, set_flags
-from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.codec import Text
 from tfaip.params.root import RootParams
-from tfaip.params.tree.changes import Change, diff
-from tfaip.params.tree.copying import copy_tree
-from tfaip.params.tree.nodes import children
-from tfaip.params.tree.places import Place, flag_of, walk_places
-from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.types.fieldtext import value_text
-from tfaip.params.values.words import Text
-from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
-from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
-from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
+from tfaip.params.settings import apply, check_flags
+from tfaip.params.sharing import fill_shared
+from tfaip.params.sources import Setting
+from tfaip.params.tree import Change, Place, copy_tree, diff, flag_of, walk_places
+from tfaip.params.types import path_below
+from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
 from tfaip.util.text import shorten, shorten_text
 
 P = TypeVar("P", bound=RootParams)
@@ -67,12 +63,12 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
             the stage and the path.
         KeyError: if an override refers to a stage without a directory.
     """
-    copied = copy_for_stage(params)
     with _naming(stage):
-        set_flags(copied, _values(copied, overrides, directories))
-        if getattr(copied, SCHEDULES, None):
-            drop_schedules(copied, overrides)
-    return copied
+        values = _values(params, overrides, directories)
+        changed, _ = apply(params, [Setting(flag, text) for flag, text in values.items()])
+        if getattr(changed, SCHEDULES, None):
+            drop_schedules(changed, overrides)
+    return changed
 
 
 def drop_schedules(params: Any, changed: Collection[str]) -> None:
@@ -108,54 +104,6 @@ def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str
     """
     with _naming(stage):
         check_flags(params, _values(params, overrides, None))
-
-
-def texts_with_results(params: RootParams, stages: Iterable[str]) -> dict[str, str]:
-    """Return the params that refer to results of stages, as overrides with the full names of the stages.
-
-    Args:
-        params: the root of the tree.
-        stages: full names of all stages, in order; a name means the latest stage that has it.
-
-    Raises:
-        UsageError: if a param refers to a stage that does not exist.
-    """
-    latest = {name.rpartition(".")[2]: name for name in stages}
-
-    def name_of(key: str) -> str:
-        if key in latest:
-            return latest[key]
-        raise ValueError(f"no {{{key}.dir}}, since no stage has this name{did_you_mean(key, latest)}")
-
-    texts: dict[str, str] = {}
-    for place, value in walk_places(params, Place.of_root(type(params).flag_root)):
-        if place.is_hidden or children(value) is not None or not refers_to_result(value):
-            continue
-        try:
-            texts[place.flag] = value_text(map_texts(value, lambda text: fill(text, None, name_of)))
-        except ValueError as error:
-            raise UsageError(f"{place.label} is {shorten(value)}: {error}") from error
-    return texts
-
-
-def require_overridden(params: RootParams, texts: Mapping[str, str], overrides: Mapping[str, str], stage: str) -> None:
-    """Raise unless a stage overrides the params that refer to results.
-
-    Args:
-        params: the root of the tree.
-        texts: as `texts_with_results` returns them.
-        overrides: of the stage.
-        stage: its name, for the message.
-
-    Raises:
-        UsageError: if it does not override one of them.
-    """
-    kept = [flag for flag in merge_overrides(params, texts, overrides) if flag in texts and flag not in overrides]
-    if kept:
-        raise UsageError(
-            f"stage {shorten_text(stage)}: --{kept[0]} is {shorten(get_flag(params, kept[0]))}, which is known in main "
-            "only: override it in this stage"
-        )
 
 
 @contextmanager
@@ -226,26 +174,120 @@ def _values(
 
 
 def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides by flags; items of dicts become parts of the whole dict.
+    """Return the overrides by flags.
 
     Raises:
         UsageError: if a param is given twice, or is one that the run has once.
     """
     names = ParamNames(params)
     found: dict[str, str] = {}
-    items: dict[str, dict[str, Any]] = {}
     for name, text in overrides.items():
-        flag, key = names.find(name)
-        if key is not None:
-            of_dict = items.setdefault(flag, dict(get_flag(params, flag)))
-            of_dict[key] = text
-        elif flag in found:
-            raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
-        else:
-            found[flag] = text
-    for flag, values in items.items():
+        flag = names.find(name)
         if flag in found:
-            raise UsageError(f"--{shorten_text(flag)} is given as a whole and in parts: give one of them")
-        found[flag] = value_text(values)
+            raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
+        found[flag] = text
     _require_of_a_stage(params, found)
     return found
+
+
+class ParamNames:
+    """Names of the params of a tree: flags, and dotted paths.
+
+    Args:
+        params: the root of the tree.
+    """
+
+    def __init__(self, params: RootParams) -> None:
+        root = type(params).flag_root
+        self._flags: dict[str, str] = {}
+        for place, _ in walk_places(params, Place.of_root(root)):
+            if not place.is_hidden:
+                self._flags[place.flag] = place.flag
+                self._flags.setdefault(place.path.removeprefix(f"{root}."), place.flag)
+
+    def find(self, name: str) -> str:
+        """Return the flag that a name means.
+
+        A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
+        """
+        known, rest = split_known(name.lstrip("-"), self._flags)
+        return f"{self._flags[known]}{rest}" if known else rest
+
+    def is_group(self, name: str) -> bool:
+        """Return True if a name means a group of params."""
+        begin = f"{name.lstrip('-')}."
+        return any(known.startswith(begin) for known in self._flags)
+
+
+def whole_paths(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return overrides by whole paths: the text of a group of params (`units=32` of `model`) is split, once.
+
+    Args:
+        params: the root of the tree.
+        overrides: as of `overridden`.
+
+    Raises:
+        UsageError: if a param is given twice.
+    """
+    names = ParamNames(params)
+    found: dict[str, str] = {}
+    for name, text in overrides.items():
+        parts = {name: text}
+        words = [word.partition("=") for word in Text(text)]
+        if words and all(equals for _, equals, _ in words) and names.is_group(name):
+            parts = {path_below(name, key): value for key, _, value in words}
+        for path, value in parts.items():
+            if path in found:
+                raise UsageError(f"--{shorten_text(path)} is given twice: give it once")
+            found[path] = value
+    return found
+
+
+def merge_overrides(params: RootParams, first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Return all overrides; of a param that both have, in whatever spelling, that of `second`."""
+    if not first:
+        return dict(second)
+    names = ParamNames(params)
+    replaced = {names.find(name) for name in second}
+    kept = {name: text for name, text in first.items() if names.find(name) not in replaced}
+    return {**kept, **second}
+
+
+# Other braces belong to the text: `a{2}` of a regular expression, `{epoch:04d}` of a name.
+_REFERENCE = re.compile(r"\{([^{}]*)\.file\}")
+
+
+def referred_stages(value: Any) -> Iterator[str]:
+    """Yield the names of the stages that a text refers to, or the texts in a list or dict."""
+    if isinstance(value, str):
+        yield from _REFERENCE.findall(value)
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from referred_stages(item)
+
+
+def refers_to_result(value: Any) -> bool:
+    """Return True if a text, or one in a list or dict, refers to a stage."""
+    return any(True for _ in referred_stages(value))
+
+
+def fill_directories(text: str, directories: Mapping[str, Path] | None) -> str:
+    """Return a text with the files of the stages that it refers to; None: they are not known yet.
+
+    Raises:
+        KeyError: if a stage has no file.
+    """
+    if directories is None:
+        return text
+    return _REFERENCE.sub(lambda match: str(directories[match[1]]), text)
+
+
+def map_texts(value: Any, function: Callable[[str], str]) -> Any:
+    """Return a value with another text for each text in it, in lists and dicts too."""
+    if isinstance(value, str):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return [map_texts(item, function) for item in value]
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, function) for key, item in value.items()}
+    return value

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
-from tfaip.params.types.fieldtext import FieldValue, FieldValues, flat_values, value_text
-from tfaip.params.types.functions import FunctionName, expected_function
+from tfaip.params.types import FieldValues, FunctionName, expected_function, flat_values, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.paths import name_problem
+
+MAIN = "main"
+"""Name of the stage of the plain params."""
+PRETRAINING = "pretraining"
+"""First part of the names of stages that the hook `pretraining` gives."""
+EPOCH = "epoch"
+"""First part of the names of stages that the hook `params_for_epoch` gives."""
+_RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
 
 # As `tfaip.predict.samplefile` has them.
 SAMPLE_SUFFIXES = (".jsonl", ".npz")
@@ -47,6 +54,8 @@ class StageParams(ParamsBase, ABC):
 
     __default_choice__: ClassVar[type[StageParams]]
 
+    name: str = option("", "Name of a stage that a program yields; in a list the key", mode="ignore")
+
     @abstractmethod
     def describe(self) -> str:
         """Return in words what the stage does, for the table of the stages; "" if its params say it."""
@@ -58,7 +67,7 @@ class OverridingStage(StageParams):
     overrides: FieldValues = option(
         {},
         "Params of the stage that differ from those of the run, as flag=value without dashes, e.g. "
-        "model.units=32 optimizer=SGD; in a RepeatStage also a list with a value per repetition",
+        "model.units=32 optimizer=SGD",
         common=True,
     )
 
@@ -88,16 +97,6 @@ class TrainStage(OverridingStage):
 
 
 StageParams.__default_choice__ = TrainStage
-
-
-class RepeatStage(StageParams):
-    """Group of stages that is repeated."""
-
-    times: int = option(1, "Number of repetitions", low=1)
-    stages: dict[str, StageParams] = option({}, "Stages of the group by name, in order")
-
-    def describe(self) -> str:
-        return f"{self.times} repetitions of {', '.join(self.stages)}"
 
 
 class PredictStage(OverridingStage):
@@ -134,22 +133,22 @@ class CallStage(StageParams):
         text=expected_function,
         also={"": "none yet"},
     )
-    arguments: dict[str, Any] = option({}, "Further keyword arguments; texts may say {STAGE.dir} and {repeat}")
+    arguments: dict[str, Any] = option({}, "Further keyword arguments")
 
     def describe(self) -> str:
         return f"call {self.function}"
 
 
 class PretrainingParams(ParamsBase):
-    """Stages before all others, one for each of some values of params, or those of the scenario's hook."""
+    """Stages before all others, which the hooks `pretraining` and `params_for_epoch` of the scenario give."""
 
-    vary: list[str] = option([], "Params to vary, as flags without dashes ([]: those of the scenario's hook, if any)")
-    values: list[FieldValue] = option([], "A stage per entry: a value, or a value for each of the varied params")
     repetitions: int | list[int] | dict[int, int] = option(
         1, "Epochs of each stage: for all; a list, whose last number extends; or index=epochs (others: 1)", low=1
     )
     max_epochs: int | None = option(
-        None, "Largest number of epochs of the pretraining (None: those of the run; 0: no pretraining)", low=0
+        None,
+        "Largest number of epochs of the pretraining (None: those of the run; 0: none, and no program)",
+        low=0,
     )
     rate_control: bool = option(
         True, "Follow the schedule; False: hold lr, and let no control count the scores of the pretraining"
@@ -157,19 +156,10 @@ class PretrainingParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.values = _texts("values", self.values)
-        self._check_values()
         if isinstance(self.repetitions, list) and not self.repetitions:
             raise FieldError("repetitions", [], "at least one number")
         if isinstance(self.repetitions, dict) and any(index < 0 for index in self.repetitions):
             raise FieldError("repetitions", self.repetitions, "indices from 0")
-
-    def _check_values(self) -> None:
-        if bool(self.vary) != bool(self.values):
-            missing, given = ("values", "vary") if self.vary else ("vary", "values")
-            raise FieldError(missing, [], f"at least one entry, as there are {given}", others=[given])
-        if len(set(self.vary)) < len(self.vary):
-            raise FieldError("vary", self.vary, "each param once")
 
     def epochs_of(self, index: int) -> int:
         """Return the number of epochs of the stage with an index, from 0."""
@@ -180,28 +170,68 @@ class PretrainingParams(ParamsBase):
         return self.repetitions[min(index, len(self.repetitions) - 1)]
 
 
-def _texts_by_key(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return overrides as text, or lists of texts.
+def check_stages(stages: Mapping[str, StageParams], epochs: int) -> None:
+    """Raise a `FieldError` unless the stages of a list can follow each other, and leave an epoch to the plain params.
+
+    Args:
+        stages: `TrainerParams.stages`.
+        epochs: the last epoch of the run.
+    """
+    taken: list[str] = []
+    used = 0
+    for key, stage in stages.items():
+        if not isinstance(stage, StageParams):  # of Python
+            raise FieldError("stages", stage, "a stage: TrainStage, PredictStage or CallStage", index=key)
+        if stage.name not in ("", key):
+            raise FieldError(f"stages.{key}.name", stage.name, f"{key!r}, as in the list")
+        check_stage(stage, key, "stages", f"stages.{key}.", taken)
+        taken.append(key)
+        used += getattr(stage, "epochs", 0)
+    if used and used >= epochs:
+        raise FieldError("epochs", epochs, f"more than the {used} epochs of the stages, as it counts all of them")
+
+
+def check_stage(stage: StageParams, name: str, names: str, path: str, taken: Iterable[str]) -> None:
+    """Raise a `FieldError` unless a stage has what it needs, and a name that no stage before it has.
+
+    Args:
+        stage: the stage.
+        name: its name, which is also that of its directory.
+        names: field that has the name.
+        path: beginning of the paths of its other fields.
+        taken: names of the stages before it.
+    """
+    problem = name_problem(name)
+    folded = name.casefold()
+    if problem is None and folded in _RESERVED:
+        problem = f"is that of {_RESERVED[folded]}"
+    elif problem is None and any(character in name for character in ".{}= \\"):
+        problem = "has a dot, brace, space, backslash or equals sign"
+    elif problem is None and folded in (other.casefold() for other in taken):
+        problem = "is given twice"  # some file systems do not distinguish Small from small
+    if problem is not None:
+        raise FieldError(names, name, f"another name of a stage (it {problem})")
+    if isinstance(stage, TrainStage) and stage.epochs is None:
+        raise FieldError(f"{path}epochs", None, "the number of epochs of the stage")
+    if isinstance(stage, CallStage) and not stage.function:
+        raise FieldError(f"{path}function", stage.function, "module:function")
+
+
+def _texts_by_key(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return overrides as text by whole paths.
 
     Raises:
         FieldError: if a value has another type.
     """
-    texts: dict[str, Any] = {}
     try:
         values = flat_values(values)
     except ValueError as error:
         raise FieldError("overrides", dict(values), f"each param once ({error})") from error
+    texts = {}
     for key, value in values.items():
         try:
-            texts[key] = list(map(value_text, value)) if isinstance(value, list | tuple) else value_text(value)
+            texts[key] = value_text(value)
         except TypeError as error:
             expected = str(error).removeprefix("expected ").partition(", got")[0]
             raise FieldError("overrides", value, expected, index=key) from error
     return texts
-
-
-def _texts(field: str, values: list[Any]) -> list[str]:
-    try:
-        return list(map(value_text, values))
-    except TypeError as error:
-        raise FieldError(field, values, "texts, numbers, or lists of them") from error

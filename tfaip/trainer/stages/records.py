@@ -1,166 +1,242 @@
-"""The place of a training in its stages, as a checkpoint stores it, and the check of it when the run is resumed."""
+"""Records of stages: what must not change in one that is done, and the results that a program gets again."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from tfaip.backend import distributed
+from tfaip.device.collectives import all_gather, broadcast
+from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.values.encoding import encode
+from tfaip.params.codec import encode
+from tfaip.trainer.history import History
 from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
+from tfaip.trainer.stages.overrides import fill_directories, map_texts
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
-STAGE = "stage"
-STAGES = "stages"
-# Stages that no plan has: those of later calls of `Trainer.fit`.
-_FURTHER = re.compile(rf"{MAIN}\.\d+")
-RECORD = "record"
-"""Key of what `work_record` returns, in the file of a stage."""
+RUNNING = "stage"
+"""Key of the record of the running stage in the state of a checkpoint; None: the first stage has not begun."""
+_ROOT = "{output_dir}"
+_ADVICE = "change it back, or repeat from a stage with --from_stage"
+_PLACE = ("number", "name", "kind", "first_epoch")
 
 
-def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
-    """Return the place of a training in its stages, in the form that a checkpoint stores.
-
-    Args:
-        plan: the stages of the run.
-        name: of the stage that is trained.
-    """
-    index = index_of(plan, name)
-    return {STAGE: name, STAGES: [record_of(stage) for stage in plan[: index + 1]]}
+def relative(value: Any, root: Path | None) -> Any:
+    """Return a JSON value in whose texts the directory of the run is `{output_dir}`."""
+    if root is None:
+        return value
+    # At the beginning of a text, or of a word in it.
+    pattern = re.compile(rf"(?<![^\s'\"=]){re.escape(str(root))}(?=/|$)")
+    return map_texts(value, lambda text: pattern.sub(lambda match: _ROOT, text))
 
 
-def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
-    """Return the index of the stage that a checkpoint belongs to; of a later call of `fit` that of `main`.
-
-    Args:
-        plan: the stages of the run as they are now.
-        state: the state of the checkpoint.
-
-    Raises:
-        UsageError: if a stage that is done was changed, moved, added or removed.
-    """
-    name, records, epochs = state[STAGE], state[STAGES], state["epoch"]
-    further = further_records(state)
-    if further:
-        records, name = records[: -len(further)], MAIN
-    done = [record_of(stage) for stage in plan]
-    for index, record in enumerate(records):
-        is_running = index == len(records) - 1 and not further
-        now = done[index] if index < len(done) else {}
-        differing = [key for key in record if record[key] != now.get(key)]
-        if is_running:
-            # Its params may change as those of a run without stages may.
-            differing = [key for key in differing if key in ("name", "kind", "first_epoch")]
-            if not differing and now["kind"] == "train" and now["last_epoch"] < epochs:
-                differing = ["last_epoch"]
-        if differing:
-            raise UsageError(_message(record["name"], differing, now, is_running))
-    return index_of(plan, name)
+def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if another stage has the place of one that is done or running."""
+    if any(record.get(key) != now.get(key) for key in _PLACE):
+        raise UsageError(
+            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
+            f"{now['first_epoch']}) has its place: {_ADVICE}"
+        )
 
 
-def further_records(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of the later calls of `Trainer.fit` up to the one that a checkpoint belongs to."""
-    return [record for record in state[STAGES] if _FURTHER.fullmatch(record["name"])]
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], of: str = "") -> list[str]:
+    found = []
+    for key in dict.fromkeys([*before, *now]):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _changes(old, new, f"{of}{key}.")
+        elif old != new:
+            found.append(shorten_text(f"{of}{key}: {shorten(old)} -> {shorten(new)}"))
+    return found
 
 
-def work_record(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
-    """Return what must not change in a stage that is done: the stage and its place."""
-    index = index_of(plan, name)
-    return {"number": index, **record_of(plan[index])}
+def require_place(state: Mapping[str, Any]) -> None:
+    """Raise a `TfaipError` unless the record of the running stage in the state of a checkpoint has its form."""
+    record = state.get(RUNNING, 0)
+    if record is None:
+        return
+    is_record = isinstance(record, dict) and all(type(record.get(key)) is int for key in ("number", "first_epoch"))
+    if not is_record or not isinstance(record.get("name"), str):
+        raise TfaipError(f"the state of the checkpoint has {shorten(record)} as {RUNNING}: it is damaged")
 
 
-def check_work(
-    plan: Sequence[PlannedStage],
-    index: int,
-    epochs: int,
-    directories: StageDirectories,
-    repeated: str | None = None,
-) -> None:
-    """Raise if a stage was changed that is done, and that a resumed training leaves as it is.
-
-    These are the stage of the checkpoint, if all its epochs are trained, and those without training behind it: it was
-    written before they began.
-
-    Args:
-        plan: the stages of the run as they are now.
-        index: of the stage that the checkpoint belongs to.
-        epochs: completed epochs of the checkpoint.
-        directories: of the stages, with their records.
-        repeated: the stage from which on all are run again.
-
-    Raises:
-        UsageError: if one was changed.
-    """
-    last = len(plan) if repeated is None else index_of(plan, repeated)
-    for stage in plan[index:last]:
-        if stage.kind is StageKind.TRAIN and (stage is not plan[index] or epochs < stage.last_epoch):
-            return
-        if not directories.is_done(stage.name):
-            continue
-        record, now = _stored_record(directories, stage.name), work_record(plan, stage.name)
-        if record != now:
-            differing = [key for key in now if record.get(key) != now[key]]
-            raise UsageError(_message(stage.name, differing, {} if "number" in differing else now, is_running=False))
-
-
-def _stored_record(directories: StageDirectories, name: str) -> Mapping[str, Any]:
-    """Return the record of a stage that is done."""
-    record = directories.facts(name).get(RECORD)
-    if not isinstance(record, dict):
-        raise UsageError(f"the record of stage {shorten(name)} is {shorten(record)}: it is damaged")
-    return record
-
-
-def index_of(plan: Sequence[PlannedStage], name: str) -> int:
-    """Return the index of a stage.
+def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]:
+    """Return the number of a stage that has begun, and the last one before it that has trained.
 
     Raises:
         UsageError: if there is none of this name.
     """
-    names = [stage.name for stage in plan]
-    if name not in names:
-        raise UsageError(f"there is no stage {shorten(name)}; the stages are {', '.join(names)}")
-    return names.index(name)
+    records = directories.records()
+    before = None
+    for record in records:
+        if record["name"] == name:
+            return record["number"], before
+        before = record["name"] if record["kind"] == "train" else before
+    names = [record["name"] for record in records]
+    if not records and name == MAIN:
+        return 0, None
+    raise UsageError(f"no stage {shorten(name)} has begun; those that have are {', '.join(names) or MAIN}")
 
 
-def require_place(state: Mapping[str, Any]) -> None:
-    """Raise unless the place in the state of a checkpoint has its form.
+class StageSequence:
+    """Stages of a run, one after the other; those that are done are answered from their records.
 
-    Raises:
-        TfaipError: if it is missing, or has another form.
+    Args:
+        program: see `planned_stages`.
+        history: what the program sees: it grows with every finished stage.
+        root: directory of the run; None: it has none.
+        devices: the processes, which all run the program; the chief reads the records.
     """
-    name, records = state.get(STAGE), state.get(STAGES)
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        records = []
-    names = [record.get("name") for record in records]
-    are_texts = all(isinstance(known, str) for known in (name, *names))
-    are_numbers = all(type(record.get("first_epoch")) is int for record in records)
-    if not are_texts or not are_numbers or not names or names[-1] != name:
-        raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
+    def __init__(self, program: StageProgram, history: History, root: Path | None, devices: Devices) -> None:
+        self._program = program
+        self._history = history
+        self._root = None if root is None else root.absolute()
+        self._devices = devices
+        self.repeated: int | None = None
+        """Number of the stage from which on all are run again."""
+        self._stored: list[Any] = []
+        self._results: dict[str, StageResult] = {}
+        self.stage: PlannedStage | None = None
+        """The stage that is reached; None: all are done."""
 
-def record_of(stage: PlannedStage) -> dict[str, Any]:
-    """Return what must not change in a stage that is done, JSON-able."""
-    return {
-        "name": stage.name,
-        "kind": stage.kind.value,
-        "first_epoch": stage.first_epoch,
-        "last_epoch": stage.last_epoch,
-        "rate_control": stage.rate_control,
-        "overrides": dict(stage.overrides),
-        "transfer": encode(stage.transfer),
-        "settings": None if stage.settings is None else encode(stage.settings),
-    }
+    @property
+    def directories(self) -> dict[str, Path]:
+        """Directories of the finished stages by name."""
+        return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
 
+    def record(self) -> dict[str, Any]:
+        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
+        stage = self.stage
+        assert stage is not None  # noqa: S101 (the caller knows it)
+        settings = {} if stage.settings is None else encode(stage.settings)
+        settings = map_texts(settings, partial(fill_directories, directories=self._files()))
+        settings.pop("epochs", None)
+        place = {"number": stage.number, "name": stage.name, "kind": stage.kind.value, "first_epoch": stage.first_epoch}
+        return relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
 
-def _message(name: str, differing: Sequence[str], now: Mapping[str, Any], is_running: bool) -> str:
-    work = "is running" if is_running else "is done"
-    changed = "another stage has its place"
-    if now.get("name") == name:
-        changed = f"its {shorten_text(', '.join(differing))} changed"
-    return (
-        f"the stage {shorten(name)} {work}, but {changed}: only stages that come later can be changed; repeat from a "
-        "stage with --from_stage"
-    )
+    def resolved(self) -> PlannedStage:
+        """Return the stage that is reached, with its params."""
+        assert self.stage is not None  # noqa: S101 (the caller knows it)
+        return self.stage.resolve(self._files())
+
+    def next(self, result: StageResult | None = None, trained: History | None = None) -> None:
+        """Send the result of the stage into the program, and go to the stage that it yields.
+
+        Args:
+            result: of the stage; None: the first one is asked for.
+            trained: the records of all epochs so far.
+        """
+        if result is not None and trained is not None:
+            self._results[result.name] = result
+            for epoch in trained.epochs:
+                if epoch <= result.last_epoch and epoch not in self._history:
+                    self._history.record(epoch, trained[epoch])
+        try:
+            self.stage = self._program.send(result)
+        except StopIteration:
+            self.stage = None
+        if self._devices.num_processes > 1:
+            self._check_equal(None if self.stage is None else self.record())
+
+    def _check_equal(self, record: Mapping[str, Any] | None) -> None:
+        """Raise unless the programs of all processes have yielded the same stage."""
+        found = all_gather(self._devices, json.dumps(record, sort_keys=True).encode())
+        for number, text in enumerate(found):
+            if text != found[0]:
+                distributed.leave_together()
+                shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
+                raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
+
+    def load(self, directories: StageDirectories | None) -> None:
+        """Read the records of a run that is resumed."""
+        if directories is not None:
+            self._stored = broadcast(self._devices, directories.records() if self._devices.is_chief else [])
+
+    def reach(self, state: Mapping[str, Any], trained: History) -> list[str]:
+        """Go to the stage of a checkpoint; return its changes, in words.
+
+        Args:
+            state: the state of the checkpoint.
+            trained: its history.
+
+        Raises:
+            UsageError: if a stage that is done was changed, moved, added or removed.
+        """
+        running = state[RUNNING]
+        self.next()
+        while running is not None and self.stage is not None and self.stage.number < running["number"]:
+            result = self.answer()
+            if result is None:
+                raise UsageError(f"the stage {self.stage.name} is not done, but stage {running['name']} is running")
+            self.next(result, trained)
+        if running is None:
+            return []
+        if self.stage is None:
+            raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
+        now, epochs = self.record(), state["epoch"]
+        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["last_epoch"]:
+            return []  # of a later call of `Trainer.fit`
+        _check_place(running, now, "running")
+        if now["last_epoch"] < epochs:
+            raise UsageError(
+                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
+            )
+        return _changes(running, now)
+
+    def answer(self) -> StageResult | None:
+        """Return the result of the stage that is reached, if it is done.
+
+        Raises:
+            UsageError: if it was another one when it was done.
+        """
+        stage = self.stage
+        if stage is None or (self.repeated is not None and stage.number >= self.repeated):
+            return None
+        for stored in self._stored:
+            if stored["number"] == stage.number and "result" in stored:
+                now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+                _check_place(record, now, "done")
+                if record != now:
+                    changes = "; ".join(_changes(record, now))
+                    raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+                return self._read(stored["result"])
+        return None
+
+    def answer_work(self, trained: History) -> None:
+        """Go on to the first stage that trains or is not done."""
+        while self.stage is not None and self.stage.kind is not StageKind.TRAIN:
+            result = self.answer()
+            if result is None:
+                return
+            self.next(result, trained)
+
+    def forget(self) -> None:
+        """Forget the records of the stage that is reached, and of those after it."""
+        number = 0 if self.stage is None else self.stage.number
+        self._stored = [stored for stored in self._stored if stored["number"] < number]
+
+    def result(self, **values: Any) -> tuple[StageResult, dict[str, Any]]:
+        """Return the result of the stage that is reached, as a resumed run reads it, and its JSON form."""
+        stage = self.stage
+        assert stage is not None  # noqa: S101 (the caller knows it)
+        made = {"name": stage.name, "first_epoch": stage.first_epoch, "last_epoch": stage.last_epoch, **values}
+        stored = json.loads(json.dumps(broadcast(self._devices, relative(made, self._root))))
+        return self._read(stored), stored
+
+    def _read(self, stored: Mapping[str, Any]) -> StageResult:
+        root = str(self._root)
+        try:
+            return StageResult(**map_texts(stored, lambda text: text.replace(_ROOT, root)))
+        except TypeError as error:
+            raise UsageError(f"the result {shorten(stored)} of a stage is damaged") from error
+
+    def _files(self) -> dict[str, Path]:
+        return {name: Path(result.file) for name, result in self._results.items() if result.file}

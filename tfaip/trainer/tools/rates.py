@@ -9,9 +9,9 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.dataparams import DataSchedules
+from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.schedules.targets import schedules_of
-from tfaip.trainer.stages.planned import MAIN
+from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
 # Of more epochs than this the first and the last update are enough for a picture.
@@ -134,18 +134,18 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
 
 
 def _values_of_stage(stage: RatedStage, params: TrainerParams[Any, Any], before: int) -> dict[str, list[EpochRates]]:
-    from tfaip.trainer.schedules.live import check_targets
+    from tfaip.trainer.schedules.instep import check_targets
 
     schedules, accum = schedules_of(params), params.train_accum_steps
     check_targets(params)
-    of_data = DataSchedules(params)
-    of_data.check_each(lambda changed: None)
+    of_epochs = EpochValues(params)
+    of_epochs.check_each(lambda changed: None)
     found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
     for epoch in stage.numbers:
         first, end = before // accum, (before + stage.batches) // accum
-        logged = of_data.logged(epoch)
+        logged = of_epochs.logged(epoch)
         for schedule in schedules:
-            if schedule.is_of_data:
+            if schedule.is_of_epoch:
                 points = [(float(epoch - 1), logged[schedule.name])]
             else:
                 updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})

@@ -14,8 +14,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import TfaipError
 from tfaip.params import option
-from tfaip.params.values.flat import flat_flags
-from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict
+from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, flat_flags, from_dict
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingParams
 from tfaip.trainer.history import History

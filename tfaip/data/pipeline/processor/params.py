@@ -11,8 +11,8 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, at_most_cores
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration.defaults import copied
-from tfaip.params.tree.sharing import with_shared
+from tfaip.params.fields import copied
+from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper

@@ -54,7 +54,7 @@ def _load_digits(part: Part) -> Images:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise UsageError(
-            "the data set 'digits' comes with scikit-learn, which is not installed: pip install 'tfaip[tutorial]'"
+            "the data set 'digits' comes with scikit-learn, which is not installed: pip install scikit-learn"
         ) from error
     digits = load_digits()
     chosen = [(index % 5 == 0) == (part is Part.VAL) for index in range(len(digits.target))]

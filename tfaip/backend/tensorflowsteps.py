@@ -1,0 +1,247 @@
+"""Compiled steps of TensorFlow, their data and their fused update; `jaxsteps.py` has the same for JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfaip.backend.execution import packed
+from tfaip.util.typing import Element, Tensor
+
+# Steps
+
+
+class CompiledStep:
+    """A compiled function of batches that reads and assigns Keras variables.
+
+    A `tf.function` decides in every call which of its graphs fits, which takes longer than a tiny model; and it makes
+    another graph for the smaller last batch. Here there is one graph for all sizes of the batch; where another
+    dimension changes it is traced once more with that dimension left open.
+
+    Args:
+        function: of dicts or tuples of arrays whose first dimension is the batch.
+        variables: all that the function reads. On TensorFlow it reads and assigns them in place.
+        accumulators: further variables, which every call updates.
+        run_eagerly: do not compile.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        variables: Iterable[keras.Variable] = (),
+        accumulators: Iterable[keras.Variable] = (),
+        run_eagerly: bool = False,
+    ) -> None:
+        self._function = function
+        self._accumulators = list(accumulators)
+        self._run_eagerly = run_eagerly
+        self._names: list[Set[str]] = []
+        self._shapes: list[tuple[int | None, ...]] = []
+        self._concrete: Any = None
+
+    def read(self, of_this_process: bool = False) -> None:
+        """Take the values of all variables, on which the following calls work.
+
+        Args:
+            of_this_process: each process goes its own way from here.
+        """
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Return the result of the function, tensors."""
+        if self._run_eagerly:
+            return self._function(*arrays)
+        flat = tf.nest.flatten(arrays)
+        shapes = [array.shape for array in flat]
+        names = [_names_of(argument) for argument in arrays]
+        if names != self._names or not all(map(_fits, shapes, self._shapes)):
+            self._trace(arrays, shapes)
+            self._names = [frozenset(keys) for keys in names]
+        # A graph of flat tensors takes 20 us less to call than one of dicts.
+        return self._concrete(*[tf.convert_to_tensor(array) for array in flat])
+
+    def write_variables(self) -> None:
+        """Assign what the calls have changed of the variables."""
+
+    def write_accumulators(self) -> None:
+        """Assign the accumulators."""
+
+    def accumulated(self) -> list[np.ndarray]:
+        """Return the values of the accumulators."""
+        return [np.array(keras.ops.convert_to_numpy(variable)) for variable in self._accumulators]
+
+    def _trace(self, arrays: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> None:
+        known = self._shapes if list(map(len, self._shapes)) == list(map(len, shapes)) else shapes
+        self._shapes = [_common_shape(old, new) for old, new in zip(known, shapes, strict=True)]
+        dtypes = [tf.convert_to_tensor(array).dtype for array in tf.nest.flatten(arrays)]
+        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, dtypes, strict=True)]
+
+        def on_flat_tensors(*flat: Tensor) -> Any:
+            return self._function(*tf.nest.pack_sequence_as(arrays, flat))
+
+        # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
+        # the rest of the trace.
+        self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
+
+
+def _names_of(argument: Any) -> Set[str]:
+    return argument.keys() if isinstance(argument, Mapping) else frozenset()
+
+
+def _common_shape(old: tuple[int | None, ...], new: tuple[int, ...]) -> tuple[int | None, ...]:
+    """Return the shape with the batch and what differs left open."""
+    return (None, *(a if a == b else None for a, b in zip(old[1:], new[1:], strict=True)))
+
+
+def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(known) and all(b is None or a == b for a, b in zip(shape, known, strict=True))
+
+
+# Data of `fit` and `evaluate`
+
+# TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
+CHUNK_BATCHES = 32
+CHUNK_BYTES = 16 * 2**20
+PREFETCHED_CHUNKS = 2
+PREFETCHED_BATCHES = 16
+
+
+class Datasets:
+    """Makes datasets of equal specs, in the form that `fit` reads fastest: a `tf.data.Dataset`.
+
+    They are one, which is traced once (60 ms) and reads other batches each time.
+
+    Args:
+        specs: shape without the batch, and dtype, of the inputs and of the targets by name.
+    """
+
+    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
+        self._specs = specs
+        self._dataset: Any = None
+        self._elements: Callable[[], Iterator[Element]] | None = None
+
+    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
+        """Return a dataset that can be read once, before the next one is asked for.
+
+        Args:
+            elements: opens an iterator over inputs and targets.
+        """
+        self._elements = elements
+        if self._dataset is None:
+            self._dataset = self._traced()
+        return self._dataset
+
+    def release(self) -> None:
+        """Forget the batches, which may belong to much data."""
+        self._elements = None
+
+    def _traced(self) -> Any:
+        signature = tuple(_chunk_specs(part) for part in self._specs)
+        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
+        batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
+            lambda *parts: tf.data.Dataset.from_tensor_slices(packed(parts))
+        )
+        options = tf.data.Options()
+        # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
+        # 2.6 s took 5.11 s, the sum of its naps, every other time.
+        options.autotune.enabled = False
+        return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
+
+    def _opened(self) -> Iterator[Element]:
+        elements = self._elements
+        # Nothing is left if the training has ended before its first batch was read.
+        return _chunks(() if elements is None else elements())
+
+
+def consume(data: Any) -> None:
+    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
+    data.reduce(0, lambda count, _: count + 1)  # without Python
+
+
+def _chunk_specs(specs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tf.TensorSpec((None, None, *spec.shape), spec.dtype) for name, spec in specs.items()}
+
+
+def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
+    """Stack consecutive elements of equal shapes."""
+    chunk: list[Element] = []
+    shapes: Any = None
+    size = 0
+    for element in elements:
+        arrays = [array for part in element for array in part.values()]
+        if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
+            yield _stacked(chunk)
+            chunk, size = [], 0
+        shapes = [array.shape for array in arrays]
+        size += sum(array.nbytes for array in arrays)
+        chunk.append(element)
+    if chunk:
+        yield _stacked(chunk)
+
+
+def _stacked(chunk: list[Element]) -> Element:
+    parts = zip(*chunk, strict=True)
+    return tuple({name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts)
+
+
+# Updates
+
+# Of `1 - beta`, relative: 0.999 has 1.3e-5, 0.9999 has 1.7e-4.
+_LARGEST_ROUNDING = 2e-5
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """Adam whose update is one kernel of TensorFlow, instead of a dozen operations that each read and write a weight.
+
+    The kernel computes `1 - beta` in float32, which is 0.00099998713 for `beta_2 = 0.999`: an update differs from that
+    of Keras by less than a 100,000th of its size. What would differ by more, betas that are closer to 1, is
+    left to Keras.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._moments: dict[tuple[Any, str], keras.Variable] = {}
+
+    def add_variable_from_reference(
+        self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Create a moment of a weight; see Keras."""
+        variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
+        self._moments[id(_variable(reference_variable)), str(name)] = variable
+        return variable
+
+    def update_step(self, gradient: Tensor, variable: keras.Variable | tf.Variable, learning_rate: Tensor) -> None:
+        """Update a weight by the kernel; with AMSGrad or a gradient that is sparse or not float32, as Keras does."""
+        weight = _variable(variable)
+        is_dense = isinstance(gradient, tf.Tensor) and gradient.dtype == weight.dtype == tf.float32
+        if self.amsgrad or not is_dense or not (_is_precise(self.beta_1) and _is_precise(self.beta_2)):
+            super().update_step(gradient, variable, learning_rate)
+            return
+        momentum, velocity = (self._moments[id(weight), name] for name in ("momentum", "velocity"))
+        beta_1, beta_2 = tf.cast(self.beta_1, tf.float32), tf.cast(self.beta_2, tf.float32)
+        count = tf.cast(self.iterations + 1, tf.float32)
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
+            beta1_power=tf.pow(beta_1, count),
+            beta2_power=tf.pow(beta_2, count),
+            lr=tf.cast(learning_rate, tf.float32),
+            beta1=beta_1,
+            beta2=beta_2,
+            epsilon=tf.cast(self.epsilon, tf.float32),
+            grad=gradient,
+        )
+
+
+def _variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
+    """Return the variable of TensorFlow, which Keras itself passes to `update_step`."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _is_precise(beta: float) -> bool:
+    """Return True if float32 has enough digits for `1 - beta`."""
+    return abs(float(1 - np.float32(beta)) - (1 - beta)) <= _LARGEST_ROUNDING * (1 - beta)

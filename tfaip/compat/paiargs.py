@@ -1,0 +1,183 @@
+"""Params trees in programs that build their command line with `paiargparse.PAIArgumentParser`.
+
+The library parses only what its own decorators and `typing.List` describe. Roots that hold params
+are taken out of its hands: their flags are resolved as by the commands, all others are left to it.
+The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
+answers with the one here, as soon as a program has imported the library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from argparse import SUPPRESS, ArgumentError, Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, NoReturn, cast
+
+from paiargparse import PAIArgumentParser, RequiredArgumentError
+from paiargparse.dataclass_parser import PAIDataClassArgumentParser
+
+from tfaip.errors import UsageError
+from tfaip.params.classes import ParamsBase
+from tfaip.params.codec import Words
+from tfaip.params.commandline.arguments import is_flag_word, is_value_word
+from tfaip.params.commandline.help import described_flag
+from tfaip.params.commandline.parser import require_values
+from tfaip.params.generics import field_types
+from tfaip.params.resolver import Node, Resolver
+from tfaip.params.settings import build
+from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.tree import copy_tree
+from tfaip.params.types import field_kind, origin_of
+from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
+from tfaip.util.text import shorten
+
+_HELP = ("-h", "--help")
+
+
+class MissingFlags(UsageError, RequiredArgumentError):
+    """Flags that are required and not given."""
+
+
+@dataclass(frozen=True)
+class _Root:
+    """Root of a tree, as `add_root_argument` takes it."""
+
+    cls: Any
+    default: Any
+    ignore: tuple[str, ...]
+    flat: bool
+
+
+class TreeParser(PAIDataClassArgumentParser):
+    """Parser of the roots of a `PAIArgumentParser`: params trees here, other dataclasses in the library."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tree_roots: dict[str, _Root] = {}
+        self.resolved: list[Node] = []
+
+    def add_root_argument(
+        self, param_name: str, dc_type: Any, default: Any = MISSING, ignore: Any = None, flat: bool = False
+    ) -> None:
+        """Add a root; the arguments are those of the library."""
+        if not self.is_tree(dc_type):
+            super().add_root_argument(param_name, dc_type, default, ignore, flat)
+            return
+        given = None if default is MISSING else default
+        self._tree_roots[param_name] = _Root(dc_type, given, tuple(ignore or ()), flat)
+
+    def is_tree(self, cls: Any) -> bool:
+        """Return True for a root to be resolved here, False for one that is left to the library."""
+        return _needs_us(cls, set())
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Namespace, list[str]]:
+        """Parse the flags of all roots; return the namespace and the other words."""
+        words = sys.argv[1:] if args is None else list(args)
+        namespace = Namespace() if namespace is None else namespace
+        parsed: tuple[Namespace, list[str]] = super().parse_known_args(self._parse_trees(words, namespace), namespace)
+        return parsed
+
+    def _parse_trees(self, args: Sequence[str], namespace: Namespace) -> list[str]:
+        given, parts = _split(args)
+        unused = set(given)
+        self.resolved = []
+        for name, root in self._tree_roots.items():
+            known = {flag: words for flag, words in given.items() if not flag.startswith(root.ignore)}
+            settings = Settings([Source(COMMAND_LINE, known)])
+            # Each with a resolver of its own: a flag that two trees have (`--device.gpus`) sets both.
+            flag, meta = ("", {"fix_dc": True}) if root.flat else (name, {})
+            node = Resolver(settings).root(flag, root.cls, copy_tree(root.default), meta)
+            self.resolved.append(node)
+            self._register_flags(node, root.ignore)
+            unused -= known.keys() - {key for key, _ in settings.unused()}
+        if not any(word in _HELP for word in args):
+            try:
+                require_values(self.resolved, may_be_none=self.ignore_required)
+            except UsageError as error:
+                raise MissingFlags(str(error)) from None
+            for name, node in zip(self._tree_roots, self.resolved, strict=True):
+                setattr(namespace, name, build(node))
+        return [word for flag, part in parts if flag is None or flag in unused for word in part]
+
+    def _register_flags(self, root: Node, ignored: tuple[str, ...]) -> None:
+        """Register the flags as arguments, which is where the library finds its help and similar names."""
+        for entry in filter(is_flag, all_entries([root])):
+            if not entry.flag.startswith(ignored):
+                kind, text = described_flag(entry)
+                with contextlib.suppress(ArgumentError):  # it is there already
+                    self.add_argument(f"--{entry.flag}", metavar=kind, default=SUPPRESS, help=text.replace("%", "%%"))
+
+
+class _AllTreesParser(TreeParser):
+    def is_tree(self, cls: Any) -> bool:
+        return is_dataclass(cls)
+
+
+class TFAIPArgumentParser(PAIArgumentParser):
+    """`PAIArgumentParser` with the messages and exit codes of the commands."""
+
+    def _data_class_argument_parser_cls(self) -> type[TreeParser]:
+        return _AllTreesParser
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; a wrong one ends the program with one line and exit code 2."""
+        try:
+            namespace, rest = self.parse_known_args(args, namespace)
+            if rest:
+                self._refuse(rest)
+        except UsageError as error:
+            self.exit(2, f"error: {error}\n")
+        return namespace
+
+    def _refuse(self, rest: Sequence[str]) -> NoReturn:
+        given, _ = _split(rest)
+        general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
+        refuse_unknown(Settings([Source(COMMAND_LINE, given)]), self._data_class_parser.resolved, general)
+        raise UsageError(f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value")
+
+
+def _split(args: Sequence[str]) -> tuple[dict[str, Words], list[tuple[str | None, list[str]]]]:
+    """Return the words after each flag; and all arguments in order, in parts of a flag, or None, and its words."""
+    given: dict[str, Words] = {}
+    parts: list[tuple[str | None, list[str]]] = []
+    for word in args:
+        if is_flag_word(word):
+            flag, equals, value = word[2:].partition("=")
+            if flag in given:
+                raise UsageError(f"--{flag} is given twice: give it once")
+            given[flag] = Words([value] if equals else [])
+            parts.append((flag, [word]))
+        elif parts and parts[-1][0] is not None and is_value_word(word):
+            given[str(parts[-1][0])].append(word)
+            parts[-1][1].append(word)
+        else:
+            parts.append((None, [word]))
+    return given, parts
+
+
+def _needs_us(cls: Any, seen: set[Any]) -> bool:
+    """Return True for params, and for other dataclasses that hold some, or whose annotations are texts.
+
+    The library fails on both.
+    """
+    origin = origin_of(cls)
+    if origin in seen or not is_dataclass(origin):
+        return False
+    seen.add(origin)
+    if issubclass(cast(type, origin), ParamsBase) or any(isinstance(field.type, str) for field in fields(origin)):
+        return True
+    return any(_needs_us(inner, seen) for inner in _inner_classes(cls))
+
+
+def _inner_classes(cls: Any) -> Iterator[Any]:
+    try:
+        types = field_types(cls).values()
+    except (NameError, TypeError):
+        return  # of the library alone, with names that cannot be resolved
+    for declared in types:
+        kind = field_kind(declared)
+        if kind.kind != "leaf":
+            yield kind.declared

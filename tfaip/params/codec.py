@@ -1,0 +1,652 @@
+"""Values of params as text and as JSON: text of a command line or of YAML, and plain values, to typed ones and back.
+
+Text (`Words`, `Word`) is parsed, and means the same wherever it is given. A value of JSON must have the declared type,
+or be converted to it without loss. Both take the same way down through unions, lists and dicts.
+
+No library does this part: cattrs converts with loss (1.5 to an int, True to a float); msgspec and pydantic, both
+strict, refuse 4.0 as an int and names of enums, msgspec also unions of several kinds of text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path, PurePath
+from typing import Any, Literal, get_args, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.generics import field_types
+from tfaip.params.limits import FieldError
+from tfaip.params.names import oldnames, suggestions
+from tfaip.params.names.trust import (
+    Trust,
+    UntrustedName,
+    check_function,
+    check_text,
+    class_name,
+    find_class,
+    top_package,
+)
+from tfaip.params.resource import Resource
+from tfaip.params.tree import field_default, has_default, is_node, node_fields
+from tfaip.params.types import (
+    DICT_TYPES,
+    LIST_TYPES,
+    SEQUENCE_TYPES,
+    FieldText,
+    FunctionName,
+    NamedObject,
+    checked_name,
+    expected,
+    is_node_type,
+    is_subclass,
+    is_union,
+    members_of,
+    origin_of,
+    parts_of,
+    plain_argument,
+    strip,
+)
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+
+CLASS_KEY = "__cls__"
+_JSON_KEY = "dataclasses_json"
+_BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
+_NONE = {"none", "null"}
+_DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
+# Another base in YAML 1.1, and in C.
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
+
+
+class Words(list[str]):
+    """Words after a flag; empty for a bare flag."""
+
+
+class Text(Words):
+    """Words that a Python program gives as one text: a list is split as a shell does, a scalar is the whole text."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            super().__init__(shlex.split(text))
+        except ValueError:  # a quote without its end
+            super().__init__([text])
+        self.text = text
+
+    def replaced(self, function: Callable[[str], str]) -> Text:
+        """Return a copy with other text in each word, which may hold blanks."""
+        copied = Text("")
+        copied.text = function(self.text)
+        copied.extend(map(function, self))
+        return copied
+
+
+class Word(str):
+    """One of these words, or a value without quotes in YAML: text that is parsed as the declared type."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonOptions:
+    """Options of a field as `dataclasses_json.config(...)` gives them; the library is not needed for them.
+
+    Args:
+        name: key in JSON.
+        encoder: makes the value of JSON; None: as params are stored.
+        decoder: makes the value of the field from that of JSON; None: as its type says.
+        exclude: returns True for a value that is not stored; None: every value is.
+    """
+
+    name: str
+    encoder: Callable[[Any], Any] | None = None
+    decoder: Callable[[Any], Any] | None = None
+    exclude: Callable[[Any], bool] | None = None
+
+    def is_excluded(self, value: Any) -> bool:
+        """Return True if a value is not stored."""
+        return self.exclude is not None and bool(self.exclude(value))
+
+
+@cache
+def options_of(cls: Any) -> Mapping[str, JsonOptions]:
+    """Return the options of all fields of a dataclass, by the name of the field."""
+    found: dict[str, JsonOptions] = {}
+    # Of `@dataclass_json(letter_case=...)`.
+    of_class = (getattr(cls, "dataclass_json_config", None) or {}).get("letter_case")
+    for field in node_fields(cls):
+        given = field.metadata.get(_JSON_KEY) or {}
+        letter_case = given.get("letter_case") or of_class
+        name = letter_case(field.name) if letter_case is not None else field.name
+        found[field.name] = JsonOptions(name, given.get("encoder"), given.get("decoder"), given.get("exclude"))
+    return found
+
+
+def decode_with(decoder: Callable[[Any], Any], value: Any, place: str) -> Any:
+    """Call the decoder of a field; an error of it is a `UsageError`."""
+    try:
+        return decoder(value)
+    except Exception as error:  # code of the user may raise anything
+        reason = shorten_text(f"{type(error).__name__}: {error}", ERROR_LIMIT)
+        raise UsageError(f"{place}: its decoder refuses the value: {reason}") from error
+
+
+def encode(value: Any, directory: Path | None = None, place: str = "params") -> Any:
+    """Return a node or value as JSON has it: dicts, lists, numbers, strings, booleans, None.
+
+    Args:
+        value: a node, or anything that a field may hold.
+        directory: of the file that will hold the result; resources below it are written relative to it.
+        place: dotted path, for messages.
+
+    Raises:
+        TypeError: a value that params cannot store.
+    """
+    if is_node(value):
+        return _encode_node(value, directory, place)
+    if isinstance(value, Mapping):
+        return {encode_key(key, place): encode(item, directory, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        # Sorted, so that equal params give equal files.
+        items = [encode(item, directory, place) for item in value]
+        return sorted(items, key=lambda item: (str(type(item)), item))
+    if isinstance(value, NamedObject):
+        return encode(value.stored(), directory, place)
+    return _encode_scalar(value, directory, place)
+
+
+def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
+    cls: Any = type(node)
+    encoded: dict[str, Any] = {CLASS_KEY: class_name(cls)}
+    for field, options in options_of(cls).items():
+        value, below = getattr(node, field), f"{place}.{field}"
+        if options.is_excluded(value):
+            continue
+        if options.name in encoded:
+            raise TypeError(
+                f"{below} is stored as {options.name!r}, which another field has: give it another field_name"
+            )
+        if options.encoder is not None:
+            try:
+                value = options.encoder(value)
+            except Exception as error:  # code of the user may raise anything
+                raise TypeError(f"{below}: its encoder refuses the value: {type(error).__name__}: {error}") from error
+        encoded[options.name] = encode(value, directory, below)
+    return encoded
+
+
+def encode_key(key: Any, place: str) -> str:
+    """Return a key of a dict as a string, as JSON requires; a `TypeError` unless it is a string or a number."""
+    plain = _encode_scalar(key, None, place)
+    if plain is None or isinstance(plain, list):
+        raise TypeError(f"{place}: key {shorten(key)} cannot be stored, expected a string or a number")
+    return plain if isinstance(plain, str) else repr(plain)
+
+
+def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
+    if isinstance(value, Enum):
+        return encode(value.value, directory, place)
+    if value is None or isinstance(value, bool | str):
+        return value
+    # Also those of NumPy.
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Resource):
+        return value.stored(directory)
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(
+        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which params cannot store: "
+        "use numbers, strings, enums, paths, lists, dicts or dataclasses"
+    )
+
+
+def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
+    """Return the value that the words of a user after a flag mean.
+
+    Args:
+        words: one word for a scalar, any number for a list, `key=value` for a dict, none for a bare
+            bool. A word for what cannot be written otherwise (a list of lists) is JSON.
+        declared: the resolved type.
+        flag: for messages, with dashes.
+
+    Raises:
+        UsageError: the words do not fit.
+    """
+    return Decoder(None).decode(words if isinstance(words, Words) else Words(words), declared, flag)
+
+
+def parse_argument(value: Any, place: str) -> Any:
+    """Return the value of an argument of an object: as of a field of any type; several words are a list.
+
+    Args:
+        value: the words of a user, or what a file has.
+        place: flag or dotted path, for messages.
+
+    Raises:
+        UsageError: it is not a number, text, bool, None, or list of these.
+    """
+    if isinstance(value, str):
+        value = Words([value])
+    if isinstance(value, Words):
+        if not value:
+            return True
+        if len(value) > 1 or value[0].startswith("["):
+            value = json_of(Word(value[0]), list, place) if len(value) == 1 else list(map(Word, value))
+        else:
+            value = only_word(value, Any, place)
+    return plain_argument(plain_of(value), place)
+
+
+def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return a node with values and defaults, before its `__post_init__`."""
+    origin = origin_of(cls)
+    node = origin.__new__(origin)
+    for field in node_fields(origin):
+        if field.name in values or has_default(field):
+            value = values[field.name] if field.name in values else field_default(field)
+            object.__setattr__(node, field.name, value)  # also in frozen nodes
+    return node
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """Decoder of one file, dict or command line.
+
+    Args:
+        trusted: what may be named, besides the classes of `tfaip` and of the packages of declared types; None: the user
+            has typed the values, which may name anything.
+        directory: that of the file; its resources are relative to it.
+    """
+
+    trusted: Trust | None = Trust()
+    directory: Path | None = None
+
+    def decode(self, value: Any, declared: Any, place: str) -> Any:
+        """Return a value of the declared type.
+
+        Args:
+            value: what JSON holds, or `Words`, or a `Word`.
+            declared: the resolved type of the field.
+            place: dotted path or flag, for messages.
+
+        Raises:
+            UsageError: value and type do not agree, an unknown key, a class that is not allowed.
+        """
+        declared = strip(declared)
+        if is_union(declared):
+            return self._decode_union(value, declared, place)
+        origin = origin_of(declared)
+        is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
+        if isinstance(value, Words):
+            _require_text(value, place)
+            value = value if is_container else only_word(value, declared, place)
+        if isinstance(value, Word) and (is_container or is_node_type(declared)):
+            # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
+            strict = dataclasses.replace(self, trusted=self.trusted or Trust())
+            return strict.decode(json_of(value, declared, place), declared, place)
+        if declared is Any or declared is object:
+            return self._decode_any(value, place)
+        if is_node_type(declared):
+            return self._decode_node(value, declared, place)
+        if origin in SEQUENCE_TYPES:
+            return self._decode_sequence(value, declared, place)
+        if origin in DICT_TYPES:
+            return self._decode_dict(value, declared, place)
+        if is_subclass(declared, NamedObject):
+            name, arguments = parts_of(plain_of(value) if isinstance(value, Mapping) else value, place)
+            return declared(checked_name(name, self.trusted, place), **arguments)
+        return self._decode_scalar(value, declared, place)
+
+    def _decode_any(self, value: Any, place: str) -> Any:
+        if isinstance(value, Word):
+            return parse_any(value, place)
+        if isinstance(value, Mapping):
+            if CLASS_KEY in value:
+                return self._decode_node(value, object, place)
+            return {key: self._decode_any(item, f"{place}.{key}") for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._decode_any(item, f"{place}.{index}") for index, item in enumerate(value)]
+        return value
+
+    def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
+        members, optional = members_of(declared)
+        if optional and is_none(value):
+            word = value[0] if isinstance(value, Words) else value
+            choices = [choice for member in members for choice in choices_of(word, member)]
+            return choices[0] if choices else None
+        failure: UsageError | None = None
+        for member in sorted(members, key=lambda member: distance(value, member)):
+            try:
+                return self.decode(value, member, place)
+            except UntrustedName:
+                raise  # not to be taken for a value of another member
+            except UsageError as error:
+                # Of several reasons the one about a class or a function says more than "expected a
+                # str".
+                if failure is None or is_node_type(member) or member is FunctionName:
+                    failure = error
+        is_text = isinstance(value, Words | Word)
+        is_name = isinstance(value, str) and not is_text and FunctionName in members
+        if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
+            raise failure
+        raise mismatch(value, declared, place)
+
+    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise mismatch(value, declared, place)
+        cls = declared
+        if CLASS_KEY in value:
+            found = self._find_class(value[CLASS_KEY], declared, place)
+            if found is not origin_of(declared):  # otherwise with its type arguments
+                cls = found
+        # The code of this package runs already: fields below may name more of its classes.
+        inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
+        types_of, origin = field_types(cls), origin_of(cls)
+        options = options_of(origin)
+        names = {option.name: name for name, option in options.items()}
+        given: dict[str, Any] = {str(names.get(key, key)): item for key, item in value.items() if key != CLASS_KEY}
+        decoded = {}
+        for key, item in self._current_values(origin, given, types_of, place).items():
+            option = options[key]
+            found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
+            if found is not dataclasses.MISSING:
+                decoded[key] = found
+        required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
+        missing = [name for name in required if name not in decoded]
+        if missing:
+            raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
+        return self._build(cls, decoded, place)
+
+    def _current_values(
+        self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
+    ) -> dict[str, Any]:
+        """Return the values of a node by the present names of its fields, without those of removed ones.
+
+        Raises:
+            UsageError: if there is no such field: ignoring it would train with another value than the file says.
+        """
+        removed = oldnames.removed_fields(cls)
+        values = {key: item for key, item in values.items() if key not in removed}
+        try:
+            current = oldnames.current_names(cls, values)
+        except TypeError as error:
+            raise UsageError(f"{place}: {error}") from error
+        for key in current:
+            if key not in types_of:
+                hint = suggestions.did_you_mean(str(key), [options.name for options in options_of(cls).values()])
+                raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
+        return current
+
+    def _decode_field(
+        self, item: Any, declared: Any, decoder: Callable[[Any], Any] | None, place: str, owner: type
+    ) -> Any:
+        """Return the value of a field of the class `owner`; `MISSING` if it takes its default."""
+        if decoder is None:
+            return self.decode(item, declared, place)
+        return decode_with(decoder, item, place)
+
+    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
+        """Construct a node; fields that its constructor does not take are set afterwards."""
+        origin = origin_of(cls)
+        later = [field.name for field in node_fields(origin) if not field.init and field.name in values]
+        try:
+            node = origin(**{name: value for name, value in values.items() if name not in later})
+            for name in later:
+                setattr(node, name, values[name])
+        except FieldError as error:  # short by itself
+            raise UsageError(f"{place}: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"{place}: {shorten_text(str(error), ERROR_LIMIT)}") from error
+        return node
+
+    def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
+        if not isinstance(value, list | tuple):
+            raise mismatch(value, declared, place)
+        origin, arguments = origin_of(declared), get_args(declared)
+        if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
+            arguments = (arguments[0] if arguments else Any,) * len(value)
+        elif len(value) != len(arguments):
+            if isinstance(value, Words):
+                given = shorten_text(" ".join(value))
+                raise UsageError(f"{place} takes {len(arguments)} values, got {len(value)}: {given}")
+            raise UsageError(f"{place}: expected {len(arguments)} values, got {len(value)}")
+        items = []
+        for index, (item, argument) in enumerate(zip(value, arguments, strict=True)):
+            if isinstance(value, Words):
+                items.append(self.decode(Word(item), argument, place))
+            else:
+                items.append(self.decode(item, argument, f"{place}.{index}"))
+        return items if origin in LIST_TYPES else origin(items)
+
+    def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
+        if isinstance(value, Words):
+            return self._decode_pairs(value, declared, place)
+        if not isinstance(value, Mapping):
+            raise mismatch(value, declared, place)
+        key_type, item_type = get_args(declared) or (Any, Any)
+        found = {}
+        for key, item in value.items():
+            item_place = f"{place}.{key}"
+            # JSON knows only strings as keys.
+            if isinstance(key, str) and is_subclass(strip(key_type), int | float):
+                key = Word(key)
+            decoded = self.decode(key, key_type, item_place)
+            if decoded in found:  # as 0 and 0.0
+                raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
+            found[decoded] = self.decode(item, item_type, item_place)
+        return found
+
+    def _decode_pairs(self, words: Words, declared: Any, flag: str) -> Any:
+        key_type, item_type = get_args(declared) or (str, Any)
+        found: dict[Any, Any] = {}
+        for word in words:
+            key_text, equals, text = word.partition("=")
+            if not equals:
+                raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+            key = self.decode(Word(key_text), key_type, flag)
+            if key in found:
+                raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
+            found[key] = self.decode(Word(text), item_type, f"{flag} {shorten_text(key_text)}")
+        return found
+
+    def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
+        for choice in choices_of(value, declared):
+            return choice
+        if is_subclass(declared, Enum):
+            member = declared._missing_(value)  # of a value of tfaip 1.2
+            if member is not None:
+                return member
+        elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
+            return _BOOLS[value.lower()]
+        elif declared in (int, float) and isinstance(value, Word):
+            return _parse_number(value, declared, place)
+        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName | FieldText):
+            return self._decode_name(value, declared, place)
+        elif isinstance(value, Word) and is_subclass(declared, str):
+            return declared(_expanded(value))
+        elif declared in (int, float, bool, str, type(None)) and not isinstance(value, Word):
+            return _plain(value, declared, place)
+        raise mismatch(value, declared, place)
+
+    def _decode_name(self, value: str, declared: Any, place: str) -> Any:
+        if issubclass(declared, FunctionName):
+            if value:  # "" is the placeholder of a function that is still to be named
+                self._check_function(value, place)
+            return FunctionName(value)
+        if issubclass(declared, FieldText):
+            if self.trusted is not None:
+                check_text(value, self.trusted, place)
+            return FieldText(value)
+        if "\0" in value:
+            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
+        value = _expanded(value) if isinstance(value, Word) else value
+        if not issubclass(declared, Resource):
+            return declared(value)
+        try:
+            return declared.loaded(value, self.directory)
+        except ValueError as error:
+            raise UsageError(f"{place}: {error}") from error
+
+    def _find_class(self, name: Any, declared: Any, place: str) -> type:
+        of_user = Trust.of([top_package(str(name).partition(":")[0])])
+        return find_class(name, declared, of_user if self.trusted is None else self.trusted, place)
+
+    def _check_function(self, name: str, place: str) -> None:
+        if self.trusted is not None:
+            check_function(name, self.trusted, place)
+
+
+def only_word(words: Words, declared: Any, flag: str) -> Any:
+    """Return the word of a scalar; a bare flag of a bool means True."""
+    if isinstance(words, Text):
+        return Word(words.text)
+    if declared is bool and not words:
+        return True
+    if not words:
+        raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
+    if len(words) > 1:
+        raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
+    return Word(words[0])
+
+
+def _require_text(words: Words, place: str) -> None:
+    for word in words:
+        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+            raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
+
+
+def _expanded(word: str) -> str:
+    """Return a text with the home directory that `~/` means, which shells replace only at the beginning of a word."""
+    return os.path.expanduser(word) if word.startswith("~") else str(word)
+
+
+def choices_of(value: Any, declared: Any) -> list[Any]:
+    """Return the choices of a type, a `Literal` or an enum, that a word or plain value means exactly."""
+    choices: list[tuple[Any, Any]] = []
+    if get_origin(declared) is Literal:
+        choices = [(choice, choice) for choice in get_args(declared)]
+    elif is_subclass(declared, Enum):
+        choices = [(encode(member.value), member) for member in declared]
+        choices += [(member.name, member) for member in declared]
+    if isinstance(value, Word):
+        return [choice for name, choice in choices if str(name) == value]
+    # 1 == True == 1.0
+    return [choice for name, choice in choices if type(name) is type(value) and name == value]
+
+
+def _parse_number(word: Word, declared: Any, flag: str) -> Any:
+    text = word.strip().lower()
+    if _LEADING_ZERO.match(text):
+        raise UsageError(f"{flag}: expected {expected(declared)} without leading zeros, got {shorten(word)}")
+    number = _converted(word, lambda _: declared(_DOTTED.get(text, text)), declared, flag)
+    _check_number(number, flag)
+    # float("1e400") is infinite.
+    if isinstance(number, float) and math.isinf(number) and "inf" not in text:
+        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
+    return number
+
+
+def parse_any(word: Word, flag: str) -> Any:
+    """Return what a word means for a field of any type: None, a number, True, False, or the text."""
+    if is_none(word):
+        return None
+    text = word.strip().lower()
+    for number in () if _LEADING_ZERO.match(text) else (int, float):
+        try:
+            number(_DOTTED.get(text, text))
+        except ValueError:
+            continue
+        return _parse_number(word, number, flag)
+    return {"true": True, "false": False}.get(word.lower(), str(word))
+
+
+def plain_of(value: Any) -> Any:
+    """Return a value of a file without `Word`: as of a field of any type."""
+    if isinstance(value, Word):
+        return parse_any(value, "value")
+    if isinstance(value, Mapping):
+        return {key: plain_of(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_of(item) for item in value]
+    return value
+
+
+def json_of(word: Word, declared: Any, flag: str) -> Any:
+    """Return the value of a word that is JSON."""
+    return _converted(word, json.loads, declared, flag)
+
+
+def _converted(word: Word, function: Callable[[str], Any], declared: Any, flag: str) -> Any:
+    try:
+        return function(word)
+    except ValueError:
+        raise mismatch(word, declared, flag) from None
+    except RecursionError:
+        raise UsageError(f"{flag}: the value is nested too deeply") from None
+
+
+def _check_number(value: Any, place: str) -> None:
+    # More bits fit neither into the arrays nor into the files that params end up in.
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
+
+
+def _plain(value: Any, declared: Any, place: str) -> Any:
+    """Return a number, string or None; what the type can hold without loss is converted."""
+    if declared is float and type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise mismatch(value, declared, place) from None
+    _check_number(value, place)
+    if type(value) is declared:
+        return value
+    if declared is int and type(value) is float and value.is_integer():
+        _check_number(int(value), place)
+        return int(value)
+    if declared is bool and type(value) is int and value in (0, 1):
+        return bool(value)
+    raise mismatch(value, declared, place)
+
+
+def is_none(value: Any) -> bool:
+    """Return True for None, and for a word that means it."""
+    if isinstance(value, Words):
+        return len(value) == 1 and value[0].lower() in _NONE
+    return value is None or (isinstance(value, Word) and value.lower() in _NONE)
+
+
+def distance(value: Any, member: Any) -> int:
+    """Return how far a member of a union is from the type of a value; 0: it is this type."""
+    if isinstance(value, Words | Word):
+        # In the order of the union; but any word can be meant for the name of a function.
+        return int(member is FunctionName)
+    if type(value) is member:
+        return 0
+    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
+    # union.
+    return 1 if type(value) in (int, float) and member in (int, float) else 2
+
+
+def mismatch(value: Any, declared: Any, place: str) -> UsageError:
+    """Return the error of a value that does not have the declared type."""
+    shown = value
+    if isinstance(value, Words):
+        shown = " ".join(value)
+    elif not isinstance(value, str):
+        with contextlib.suppress(UsageError):  # of a number that is too large
+            shown = plain_of(value)
+    return UsageError(f"{place}: expected {shorten_text(expected(declared), 120)}, got {shorten(shown)}")

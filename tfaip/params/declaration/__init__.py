@@ -1,1 +1,0 @@
-"""Declarations of params classes: their parts, and the dataclass made of them."""

@@ -1,0 +1,494 @@
+"""Resolved trees: every flag of some params with its value and origin, and the params that are built from it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.choices import ClassChoice
+from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, make_node, parse_argument, plain_of
+from tfaip.params.fields import COMMON, help_of, is_common
+from tfaip.params.generics import field_types
+from tfaip.params.names import oldnames
+from tfaip.params.names.suggestions import one_of
+from tfaip.params.names.trust import Trust, UntrustedName
+from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
+from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
+from tfaip.params.types import (
+    DICT_TYPES,
+    SEQUENCE_TYPES,
+    NamedObject,
+    field_kind,
+    is_union,
+    members_of,
+    object_type,
+    origin_of,
+)
+from tfaip.util.text import shorten, shorten_text
+
+NO_META: Mapping[str, Any] = {}
+
+
+@dataclasses.dataclass
+class _Entry:
+    """Part of a resolved tree.
+
+    Args:
+        flag: without dashes; of a node of a fixed class only the beginning of the flags of its fields.
+        name: of the field.
+        meta: what `pai_meta` gave.
+        origin: of the value, or of the choice of classes.
+        owner: class that has the field; None for a root.
+    """
+
+    flag: str
+    name: str
+    meta: Mapping[str, Any]
+    origin: str = dataclasses.field(default=DEFAULT, kw_only=True)
+    owner: type | None = dataclasses.field(default=None, kw_only=True)
+
+    @property
+    def help(self) -> str:
+        """The help text; the source of the class is read if it is not in the metadata."""
+        text = str(self.meta.get("help") or "") if self.owner is None else help_of(self.owner, self.name)
+        return text.strip()
+
+
+@dataclasses.dataclass
+class Leaf(_Entry):
+    """Flag with a value.
+
+    Args:
+        declared: resolved type.
+        value: resolved; `MISSING` if there is none.
+        required: there must be a value, but none is given.
+    """
+
+    declared: Any
+    value: Any
+    required: bool = False
+
+    def construct(self) -> Any:
+        """Return the value."""
+        return self.value
+
+
+@dataclasses.dataclass
+class Node(_Entry):
+    """Dataclass of the tree.
+
+    Args:
+        cls: chosen class, possibly with type arguments; None for no node at all.
+        declared: resolved type, without None.
+        choice: classes that can be chosen; None if the class is fixed.
+        optional: True if there may be no node.
+        required: a class must be chosen, but none is.
+        entries: its fields.
+        base: the object that the values are set in, or values that another class takes over.
+    """
+
+    cls: Any
+    declared: Any
+    choice: ClassChoice | None
+    optional: bool = False
+    required: bool = False
+    entries: list[Entry] = dataclasses.field(default_factory=list)
+    base: Any = None
+
+    def construct(self) -> Any:
+        """Set the values in the object, or in a new one of the chosen class; `__post_init__` is left to the caller."""
+        if self.cls is None:
+            return None
+        if is_node(self.base):
+            for entry in self.entries:
+                if is_given(entry):
+                    set_field(self.base, entry.name, entry.construct())
+            return self.base
+        values = dict(self.base or {})
+        for entry in self.entries:
+            if not isinstance(entry, Leaf) or entry.value is not MISSING:
+                values[entry.name] = entry.construct()
+        return make_node(self.cls, values)
+
+
+@dataclasses.dataclass
+class Group(_Entry):
+    """List or dict of dataclasses.
+
+    Args:
+        choice: classes that can be chosen for its items.
+        items: by index or key; None for no container at all.
+        keyed: True for a dict.
+        optional: True if there may be no container.
+    """
+
+    choice: ClassChoice
+    items: list[Node] | None
+    keyed: bool
+    optional: bool = False
+
+    def construct(self) -> Any:
+        """Build all objects."""
+        if self.items is None:
+            return None
+        if self.keyed:
+            return {item.name: item.construct() for item in self.items}
+        return [item.construct() for item in self.items]
+
+
+Entry = Leaf | Node | Group
+
+
+def below(entry: Entry) -> list[Any]:
+    """Return the entries directly below one."""
+    if isinstance(entry, Leaf):
+        return []
+    return entry.entries if isinstance(entry, Node) else entry.items or []
+
+
+def walk_entries(entry: Entry) -> Iterator[Entry]:
+    """Yield an entry and all below it, in order; of the items of a group only their fields."""
+    yield entry
+    for inner in below(entry):
+        walked = walk_entries(inner)
+        if isinstance(entry, Group):
+            next(walked)
+        yield from walked
+
+
+def is_given(entry: Entry) -> bool:
+    """Return True if a source has set something of an entry."""
+    return entry.origin != DEFAULT or any(map(is_given, below(entry)))
+
+
+def set_field(node: Any, name: str, value: Any) -> None:
+    """Set a field, also of a frozen node."""
+    try:
+        setattr(node, name, value)
+    except dataclasses.FrozenInstanceError:
+        object.__setattr__(node, name, value)
+
+
+class Resolver:
+    """Resolver of one command: walks down from the roots and looks up each flag in the settings.
+
+    The class of a node is looked up before its fields, so that the order in which they are given does not matter.
+
+    Args:
+        settings: all sources.
+        trusted: packages that config files may name classes and functions of.
+    """
+
+    def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
+        self.settings = settings
+        self._given = self._trusted = Trust.of(trusted)
+        self._claimed: set[str] = set()
+
+    def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Node:
+        """Resolve a tree.
+
+        Args:
+            name: of the root; its flags begin with it.
+            declared: class of the root.
+            default: object that supplies the defaults, and in which `construct` sets the values; None: those of the
+                class.
+            meta: as `pai_meta` gives it.
+
+        Raises:
+            UsageError: an unknown class, or a value of the wrong type.
+            TypeError: two fields share a flag.
+        """
+        # The code of these packages runs already; a config file may name more of their classes.
+        trusted = self._given if default is None else self._trusted.and_code_of(type(default))
+        self._trusted = trusted.and_code_of(declared)
+        place = Place("", name, name, meta)
+        return self._node(place, declared, MISSING if default is None else default, False, 0, None)
+
+    def _node(self, place: Place, declared: Any, default: Any, optional: bool, lowest: int, owner: type | None) -> Node:
+        choice = None
+        if not place.meta.get("fix_dc"):
+            choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
+        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=owner)
+        hit = self.settings.choice(place.flag, lowest, is_fixed=choice is None)
+        if hit is not None and is_node(hit.value):
+            _require_class([hit.value], declared, hit)
+            node.origin, default = hit.origin, hit.value
+            self._begin(node, type(default), default)
+        elif hit is not None and choice is not None and (optional or not hit.is_empty_section):
+            node.origin = hit.origin
+            cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
+            # A lower source may have set fields of the class that was chosen there.
+            self.settings.replace(f"{place.flag}.", hit.rank)
+            self._begin(node, cls, default)
+        elif isinstance(default, type):
+            self._begin(node, default, MISSING)
+        elif default is not None:
+            # The class of an abstract one that is taken if none is chosen.
+            cls = type(default) if is_node(default) else getattr(origin_of(declared), "__default_choice__", declared)
+            node.required = not is_node(default) and inspect.isabstract(origin_of(cls))
+            self._begin(node, None if node.required else cls, default)
+        self._add_fields(node, place, lowest)
+        return node
+
+    def _begin(self, node: Node, cls: Any, default: Any) -> None:
+        """Set the class of a node, and what it takes over from the default object.
+
+        The object itself if it has this class; otherwise the values of fields that both inherit from the declared type
+        and that differ from the default of their class: a default says nothing about another class.
+        """
+        node.cls = node.declared if cls is origin_of(node.declared) else cls  # with its type arguments
+        if cls is None or not is_node(default):
+            return
+        if type(default) is cls:
+            node.base = default
+            return
+        shared = _names_of(origin_of(node.declared)) & _names_of(cls)
+        node.base = {}
+        for field in node_fields(default):
+            if field.name in shared and getattr(default, field.name) != field_default(field):
+                node.base[field.name] = getattr(default, field.name)
+
+    def _add_fields(self, node: Node, place: Place, lowest: int) -> None:
+        if node.cls is None:
+            return
+        cls = origin_of(node.cls)
+        types_of = field_types(node.cls)
+        values = values_of(node.base) if is_node(node.base) else node.base or {}
+        for field in node_fields(cls):
+            if not field.init or field.metadata.get("mode") == "ignore":
+                continue  # there is no flag
+            given = field.name in values
+            default = values[field.name] if given else _own_default(field)
+            inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
+            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
+        if place.meta.get("tuple_like"):
+            self._set_like_tuple(node, lowest)
+
+    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
+        kind = field_kind(declared)
+        if kind.kind == "node":
+            return self._node(place, kind.declared, default, kind.optional, lowest, owner)
+        if kind.kind in ("list", "dict"):
+            return self._group(place, kind.declared, default, kind.optional, kind.kind == "dict", lowest, owner)
+        leaf = self._leaf(place, kind.declared, default, lowest, owner)
+        # An empty text or list, as None, is the placeholder of a value that is still to be given.
+        is_empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
+        is_set = given or leaf.origin != DEFAULT
+        leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
+        return leaf
+
+    def _group(
+        self, place: Place, declared: Any, default: Any, optional: bool, keyed: bool, lowest: int, owner: type
+    ) -> Group:
+        items = {} if default is MISSING else items_of(default) or {}
+        choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
+        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=owner)
+        hit = self.settings.value(place.flag, lowest, holds_nodes=True)
+        names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
+        if hit is not None and (optional or not hit.is_empty_section):
+            # A new list replaces the whole list of lower sources, with all fields of its items.
+            group.origin, lowest, items = hit.origin, hit.rank, {}
+            self.settings.replace(f"{place.flag}.", hit.rank)
+            objects = items_of(hit.value) or {}
+            if any(map(is_node, objects.values())):
+                _require_class(list(objects.values()), declared, hit)
+                self.settings.value(place.flag, lowest)  # marks them as used
+                items = objects
+            names = dict.fromkeys(items) or _chosen_names(group, hit)
+        else:
+            hit = None
+        if names is None:
+            return group
+        group.items = []
+        meta = {key: place.meta[key] for key in ("choices", "enforce_choices") if key in place.meta}
+        for name, class_name in names.items():
+            item_default = items.get(name, MISSING)
+            if hit is not None and class_name:
+                item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
+            inner = place.below(name, default)
+            inner = dataclasses.replace(inner, meta={**inner.meta, **meta})
+            item = self._node(inner, declared, item_default, False, lowest, None)
+            if hit is not None and item.required:
+                label = dataclasses.replace(hit, path=item.flag).label
+                raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
+            group.items.append(item)
+        return group
+
+    def _trusted_by(self, hit: Setting) -> Trust | None:
+        # The user may name any class.
+        return None if hit.origin == COMMAND_LINE else self._trusted
+
+    def _leaf(self, place: Place, declared: Any, default: Any, lowest: int, owner: type) -> Leaf:
+        if place.flag in self._claimed:
+            raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
+        self._claimed.add(place.flag)
+        leaf = Leaf(place.flag, place.name, place.meta, declared, default, owner=owner)
+        hit = self._hit(place, lowest, owner)
+        if hit is not None and not (hit.is_empty_section and _is_section(declared)):
+            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
+        if object_type(declared) is not None or origin_of(declared) in DICT_TYPES or isinstance(leaf.value, dict):
+            self._add_parts(leaf, hit, lowest)
+        return leaf
+
+    def _hit(self, place: Place, lowest: int, owner: type) -> Setting | None:
+        hit = self.settings.value(place.flag, lowest)
+        for old, new in oldnames.renamed_fields(owner).items():
+            old_hit = self.settings.value(place.prefix + old, lowest) if new == place.name else None
+            if old_hit is None:
+                continue
+            if hit is not None and hit.rank == old_hit.rank:
+                raise UsageError(
+                    f"both {old_hit.label} (the old name) and {hit.label} are given: give only {hit.label}"
+                )
+            oldnames.warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
+            if hit is None or old_hit.rank > hit.rank:
+                hit = dataclasses.replace(old_hit, path=place.flag)
+        return hit
+
+    def _decoded(self, hit: Setting, leaf: Leaf) -> Any:
+        """Return a given value as one of the declared type."""
+        value: Any = hit.value
+        if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
+            raise UsageError(f"{hit.label} needs at least one value")
+        custom = leaf.meta.get("dataclasses_json", {}).get("decoder")
+        if custom is not None:
+            is_one = isinstance(value, Words) and len(value) == 1
+            value = decode_with(custom, plain_of(value[0] if is_one else value), hit.label)
+        else:
+            decoder = Decoder(self._trusted_by(hit))
+            try:
+                # In quotes, or in JSON, the home directory is meant, too.
+                is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
+                value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
+            except UntrustedName as error:
+                raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
+            except UsageError:
+                # A text in quotes, or of JSON, is as good as one without.
+                if not isinstance(value, str) or isinstance(value, Word):
+                    raise
+                value = decoder.decode(Words([value]), leaf.declared, hit.label)
+        choices = leaf.meta.get("choices")
+        if choices is not None and leaf.meta.get("enforce_choices") is not False:
+            known = [str(choice) for choice in choices]
+            for item in value if isinstance(value, list | tuple | set) else [value]:
+                if item not in choices and str(item) not in known:
+                    names = shorten_text(", ".join(known))
+                    raise UsageError(f"{hit.label}: {shorten(item)} is not among the choices {names}")
+        return value
+
+    def _add_parts(self, leaf: Leaf, whole: Setting | None, lowest: int) -> None:
+        """Set items of a dict, or arguments of objects, given below a flag; a new value begins without any."""
+        lowest = lowest if whole is None else whole.rank
+        self.settings.replace(f"{leaf.flag}.", lowest)
+        given = self.settings.below(leaf.flag, lowest)
+        # A default belongs to the class, or to the object that supplies the defaults.
+        leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
+        for name, hit in given.items():
+            leaf.origin, chosen = hit.origin, dataclasses.replace(hit, path=leaf.flag)
+            if object_type(leaf.declared) is None:
+                if whole is not None and whole.rank == hit.rank:
+                    raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
+                item = self._decoded(dataclasses.replace(chosen, value={name: hit.value}), leaf)
+                leaf.value = {**(leaf.value if isinstance(leaf.value, dict) else {}), **item}
+                continue
+            index, _, argument = name.rpartition(".")
+            named = (items_of(leaf.value) or {}).get(index) if index else leaf.value
+            if not isinstance(named, NamedObject):
+                raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen.label}")
+            named.arguments[argument] = parse_argument(hit.value, hit.label)
+
+    def _set_like_tuple(self, node: Node, lowest: int) -> None:
+        hit = self.settings.value(node.flag, lowest, holds_nodes=True)
+        if hit is None or isinstance(hit.value, Mapping):
+            return
+        self.settings.value(node.flag, lowest)  # marks the flag as used
+        values = hit.value if isinstance(hit.value, list) else [hit.value]
+        targets = [entry for entry in node.entries if isinstance(entry, Leaf)]
+        if len(values) > len(targets):
+            known = ", ".join(leaf.name for leaf in targets)
+            raise UsageError(f"{hit.label} takes up to {len(targets)} values ({known}), got {len(values)}")
+        for leaf, value in zip(targets, values, strict=False):
+            if leaf.origin == DEFAULT:  # its own flag, if given, wins
+                value = Words([value]) if isinstance(hit.value, Words) else value
+                leaf.value = self._decoded(dataclasses.replace(hit, path=leaf.flag, value=value), leaf)
+                leaf.origin, leaf.required = hit.origin, False
+
+
+def _chosen_class(node: Node, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:
+    value = hit.value
+    if isinstance(value, Words):
+        if len(value) != 1:
+            got = shorten_text(" ".join(value)) or "nothing"
+            raise UsageError(f"{hit.label} takes one class, got {got}; {one_of(choice.names())}")
+        value = Word(value[0])
+    if is_none(value):
+        if node.optional:
+            return None
+        raise UsageError(f"{hit.label} cannot be None; {one_of(choice.names())}")
+    if not isinstance(plain_of(value), str):
+        raise UsageError(f"{hit.label}: expected the name of a class, got {shorten(plain_of(value))}")
+    return choice.select(str(value), hit.label, trusted)
+
+
+def _chosen_names(group: Group, hit: Setting) -> dict[str, str | None] | None:
+    """Return index or key -> name of the class; None for no container.
+
+    The name is None if the item itself holds that of its class, as in a file.
+    """
+    value = Words([hit.value]) if isinstance(hit.value, Word) else hit.value
+    if group.optional and is_none(value):
+        return None
+    if not isinstance(value, Words):
+        if not isinstance(value, Mapping if group.keyed else list):
+            kind = "mapping" if group.keyed else "list"
+            raise UsageError(f"{hit.label}: expected a {kind} of classes, got {shorten(plain_of(value))}")
+        return dict.fromkeys(items_of(value) or {})
+    if group.meta.get("nargs") == "+" and not value:
+        raise UsageError(f"{hit.label} needs at least one class")
+    if not group.keyed:
+        return {str(index): name for index, name in enumerate(value)}
+    found: dict[str, str | None] = {}
+    for word in value:
+        key, _, name = word.partition("=")
+        if key in found:
+            raise UsageError(f"{hit.label}: a key is given twice")
+        found[key] = name or None
+    return found
+
+
+def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
+    """Raise unless given objects have the declared class."""
+    expected = origin_of(declared)
+    if not all(isinstance(item, expected) for item in objects):
+        got = shorten_text(", ".join(type(item).__name__ for item in objects))
+        raise UsageError(f"{hit.label}: expected {expected.__name__}, got {got}")
+
+
+def _is_section(declared: Any) -> bool:
+    """Return True for a list or dict that cannot be None."""
+    members, optional = members_of(declared) if is_union(declared) else ([declared], False)
+    return not optional and all(origin_of(member) in DICT_TYPES | SEQUENCE_TYPES for member in members)
+
+
+def _names_of(cls: type) -> set[str]:
+    return {field.name for field in node_fields(cls)}
+
+
+def _own_default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default of a field, in which values can be set."""
+    default = field_default(field)
+    return default if field.default is MISSING else copy_tree(default)
+
+
+def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field, with the mark of common options if a base class has set it."""
+    for base in cls.__mro__[1:]:
+        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
+        if inherited is not None and is_common(inherited.metadata):
+            return {**field.metadata, **COMMON}
+    return field.metadata

@@ -1,0 +1,211 @@
+"""Params as JSON: stored completely, loaded strictly and safely; stored ones by dotted paths and by flags.
+
+A file may name classes (`__cls__`). Their module must be in `tfaip`, in a package that the caller trusts, or in the
+package of the declared type of the field, before anything is imported; see `tfaip.params.names.trust`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tfaip.errors import UsageError
+from tfaip.params.codec import CLASS_KEY, Decoder, encode
+from tfaip.params.former import FormerDecoder, is_former, report
+from tfaip.params.generics import field_types
+from tfaip.params.names.trust import Trust
+from tfaip.params.tree import Place, nodes_of
+from tfaip.params.types import ARGUMENTS, CLASS, FieldKind, field_kind, origin_of
+from tfaip.util.files import write_text
+from tfaip.util.reading import parse_json, read_json
+from tfaip.util.text import shorten, shorten_text
+from tfaip.version import __version__
+
+# Increased when older versions of tfaip could not read the files any more.
+FORMAT_VERSION = 1
+VERSION_KEY = "__version__"
+PACKAGE_KEY = "__tfaip__"
+
+T = TypeVar("T")
+
+
+def to_dict(params: Any) -> dict[str, Any]:
+    """Return nested plain values: nodes with `__cls__`, enums by value, keys as strings.
+
+    Raises:
+        TypeError: a value that params cannot store.
+    """
+    encoded: dict[str, Any] = encode(params)
+    return encoded
+
+
+def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> T:
+    """Build params from what `to_dict` returned. Missing keys take their defaults.
+
+    Args:
+        cls: class of the root; the dict may name a subclass.
+        values: what `to_dict` returned.
+        trusted: further top-level packages whose classes may be named.
+
+    Raises:
+        UsageError: a wrong type, an unknown key, a class that is not allowed.
+    """
+    return _decode(cls, values, trusted)
+
+
+def to_json(params: Any, *, indent: int | None = None) -> str:
+    """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
+    return json.dumps(to_dict(params), indent=indent)
+
+
+def from_json(cls: type[T], text: str, *, trusted: Iterable[str] = ()) -> T:
+    """Build params from what `to_json` returned; see `from_dict`."""
+    return from_dict(cls, parse_json(text, "JSON"), trusted=trusted)
+
+
+def save_params(path: str | Path, params: Any) -> None:
+    """Write params into a JSON file, in one step: another process sees all of it or nothing.
+
+    Resources below the directory of the file are stored relative to it.
+    """
+    path = Path(path)
+    write_text(path, params_text(params, path.parent))
+
+
+def params_text(params: Any, directory: Path) -> str:
+    """Return what `save_params` writes into a file of this directory."""
+    document = {VERSION_KEY: FORMAT_VERSION, PACKAGE_KEY: __version__, **encode(params, directory)}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), key: str | None = None) -> T:
+    """Read what `save_params` wrote, or tfaip 1.2.
+
+    Args:
+        path: of the file.
+        cls: class of the root; the file may name a subclass.
+        trusted: further top-level packages whose classes may be named.
+        key: of the part of the document to read; None: all of it.
+
+    Raises:
+        UsageError: the file is missing, damaged, too new, or does not fit; one line that names it.
+    """
+    path = Path(path)
+    document = read_json(path)
+    version = document.pop(VERSION_KEY, 0)
+    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
+    if type(version) is not int:
+        raise UsageError(f"{path}: {VERSION_KEY} is {shorten(version)}, expected a number")
+    if version > FORMAT_VERSION:
+        raise UsageError(
+            f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
+        )
+    try:
+        loaded = _decode(cls, document, trusted, path, key)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    for node in nodes_of(loaded):
+        if hasattr(node, "limit_to_machine"):
+            node.limit_to_machine(path)
+    return loaded
+
+
+def _decode(
+    cls: type[T], document: Mapping[str, Any], trusted: Iterable[str], path: Path | None = None, key: str | None = None
+) -> T:
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
+    kind = FormerDecoder if is_former(document) else Decoder
+    decoder = kind(Trust.of(trusted), None if path is None else path.parent)
+    decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
+    if isinstance(decoder, FormerDecoder):
+        report(tuple(decoder.notes), "a dict" if path is None else str(path))
+    return decoded
+
+
+_UNKNOWN = FieldKind("leaf", None, optional=False)
+
+
+class ClassName(str):
+    """Stored name of the class of a node: `module:Class`."""
+
+    __slots__ = ()
+
+
+def flat_params(value: Any, path: str = "") -> dict[str, Any]:
+    """Return stored params as dotted path -> value; a list without params in it is a value."""
+    if isinstance(value, dict) and value.keys() == {CLASS, ARGUMENTS}:  # an object: its class, and its arguments
+        return {path: value[CLASS], **{f"{path}.{name}": item for name, item in value[ARGUMENTS].items()}}
+    parts = _parts(value)
+    if parts is None:
+        return {path: value}
+    flat: dict[str, Any] = {}
+    for name, item in parts.items():
+        below = f"{path}.{name}" if path else str(name)
+        flat.update(flat_params(item, below))
+    return flat
+
+
+def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str, Any]:
+    """Return stored params as flag -> value, without dashes; what has no flag is named by its dotted path.
+
+    The value of a node whose class can be chosen is its class; that of a list or dict of nodes are theirs. No class
+    that is stored is imported: fields of these have the flags that fields have by default.
+
+    Args:
+        stored: of the root.
+        declared: class of the root; its fields, and those of the classes that it declares, are known.
+        root: name of the root, which begins its flags.
+    """
+    flat: dict[str, Any] = {}
+    for flag, path, value in _flags(stored, FieldKind("node", declared, optional=False), Place.of_root(root)):
+        flat[path if flag in flat else flag] = value
+    return flat
+
+
+def _flags(value: Any, kind: FieldKind, place: Place) -> Iterator[tuple[str, str, Any]]:
+    """Yield flag, dotted path and value of each part of a stored value."""
+    path = place.path.partition(".")[2]
+    parts = _parts(value)
+    if parts is None or (kind.kind == "leaf" and kind is not _UNKNOWN):
+        yield path if place.is_hidden else place.flag, path, value
+    elif isinstance(value, list) or kind.kind == "dict":
+        classes = {name: _class_name(item.get(CLASS_KEY)) for name, item in parts.items() if isinstance(item, dict)}
+        yield place.flag, path, list(classes.values()) if isinstance(value, list) else classes
+        below = _UNKNOWN if kind is _UNKNOWN else FieldKind("node", kind.declared, optional=False)
+        for name, item in parts.items():
+            if isinstance(item, dict):
+                item = {key: part for key, part in item.items() if key != CLASS_KEY}
+            yield from _flags(item, below, place.below(str(name), value))
+    else:
+        yield from _flags_of_node(parts, kind, place, path)
+
+
+def _flags_of_node(
+    parts: Mapping[Any, Any], kind: FieldKind, place: Place, path: str
+) -> Iterator[tuple[str, str, Any]]:
+    cls = origin_of(kind.declared) if kind.kind == "node" else None
+    types = field_types(kind.declared) if cls is not None else {}
+    for name, item in parts.items():
+        if name == CLASS_KEY:
+            path_of_class = f"{path}.{name}" if path else name
+            has_flag = bool(path) and not place.is_hidden and not place.meta.get("fix_dc")
+            yield place.flag if has_flag else path_of_class, path_of_class, _class_name(item)
+        else:
+            below = field_kind(types[name]) if name in types else _UNKNOWN
+            yield from _flags(item, below, place.below(str(name), cls))
+
+
+def _class_name(stored: Any) -> Any:
+    return ClassName(stored) if isinstance(stored, str) else stored
+
+
+def _parts(value: Any) -> dict[Any, Any] | None:
+    """Return the parts of a stored node or container of nodes; None for a plain value."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return dict(enumerate(value))
+    return None

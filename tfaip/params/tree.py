@@ -1,0 +1,354 @@
+"""Trees of params: their nodes, values, copies, differences and places.
+
+Nodes are the instances of dataclasses. Lists, tuples and dicts that contain nodes belong to the tree, with the index or
+the key as a part of the path; those without nodes are values like any other.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar
+
+from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice, FieldError, check_fields
+from tfaip.params.names import oldnames
+from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names.trust import top_package
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+
+
+def is_node(value: Any) -> bool:
+    """Return True for a node of a params tree: an instance of a dataclass."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the dataclass fields of a node, or of a class of nodes."""
+    cls = node if isinstance(node, type) else type(node)
+    return dataclasses.fields(cls)
+
+
+def values_of(node: Any) -> dict[str, Any]:
+    """Return the values of the fields of a node by name."""
+    return {field.name: getattr(node, field.name) for field in node_fields(node)}
+
+
+def field_default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default that the class gives to a field, or `MISSING`."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Return True if the class gives a default to a field, which is not made here."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def items_of(value: Any) -> dict[str, Any] | None:
+    """Return the items of a dict, list or tuple by key or index as text; None for others."""
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return {str(index): item for index, item in enumerate(value)}
+    return None
+
+
+def children(value: Any) -> dict[str, Any] | None:
+    """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
+    if is_node(value):
+        return values_of(value)
+    items = items_of(value) or {}
+    has_nodes = any(children(item) is not None for item in items.values())
+    return items if has_nodes else None
+
+
+def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of the tree with its dotted path, in the order of the fields."""
+    parts = children(params)
+    if parts is None:
+        yield path, params
+        return
+    for name, child in parts.items():
+        yield from walk(child, join_path(path, name))
+
+
+def nodes_of(params: Any) -> Iterator[Any]:
+    """Yield all nodes of a tree, the outermost first."""
+    if is_node(params):
+        yield params
+    for child in (children(params) or {}).values():
+        yield from nodes_of(child)
+
+
+def packages_of(params: Any) -> set[str]:
+    """Return the top-level packages of the classes of all nodes of a tree."""
+    return {top_package(type(node).__module__) for node in nodes_of(params)}
+
+
+def post_init(params: Any, path: str = "") -> None:
+    """Check all limits of a tree and run every `__post_init__` again, children first, to share values.
+
+    Args:
+        params: the root of the tree, or what is at a path.
+        path: dotted path, for errors.
+
+    Raises:
+        FieldError: if a value is not allowed, or a `__post_init__` fails; its path begins at the root.
+    """
+    for name, child in (children(params) or {}).items():
+        post_init(child, join_path(path, name))
+    if not is_node(params):
+        return
+    try:
+        if hasattr(params, "__post_init__"):
+            params.__post_init__()
+        check_fields(params)  # also of a class whose __post_init__ does not call the inherited one
+    except FieldError as error:
+        if path:
+            error.move_below(path)
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        node = join_path(path, "*")
+        raise FieldAdvice(f"{{{node}}}: {shorten_text(str(error), ERROR_LIMIT)}", node) from error
+
+
+def join_path(path: str, part: str) -> str:
+    """Return the dotted path of a part of what is at a dotted path."""
+    return f"{path}.{part}" if path else part
+
+
+@dataclass(frozen=True)
+class Place:
+    """Place of a value in a tree: its flag, or its dotted path if it has none.
+
+    Args:
+        prefix: beginning of the flag.
+        name: of the field; the rest of the flag.
+        path: dotted path, with the name of the root.
+        meta: of the field.
+    """
+
+    prefix: str
+    name: str
+    path: str
+    meta: Mapping[str, Any]
+
+    @classmethod
+    def of_root(cls, root: str) -> Place:
+        """Return the place of the root of a tree; its name may be empty."""
+        return cls("", root, root, {})
+
+    @property
+    def flag(self) -> str:
+        """The flag without dashes."""
+        return self.prefix + self.name
+
+    @property
+    def label(self) -> str:
+        """The flag with dashes, or the path if there is no flag."""
+        return self.path if self.is_hidden else f"--{self.flag}"
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if there is no flag."""
+        return self.meta.get("mode") == "ignore"
+
+    def below(self, name: str, parent: Any) -> Place:
+        """Return the place of a field of the node here, or of an item of the container here.
+
+        Args:
+            name: of the field, or index or key of the item.
+            parent: the node or container; or the class of the node.
+        """
+        meta: Mapping[str, Any] = {"separator": self.meta.get("separator", ".")}
+        fields = parent.__dataclass_fields__ if is_dataclass(parent) else {}
+        if name in fields:
+            meta = fields[name].metadata
+        prefix = prefix_below(self.prefix, self.name, meta)
+        if self.is_hidden:
+            meta = {**meta, "mode": "ignore"}
+        return Place(prefix, name, f"{self.path}.{name}" if self.path else name, meta)
+
+
+def place_at(params: Any, root: str, path: str) -> Place:
+    """Return the place of the node or value at a path.
+
+    Args:
+        params: the root of the tree.
+        root: its name, which begins its flags.
+        path: dotted path from the root, which may no longer exist; `__cls__` is the class of the node above.
+    """
+    place, value = Place.of_root(root), params
+    for name in filter(None, path.removesuffix("__cls__").split(".")):
+        place = place.below(name, value)
+        value = (children(value) or {}).get(name)
+    return place
+
+
+def flag_of(params: Any, root: str, path: str) -> str:
+    """Return the flag with dashes of the field at a path (see `place_at`), or the path if it has none."""
+    return place_at(params, root, path).label
+
+
+def walk_places(params: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    """Yield every node, container and value of a tree with its place, in the order of the fields.
+
+    Args:
+        params: the root of the tree.
+        place: that of the root.
+    """
+    yield place, params
+    for name, child in (children(params) or {}).items():
+        yield from walk_places(child, place.below(name, params))
+
+
+def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
+    """Return the beginning of the flag of a field.
+
+    Args:
+        prefix: beginning of the flag of the node.
+        name: of the node; empty for a root without a name.
+        meta: of the field: `pai_meta(mode=..., separator=...)`.
+    """
+    mode = meta.get("mode", "snake")
+    if mode == "flat":
+        return ""
+    return prefix if mode == "ssnake" or not name else f"{prefix}{name}{meta.get('separator', '.')}"
+
+
+def get_path(params: Any, path: str) -> Any:
+    """Return the node or value at a dotted path; "" is the root.
+
+    Raises:
+        UsageError: a part of the path does not exist.
+    """
+    value, walked = params, ""
+    for part in path.split(".") if path else []:
+        if is_node(value):
+            part = oldnames.current_name(type(value), part)
+            parts = values_of(value)
+        else:
+            parts = items_of(value) or {}
+        if part not in parts:
+            place = f"{walked} ({type(value).__name__})" if walked else type(value).__name__
+            raise UsageError(f"{place} has no {shorten(part)}{did_you_mean(part, parts)}")
+        value, walked = parts[part], join_path(walked, part)
+    return value
+
+
+def is_hidden(params: Any, path: str) -> bool:
+    """Return True if the field at a dotted path, or a node above it, has no flag (`mode="ignore"`)."""
+    return place_at(params, "", path).is_hidden
+
+
+T = TypeVar("T")
+
+
+def copy_tree(value: T, copies: dict[int, Any] | None = None) -> T:
+    """Return a copy of a tree: nodes, lists, tuples and dicts are copied, other values, which may be large, shared.
+
+    Args:
+        value: a node, a container of nodes, or a value.
+        copies: the copies so far by the id of the original: one node in two places stays one node.
+
+    Raises:
+        RecursionError: if the tree contains itself.
+    """
+    copied: Any = _copy(value, {} if copies is None else copies)
+    return copied
+
+
+def share_tree(value: Any, copies: dict[int, Any]) -> None:
+    """Add the nodes of a tree to `copies` as their own copies: `copy_tree` keeps them as they are."""
+    if id(value) in copies or not is_node(value):
+        return
+    copies[id(value)] = value
+    for field in node_fields(value):
+        share_tree(getattr(value, field.name, None), copies)
+
+
+def _copy(value: Any, copies: dict[int, Any]) -> Any:
+    if id(value) in copies:
+        return copies[id(value)]
+    if type(value) is list:
+        return [_copy(item, copies) for item in value]
+    if type(value) is tuple:
+        return tuple(_copy(item, copies) for item in value)
+    if type(value) is dict:
+        return {key: _copy(item, copies) for key, item in value.items()}
+    if not is_node(value):
+        return value
+    copied = copies[id(value)] = copy.copy(value)
+    for field in node_fields(value):
+        if hasattr(value, field.name):
+            # Also in frozen nodes.
+            object.__setattr__(copied, field.name, _copy(getattr(value, field.name), copies))
+    return copied
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+ABSENT = _Absent()
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Difference between two trees.
+
+    Args:
+        path: dotted path of the value, or of the node whose class differs.
+        old: value or class before; `ABSENT` if there was none.
+        new: value or class after; `ABSENT` if there is none.
+    """
+
+    path: str
+    old: Any
+    new: Any
+
+    def text(self, name: str) -> str:
+        """Return the difference in words, with a name for the path."""
+        return f"{name}: {_shown(self.old)} -> {_shown(self.new)}"
+
+    def __str__(self) -> str:
+        return self.text(self.path)
+
+
+def diff(old: Any, new: Any, path: str = "") -> list[Change]:
+    """Return what differs between two trees; another class counts as a change of the node."""
+    old_parts, new_parts = children(old), children(new)
+    if old_parts is None and new_parts is None:
+        return [] if _equal(old, new) else [Change(path, old, new)]
+    changes = []
+    if old_parts is not None and new_parts is not None:
+        if type(old) is not type(new):
+            changes.append(Change(path, type(old), type(new)))
+    elif items_of(old) is None or items_of(new) is None:  # a node, or a container of nodes, and a value
+        changes.append(Change(path, _summary(old), _summary(new)))
+    before = old_parts or items_of(old) or {}
+    after = new_parts or items_of(new) or {}
+    for name in dict.fromkeys([*before, *after]):
+        changes += diff(before.get(name, ABSENT), after.get(name, ABSENT), join_path(path, name))
+    return changes
+
+
+def _equal(old: Any, new: Any) -> bool:
+    if isinstance(old, list | tuple) and type(old) is type(new) and len(old) == len(new):
+        return bool(old == new) or all(map(_equal, old, new))
+    # NaN is not equal to itself, and True is equal to 1.
+    both_nan = isinstance(old, float) and isinstance(new, float) and old != old and new != new
+    return both_nan or (type(old) is bool) == (type(new) is bool) and old == new
+
+
+def _summary(value: Any) -> Any:
+    return type(value) if is_node(value) else value
+
+
+def _shown(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)

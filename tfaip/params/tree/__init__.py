@@ -1,1 +1,0 @@
-"""Trees of params: visit, change, compare, copy and share."""

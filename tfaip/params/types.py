@@ -1,0 +1,386 @@
+"""Types of fields: those of our own, and how declared types are classified and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import shlex
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, get_args, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.limits import FieldError
+from tfaip.params.names.trust import (
+    FULL_NAME,
+    NotImportable,
+    Trust,
+    check_module,
+    import_named,
+    is_full_name,
+    top_package,
+)
+from tfaip.util.text import shorten
+
+# --- Values of other fields as text: what a command line has after the flag of the field
+
+
+class FieldText(str):
+    """Type of a field that holds the value of another field as text.
+
+    The text may name classes and functions, which are imported when the other field is set. The command line and
+    Python code may name any, a file only those of trusted packages, see `tfaip.params.names.textnames.check_text`.
+    """
+
+    __slots__ = ()
+
+
+if TYPE_CHECKING:
+    FieldValue = Any
+else:
+    _Scalar = FieldText | bool | int | float | None
+    FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[FieldText, _Scalar]
+"""Type of the value of another field: text, or a plain value as in a config file."""
+
+if TYPE_CHECKING:
+    FieldValues = dict[str, Any]
+else:
+    _Inner = FieldValue
+    for _ in range(3):
+        _Inner = FieldValue | dict[FieldText, _Inner]
+    FieldValues = dict[str, _Inner]
+"""Type of values of other fields by their paths; a dict may hold the fields below a path, as in a config file."""
+
+_CLASS = "__cls__"
+
+
+def flat_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by whole paths: of a dict that holds dicts or lists each item, below its key.
+
+    A dict of single values stays, since it may be the value of a field. `__cls__` is the value of the field itself.
+
+    Raises:
+        ValueError: if a path is given twice.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        found = {key: value}
+        if isinstance(value, Mapping) and any(isinstance(item, Mapping | list | tuple) for item in value.values()):
+            found = flat_values({path_below(key, name): item for name, item in value.items()})
+        for path, item in found.items():
+            if path in flat:
+                raise ValueError(f"{path} is given twice")
+            flat[path] = item
+    return flat
+
+
+def path_below(path: str, name: str) -> str:
+    """Return the path of a field of the node at a path; of its class the path of the node."""
+    return path if name == _CLASS else f"{path}.{name}"
+
+
+def value_text(value: Any) -> str:
+    """Return a plain value as it is written on a command line.
+
+    Args:
+        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
+
+    Raises:
+        TypeError: if it is none of them.
+    """
+    if isinstance(value, Enum):
+        return value_text(value.value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_word, value))
+    if isinstance(value, Mapping):
+        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
+    if value is None or isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+
+
+def _word(value: Any) -> str:
+    return shlex.quote(value_text(value))
+
+
+# --- Functions that a user names
+
+
+class FunctionName(str):
+    """Type of a field that holds `module:function`.
+
+    The command line and Python code may name any function, a file only those of trusted packages,
+    see `tfaip.params.names.trust.check_function`.
+    """
+
+    __slots__ = ()
+
+
+def expected_function(name: str) -> str | None:
+    """Return in words what is expected instead of a text, or None if it has the form `module:function`."""
+    return None if FULL_NAME.fullmatch(name) else "module:function"
+
+
+def load_function(name: str, path: str) -> Callable[..., Any]:
+    """Import a function.
+
+    Args:
+        name: `module:function`.
+        path: the field that names it, for messages.
+
+    Raises:
+        FieldError: if the module cannot be imported, or holds no such function.
+    """
+    expected = expected_function(name)
+    if expected is not None:
+        raise FieldError(path, name, expected)
+    try:
+        function: Callable[..., Any] = import_named(name, path, "function")
+    except NotImportable as error:
+        raise FieldError(path, name, error.expected) from error
+    return function
+
+
+class FunctionByName:
+    """Function of the user, called with those of the offered keyword arguments that it takes.
+
+    Args:
+        name: `module:function`.
+        offered: names of the arguments.
+        path: the field that names it, for messages.
+
+    Raises:
+        FieldError: if there is no such function, or it needs another argument.
+    """
+
+    def __init__(self, name: str, offered: Iterable[str], path: str) -> None:
+        self._function = load_function(name, path)
+        offered = list(offered)
+        try:
+            parameters = inspect.signature(self._function).parameters.values()
+        except (TypeError, ValueError) as error:  # of some that are not written in Python
+            raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
+        self._taken: set[str] = set()
+        for p in parameters:
+            if p.kind is p.VAR_KEYWORD:
+                self._taken.update(offered)
+            elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
+                self._taken.add(p.name)
+            elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
+                raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
+
+    @property
+    def taken(self) -> set[str]:
+        """Names of the offered arguments that the function takes."""
+        return set(self._taken)
+
+    def __call__(self, **offered: Any) -> Any:
+        """Call the function with the arguments that it takes."""
+        return self._function(**{name: value for name, value in offered.items() if name in self._taken})
+
+
+# --- Kinds of declared types
+
+LIST_TYPES = {list, Sequence, Iterable}
+SEQUENCE_TYPES = LIST_TYPES | {set, frozenset, tuple}
+DICT_TYPES = {dict, Mapping}
+
+
+def origin_of(declared: Any) -> Any:
+    """Return a type without its type arguments: `list` for `list[int]`."""
+    return get_origin(declared) or declared
+
+
+def strip(declared: Any) -> Any:
+    """Return the type that a `NewType` names."""
+    while hasattr(declared, "__supertype__"):
+        declared = declared.__supertype__
+    return declared
+
+
+def is_union(declared: Any) -> bool:
+    """Return True for `Union[...]`, `Optional[...]` and `A | B`."""
+    return get_origin(declared) in (Union, types.UnionType)
+
+
+def is_subclass(declared: Any, base: Any) -> bool:
+    """Return True if a type is a class derived from `base`; other types are no error."""
+    return isinstance(declared, type) and issubclass(declared, base)
+
+
+def is_node_type(declared: Any) -> bool:
+    """Return True for a dataclass, possibly with type arguments."""
+    origin = origin_of(declared)
+    return isinstance(origin, type) and dataclasses.is_dataclass(origin)
+
+
+def members_of(declared: Any) -> tuple[list[Any], bool]:
+    """Return the types of a union without None, and if None is one of them."""
+    members = [strip(member) for member in get_args(declared)]
+    return [member for member in members if member is not type(None)], type(None) in members
+
+
+def expected(declared: Any) -> str:
+    """Return a type in words that a user reads: a name, or the choices."""
+    if declared is bool:
+        return "True or False"
+    return "a value" if declared is Any else type_name(declared)
+
+
+def type_name(declared: Any) -> str:
+    """Return a type as it is written, without modules; an enum by its values."""
+    arguments = get_args(declared)
+    if declared is type(None):
+        return "None"
+    if declared is FunctionName:
+        return "module:function"
+    if declared is FieldText or declared == FieldValue:
+        return "value"
+    if declared == FieldValues:
+        return "dict[str, value]"
+    if is_union(declared):
+        return " | ".join(map(type_name, arguments))
+    if get_origin(declared) is Literal:
+        return " | ".join(map(repr, arguments))
+    if is_subclass(declared, Enum):
+        return " | ".join(str(member.value) for member in declared)
+    if declared is Ellipsis:  # of tuple[int, ...]
+        return "..."
+    name: str = getattr(origin_of(declared), "__name__", str(declared))
+    return f"{name}[{', '.join(map(type_name, arguments))}]" if arguments else name
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldKind:
+    """Kind of a field.
+
+    Args:
+        kind: leaf, node, list or dict (of nodes).
+        declared: type of the field, or of the items of a list or dict.
+        optional: the field may be None.
+    """
+
+    kind: str
+    declared: Any
+    optional: bool
+
+
+def field_kind(declared: Any) -> FieldKind:
+    """Classify the type of a field."""
+    declared = inner = strip(declared)
+    optional = False
+    if is_union(declared):
+        members, optional = members_of(declared)
+        if len(members) == 1:
+            inner = members[0]
+    origin, arguments = origin_of(inner), get_args(inner)
+    if is_node_type(inner):
+        return FieldKind("node", inner, optional)
+    if origin in LIST_TYPES and arguments and is_node_type(arguments[0]):
+        return FieldKind("list", arguments[0], optional)
+    if origin in DICT_TYPES and arguments and arguments[0] is str and is_node_type(arguments[1]):
+        return FieldKind("dict", arguments[1], optional)
+    return FieldKind("leaf", declared, optional)
+
+
+# --- Objects that params describe by a class and its arguments; nothing is imported here
+
+CLASS, ARGUMENTS = "class", "arguments"
+
+
+class NamedObject:
+    """Type of a field that holds the name of a class or function, and arguments; it is imported when it is used.
+
+    The command line and Python code may name anything, a file only what is in trusted packages. The arguments are
+    flags below that of the field.
+
+    Args:
+        name: a plain name, or `module:Class`.
+        arguments: numbers, texts, True, False, None, and lists of these.
+    """
+
+    __slots__ = ("arguments", "name")
+    # Help text of all fields of the type: which names there are.
+    choices: ClassVar[str] = "module:Class"
+
+    def __init__(self, name: str, /, **arguments: Any) -> None:
+        self.name, self.arguments = name, arguments
+
+    # Without a hash it is copied as a default, so that each field has its own.
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.stored() == other.stored()
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in self.arguments.items()]
+        return f"{type(self).__name__}({', '.join([repr(str(self.name)), *given])})"
+
+    def stored(self) -> Any:
+        """Return what a file has for it: the name, or `{class, arguments}`."""
+        return {CLASS: str(self.name), ARGUMENTS: self.arguments} if self.arguments else str(self.name)
+
+
+class NameOfFile(str):
+    """Name that a file gives, of a package of which it may only name what is made for params."""
+
+    __slots__ = ()
+
+
+def object_type(declared: Any) -> type[NamedObject] | None:
+    """Return the type of the objects that a field, or a list in it, may hold; None: it holds no objects."""
+    declared = strip(declared)
+    if is_subclass(declared, NamedObject):
+        found: type[NamedObject] = declared
+        return found
+    return next(filter(None, map(object_type, get_args(declared))), None)
+
+
+def checked_name(name: str, trusted: Trust | None, place: str) -> str:
+    """Return the name of an object if a file may name it.
+
+    Args:
+        name: as in the file.
+        trusted: what the file may name; None: the name is no file's, and may be anything.
+        place: flag or dotted path, for messages.
+
+    Raises:
+        UsageError: if it may not.
+    """
+    if not is_full_name(name) and not (name.isidentifier() and name.isascii()):
+        raise UsageError(f"{place}: expected the name of a class or module:Class, got {shorten(name)}")
+    if trusted is None or ":" not in name:
+        return str(name)
+    check_module(name, trusted, place)
+    return str(name) if top_package(name.partition(":")[0]) in trusted.packages else NameOfFile(name)
+
+
+def parts_of(value: Any, place: str) -> tuple[str, dict[str, Any]]:
+    """Return name and arguments of a stored object.
+
+    Raises:
+        UsageError: if it has another form.
+    """
+    stored = {CLASS: value} if isinstance(value, str) else value
+    if isinstance(stored, Mapping) and {CLASS} <= stored.keys() <= {CLASS, ARGUMENTS}:
+        name, arguments = stored[CLASS], stored.get(ARGUMENTS, {})
+        if isinstance(name, str) and isinstance(arguments, Mapping):
+            return name, {str(key): plain_argument(item, f"{place}.{key}") for key, item in arguments.items()}
+    raise UsageError(f"{place}: expected a class, or {{class: ..., arguments: {{...}}}}, got {shorten(value)}")
+
+
+def plain_argument(value: Any, place: str) -> Any:
+    """Return the value of an argument: Keras would import what a dict names.
+
+    Raises:
+        UsageError: if it is not a number, text, bool, None, or list of these.
+    """
+    if isinstance(value, list | tuple):
+        return [plain_argument(item, place) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UsageError(f"{place}: expected a number, a text, True, False, None or a list of these, got {shorten(value)}")

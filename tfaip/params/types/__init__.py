@@ -1,1 +1,0 @@
-"""Types of fields: of our own, and how declared types are classified."""

@@ -1,1 +1,0 @@
-"""Values of declared types from text and JSON, and back."""
