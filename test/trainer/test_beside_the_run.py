@@ -124,7 +124,7 @@ def test_the_command_makes_a_directory_of_its_own(
     monkeypatch.chdir(place.parent / "own")
     command = [str(place / "run" / "trainer_params.json"), "--trainer.epochs", "1"]
     # Of a run that fails nothing is left.
-    assert train_from_params.main([*command, "--warmstart.model", "nowhere"]) != 0
+    assert exit_code(train_from_params.main, [*command, "--warmstart.model", "nowhere"]) != 0
     assert f"run directory runs/{made.name} (--trainer.output_dir names another one)" in capsys.readouterr().out
     assert train_from_params.main([*command, "--dry_run"]) == 0
     assert [path.name for path in made.parent.iterdir()] == [taken.name]
