@@ -16,7 +16,7 @@ import pytest
 
 import tfaip.imports
 from test.support.commands import finish_command, start_python
-from tfaip.compat.names import OLD_NAMES, is_old_module
+from tfaip.compat.names import is_old_module, old_names
 from tfaip.imports import LAV, DataGeneratorParams, LAVParams, ModelBase, ModelBaseParams, TrainerPipelineParams
 
 # What programs for tfaip 1.2 import.
@@ -48,6 +48,21 @@ tfaip.util.file.oshelper: ChDir
 tfaip.trainer.callbacks.logger_callback: LoggerCallback
 tfaip.trainer.callbacks.tensor_board_callback: TensorBoardCallback
 tfaip.trainer.callbacks.train_params_logger: TrainerCheckpointsCallback
+tfaip.util.testing.setup: setup_test_init
+tfaip.util.testing.workdir: workdir_path call_in_root
+tfaip.util.testing.training: AdditionalTrainerArgs single_train_iter resume_training lav_test_case
+tfaip.util.testing.training: warmstart_training_test_case
+tfaip.data.data: TDP
+tfaip.scenario.listfile.params: ListsFileGeneratorParams ListFileTrainerPipelineParams
+tfaip.resource.resource: Resource
+tfaip.trainer.scheduler.cosine_decay_params: CosineDecayParams WarmupCosineDecayParams
+tfaip.trainer.scheduler.learningrate_params: LearningRateParams
+tfaip.trainer.optimizer: LAMBOptimizer
+tfaip.util.random: set_global_random_seed
+tfaip.lav.callbacks.lav_callback: LAVCallback
+tfaip.util.typing: enforce_types
+tfaip.model.graphbase: RootGraph
+tfaip.data.generators.csvgenerator: CSVGenerator CSVGeneratorParams
 """
 LINES = [line.split(": ") for line in WANTED.strip().splitlines()]
 WANTED_NAMES = [(module, name) for module, names in LINES for name in names.split()]
@@ -61,7 +76,7 @@ def _forgotten() -> Iterator[None]:
     """Old names are not stored in their modules yet, and old modules are not imported."""
 
     def forget() -> None:
-        for row in OLD_NAMES:
+        for row in old_names():
             module, name = row.place()
             if module in sys.modules:
                 vars(sys.modules[module]).pop(name, None)
@@ -98,9 +113,13 @@ def test_a_name_of_programs_imports(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.usefixtures("_forgotten")
 def test_each_row_of_the_table(subtests: pytest.Subtests) -> None:
-    for row in OLD_NAMES:
+    for row in old_names():
         with subtests.test(row=row):
             (old_module, old_name), (new_module, new_name) = row.place(), row.target()
+            if not row.new:
+                with pytest.raises(ImportError, match=f"^{re.escape(row.advice())}$"):
+                    imported(old_module, old_name)
+                continue
             with pytest.warns(DeprecationWarning, match=f"^{re.escape(row.advice())}$") as caught:
                 value = imported(old_module, old_name)
             assert len(caught) == 1
@@ -108,13 +127,14 @@ def test_each_row_of_the_table(subtests: pytest.Subtests) -> None:
             assert new_name in row.advice() or row.note
 
 
-def test_the_table_is_sorted_and_has_no_name_twice() -> None:
-    names = [row.place() for row in OLD_NAMES]
-    assert names == sorted(set(names))
+def test_the_table_has_no_name_twice_and_advice_for_each() -> None:
+    names = [row.place() for row in old_names()]
+    assert len(names) == len(set(names))
+    assert all(row.new or row.note for row in old_names())
 
 
 def test_present_names_are_not_in_the_table() -> None:
-    for row in OLD_NAMES:
+    for row in old_names():
         module, name = row.place()
         if is_old_module(module) is None:
             text = importlib.import_module(module).__doc__

@@ -24,7 +24,6 @@ PAGES = [
     "devices.md",
     "evaluation.md",
     "long_form.md",
-    "migration_1.2.md",
     "optimizer.md",
     "params.md",
     "schedules.md",

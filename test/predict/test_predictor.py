@@ -308,9 +308,6 @@ def test_what_is_no_data_is_told_at_the_call(graph, subtests: pytest.Subtests):
             ) as error:
                 predictor.predict_raw(value)
             assert len(str(error.value)) <= 300
-            if not isinstance(value, dict):
-                with pytest.raises(TypeError, match="predict of TinyGraph takes a dict of a batch by name, .*, got "):
-                    graph.predict(value)
 
 
 def test_bare_inputs_are_samples_without_targets(graph):

@@ -14,6 +14,7 @@ import pytest
 from test.data.pipeline.test_preload import DamagedParams
 from test.data.pipeline.workers.faults import FilesParams, SlowParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
+from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
 from tfaip.scripts.benchmark_input_pipeline import main
 from tfaip.trainer.tools import inputbenchmark
@@ -67,7 +68,7 @@ def test_a_signal_ends_it_with_the_summary(
     number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logging.getLogger("tfaip").addHandler(SignalAtRate(number))
-    assert main([TINY, "--train.num_processes", "1"]) == code
+    assert exit_code(main, [TINY, "--train.num_processes", "1"]) == code
     out, err = capsys.readouterr()
     assert "reading until Ctrl-C:" in out
     assert re.search(r"^[\d,]+ samples in [\d,]+ batches: ", out, re.MULTILINE)
@@ -93,7 +94,7 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
+    assert exit_code(main, arguments) == 2
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1

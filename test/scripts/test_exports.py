@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.support.commands import CommandResult
+from test.support.commands import CommandResult, exit_code
 from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
 from tfaip.components.loading import load_scenario
@@ -59,7 +59,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
 
     def run(*arguments: str | Path) -> tuple[int, str]:
         capsys.readouterr()
-        rc = export.main([*map(str, arguments), "--check"])
+        rc = exit_code(export.main, [*map(str, arguments), "--check"])
         out, err = capsys.readouterr()
         assert err.count("\n") == (rc != 0), err
         return rc, err or out
@@ -253,7 +253,7 @@ def test_formats_are_added_to_a_finished_model(
 )
 def test_mistakes_of_export(made: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = files_below(made)
-    assert export.main([str(made), *flags]) == 2
+    assert exit_code(export.main, [str(made), *flags]) == 2
     assert message in capsys.readouterr().err
     assert files_below(made) == before
 

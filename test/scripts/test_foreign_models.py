@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from test.support.commands import exit_code
 from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.kerasformat import KerasExporter
@@ -97,9 +98,9 @@ def edit(model: Path, change: Callable[[dict[str, Any]], Any], file: str = "scen
 
 
 COMMANDS: dict[str, Callable[[str], int]] = {
-    "check": lambda path: export.main([path, "--check"]),
-    "export": lambda path: export.main([path, "--format", "keras"]),
-    "predict": lambda path: predict.main(["--export_dir", path]),
+    "check": lambda path: exit_code(export.main, [path, "--check"]),
+    "export": lambda path: exit_code(export.main, [path, "--format", "keras"]),
+    "predict": lambda path: exit_code(predict.main, ["--export_dir", path]),
 }
 
 
@@ -139,7 +140,7 @@ def test_a_file_behind_a_link_is_refused(model: Path, tmp_path: Path) -> None:
     (model / "resources" / "words.txt").symlink_to(tmp_path / "words.txt")
     with pytest.raises(UsageError, match="resource 'resources/words.txt' lies outside of"):
         load_exported(model)
-    assert export.main([str(model), "--check"]) == 1
+    assert exit_code(export.main, [str(model), "--check"]) == 1
 
 
 def test_training_data_that_name_what_they_must_not(model: Path, marker: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from test.support.commands import CommandResult, finish_command, run_several, start_command
+from test.support.commands import CommandResult, exit_code, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
 from test.support.tiny.scenario import TinyScenario
 from tfaip.params.settings import flag_values
@@ -57,7 +57,7 @@ def runs(trained: Path, tmp_path: Path) -> Path:
 def list_runs(cwd: Path, *args: str) -> CommandResult:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        rc = main(list(args))
+        rc = exit_code(main, list(args))
     return CommandResult(rc, out.getvalue(), err.getvalue())
 
 

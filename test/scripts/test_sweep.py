@@ -15,7 +15,7 @@ from typing import Any
 import optuna
 import pytest
 
-from test.support.commands import CommandResult, finish_command, start_command
+from test.support.commands import CommandResult, exit_code, finish_command, start_command
 from test.support.processes import list_processes
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
@@ -165,7 +165,7 @@ def test_items_of_a_dict_vary(tmp_path: Path) -> None:
 def test_mistakes(text: str, flags: list[str], message: str, space: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (space / "space.yaml").write_text(text)
     monitor = [] if "--monitor" in flags else MONITOR
-    assert main([TINY, "--space", "space.yaml", "--output_dir", "runs", *flags, *monitor]) == 2
+    assert exit_code(main, [TINY, "--space", "space.yaml", "--output_dir", "runs", *flags, *monitor]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {message}"), error
     assert error.count("\n") == 1

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import pytest
 
+from test.support.commands import exit_code
 from test.support.trained import trained_tutorial
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
@@ -84,7 +85,7 @@ def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def run(command: str, *arguments: str | Path) -> int:
-    return int(importlib.import_module(f"tfaip.scripts.{command}").main([*map(str, arguments)]))
+    return exit_code(importlib.import_module(f"tfaip.scripts.{command}").main, [*map(str, arguments)])
 
 
 def data(number: signal.Signals) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from test.support.commands import exit_code
 from tfaip.scripts.train import main
 
 IMPORTS = """
@@ -168,7 +169,7 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     code, message = CASES[name]
     file = tmp_path / f"bad_{name}.py"
     file.write_text(IMPORTS + code)
-    assert main([f"bad_{name}", "--trainer.output_dir", "run"]) == 1
+    assert exit_code(main, [f"bad_{name}", "--trainer.output_dir", "run"]) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: ")
     assert message in first
@@ -187,7 +188,7 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_scenario_that_cannot_be_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad_import.py"
     file.write_text("\n\nundefined + 1\n")
-    assert main(["bad_import", "--trainer.output_dir", "run"]) == 2
+    assert exit_code(main, ["bad_import", "--trainer.output_dir", "run"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "fails to import: NameError: name 'undefined' is not defined" in line
     assert f"(in {file}:3" in line
@@ -197,7 +198,7 @@ def test_a_graph_that_returns_no_dict(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "bad_output.py").write_text(
         IMPORTS + GRAPH.format(in_graph="return next(iter(inputs.values()))", in_model="pass")
     )
-    assert main(["bad_output", "--trainer.output_dir", "run"]) == 1
+    assert exit_code(main, ["bad_output", "--trainer.output_dir", "run"]) == 1
     line = capsys.readouterr().err.splitlines()[0]
     assert line.startswith("error: TypeError: Graph returns ")
     assert "expected a dict of tensors by name" in line
@@ -218,6 +219,6 @@ class Bad(TinyScenario):
     def trainer_params_cls(cls): return Mine
 """
     )
-    assert main(["bad_call", "--trainer.output_dir", "run", "--trainer.epochs", "0"]) == 2
+    assert exit_code(main, ["bad_call", "--trainer.output_dir", "run", "--trainer.epochs", "0"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("epochs is 0, expected at least 1: change --trainer.epochs")

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,6 +96,14 @@ def start_python(
         text=True,
         start_new_session=True,
     )
+
+
+def exit_code(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Call a command in this process."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:

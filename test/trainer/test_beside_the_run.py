@@ -13,6 +13,7 @@ import keras
 import pytest
 
 from test.support.beside import contents, fill_beside
+from test.support.commands import exit_code
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts import resume_training, train_from_params
@@ -104,8 +105,8 @@ def test_names_in_a_stored_params_file(
     (stored["early_stopping"] if field == "best_model_name" else stored)[field] = value
     file.write_text(json.dumps({**stored, "epochs": 3}))
     before = contents(place)
-    assert resume_training.main([str(place / "run")]) == 2
-    assert train_from_params.main([str(file), "--trainer.output_dir", str(place / "new")]) == 2
+    assert exit_code(resume_training.main, [str(place / "run")]) == 2
+    assert exit_code(train_from_params.main, [str(file), "--trainer.output_dir", str(place / "new")]) == 2
     for line in capsys.readouterr().err.splitlines():
         assert line.startswith("error: ")
         assert f"{field} is " in line
@@ -123,7 +124,7 @@ def test_the_command_makes_a_directory_of_its_own(
     monkeypatch.chdir(place.parent / "own")
     command = [str(place / "run" / "trainer_params.json"), "--trainer.epochs", "1"]
     # Of a run that fails nothing is left.
-    assert train_from_params.main([*command, "--warmstart.model", "nowhere"]) != 0
+    assert exit_code(train_from_params.main, [*command, "--warmstart.model", "nowhere"]) != 0
     assert f"run directory runs/{made.name} (--trainer.output_dir names another one)" in capsys.readouterr().out
     assert train_from_params.main([*command, "--dry_run"]) == 0
     assert [path.name for path in made.parent.iterdir()] == [taken.name]
@@ -159,7 +160,7 @@ def test_a_params_file_of_no_run_may_name_the_output_directory(
     assert json.loads((named / "trainer_params.json").read_text())["epochs"] == 1
     assert f"the output directory is that of the params file: '{named}'" in capsys.readouterr().out
     # Now it is that of a run, which nothing replaces.
-    assert train_from_params.main([str(file)]) == 2
+    assert exit_code(train_from_params.main, [str(file)]) == 2
     assert "named holds another run" in capsys.readouterr().err
 
 

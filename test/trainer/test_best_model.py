@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import pytest
 
+from test.support.commands import exit_code
 from test.support.runs import files_below
 from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParams, PointsParams, line_params, train
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
@@ -278,7 +279,7 @@ def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytes
 def test_a_model_that_a_training_may_replace_gets_no_formats(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files_below(run)
     with RunDirectory(run).locked():
-        assert export.main([str(run / "best"), "--format", "keras"]) == 2
+        assert exit_code(export.main, [str(run / "best"), "--format", "keras"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "best may be replaced by another process, which trains or exports there: wait for its end" in line
     assert files_below(run) == before

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from test.support.commands import CommandResult
+from test.support.commands import CommandResult, exit_code
 from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
@@ -261,16 +261,16 @@ def test_the_first_recorded_rate_is_the_default(
 def test_mistakes_of_a_replay(
     flags: list[str], message: str, history_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert replay_learning_rate.main([str(history_file), *flags]) == 2
+    assert exit_code(replay_learning_rate.main, [str(history_file), *flags]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_there_must_be_something_to_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert replay_learning_rate.main([]) == 2
-    assert replay_learning_rate.main([str(tmp_path / "gone")]) == 2
-    assert replay_learning_rate.main([str(tmp_path)]) == 2
+    assert exit_code(replay_learning_rate.main, []) == 2
+    assert exit_code(replay_learning_rate.main, [str(tmp_path / "gone")]) == 2
+    assert exit_code(replay_learning_rate.main, [str(tmp_path)]) == 2
     (tmp_path / "empty").write_text("{}")
-    assert replay_learning_rate.main([str(tmp_path / "empty")]) == 2
+    assert exit_code(replay_learning_rate.main, [str(tmp_path / "empty")]) == 2
     which, gone, no_run, empty = capsys.readouterr().err.splitlines()
     assert "which run? expected: tfaip-replay-learning-rate RUN" in which
     assert "gone: cannot be read (No such file" in gone
@@ -293,7 +293,7 @@ def test_replay_of_a_run_gives_what_it_did(
     assert replay_learning_rate.main([str(run), "--learning_rate.decay", "0.25"]) == 0
     assert capsys.readouterr().out.splitlines()[3].split()[1:3] == ["0.0005", "0.00025"]
     (run / "history.json").write_text("{}")  # as long as its first epoch runs
-    assert replay_learning_rate.main([str(run)]) == 2
+    assert exit_code(replay_learning_rate.main, [str(run)]) == 2
     assert "records no epoch: nothing to replay" in capsys.readouterr().err
 
 
@@ -318,7 +318,7 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_preview_of_more_epochs_than_can_be_computed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert preview_schedule.main([MIN, "--trainer.epochs", str(2**62)]) == 2
+    assert exit_code(preview_schedule.main, [MIN, "--trainer.epochs", str(2**62)]) == 2
     assert "epochs are too many to compute their rates, expected at most 1000000" in capsys.readouterr().err
 
 
@@ -331,9 +331,9 @@ def test_preview_of_what_follows_scores_and_of_many_epochs(capsys: pytest.Captur
 
 
 def test_mistakes_of_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
-    assert preview_schedule.main([]) == 2
-    assert preview_schedule.main([MIN, "--learning_rate", "NewbobRel", "--learning_rate.min_lr", "1"]) == 2
-    assert preview_schedule.main([MIN, "--learning_rate.modulation", "Function"]) == 2
+    assert exit_code(preview_schedule.main, []) == 2
+    assert exit_code(preview_schedule.main, [MIN, "--learning_rate", "NewbobRel", "--learning_rate.min_lr", "1"]) == 2
+    assert exit_code(preview_schedule.main, [MIN, "--learning_rate.modulation", "Function"]) == 2
     which, bounds, missing = capsys.readouterr().err.splitlines()
     assert "which scenario? expected: tfaip-preview-schedule SCENARIO" in which
     assert "min_lr is 1.0, expected at most lr (0.001)" in bounds

@@ -81,6 +81,9 @@ def params_file_of(path: Path) -> tuple[Path, str | None]:
     former = find_former_model(path)
     if former is not None:
         return former.params_file, former.key
+    if path.suffix == ".json" and path.is_file() and path.name != SCENARIO_PARAMS_FILE:
+        # A copy, or what `to_json` gave: the weights are elsewhere.
+        return path, "scenario" if isinstance(read_json(path).get("scenario"), dict) else None
     directory = directory_of(path)
     require_model(directory)
     return directory / SCENARIO_PARAMS_FILE, None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.generics import bound_field
 
@@ -21,8 +23,8 @@ TVal = TypeVar("TVal", bound=DataGeneratorParams)
 class TrainerPipelines(ParamsBase):
     """Pipelines of the training and of the validation data."""
 
-    train: DataPipelineParams = option(help="Training pipeline", factory=DataPipelineParams, fix_dc=True, mode="ssnake")
-    val: DataPipelineParams = option(help="Validation pipeline", factory=DataPipelineParams, fix_dc=True, mode="ssnake")
+    train: DataPipelineParams = option(help="Training pipeline", factory=DataPipelineParams, fix_dc=True, mode="flat")
+    val: DataPipelineParams = option(help="Validation pipeline", factory=DataPipelineParams, fix_dc=True, mode="flat")
 
 
 class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
@@ -46,13 +48,14 @@ class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
         return [] if generator is None else [generator]
 
     def train_data(self, data: DataBase[Any]) -> DataPipeline:
-        """Return the pipeline of the training data, which the trainer gives its seed."""
-        return data.create_pipeline(self.setup.train, self.train_gen())
+        """Return the pipeline of the training data, which the data keep; the trainer gives it its seed."""
+        return data.get_or_create_pipeline(self.setup.train, self.train_gen())
 
     def val_data(self, data: DataBase[Any]) -> DataPipeline | None:
         """Return the pipeline of the validation data; None: no validation."""
         generator = self.val_gen()
-        return None if generator is None else data.create_pipeline(self.setup.val, generator)
+        setup = replace(self.setup.val, mode=PipelineMode.EVALUATION)
+        return None if generator is None else data.get_or_create_pipeline(setup, generator)
 
     def lav_data(self, data: DataBase[Any]) -> Iterable[DataPipeline]:
         """Return the pipelines to load and validate on, one for each generator of `lav_gen`."""

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tfaip.params.tree import nodes_of
-from tfaip.util.logging import ROOT, ConsoleHandler, log_level
+from tfaip.util.logging import ROOT, ConsoleHandler, has_handler_of_program, log_level
 from tfaip.util.origin import LIBRARIES
 
 # Packages that configure their own logging.
@@ -38,7 +38,7 @@ def user_logs(*values: Any) -> Iterator[None]:
 def console_unless_configured() -> Iterator[None]:
     """Context that prints log messages if nothing else would handle them, as in a script."""
     root = logging.getLogger(ROOT)
-    if root.handlers or not root.propagate or any(map(_is_of_application, logging.getLogger().handlers)):
+    if root.handlers or not root.propagate or has_handler_of_program():
         yield
         return
     level, console = root.level, ConsoleHandler()
@@ -51,11 +51,6 @@ def console_unless_configured() -> Iterator[None]:
         root.propagate = True
         root.removeHandler(console)
         root.setLevel(level)
-
-
-def _is_of_application(handler: logging.Handler) -> bool:
-    """Return False for the handler that TensorFlow's logging library may add to the root logger."""
-    return type(handler).__module__.partition(".")[0] != "absl"
 
 
 def _packages(values: Iterable[Any]) -> set[str]:

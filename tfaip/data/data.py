@@ -14,10 +14,14 @@ from tfaip.params.generics import type_argument
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree import node_fields
 from tfaip.util.hooknames import check_hook_names
+from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import refuse_uncalled
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.datapipeline import DataPipeline
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 P = TypeVar("P", bound=DataBaseParams)
 
@@ -167,22 +171,14 @@ class DataBase(Generic[P]):
             self._pipelines[pipeline_params.mode] = pipeline
         return pipeline
 
-    def preload(
-        self,
-        pipeline_params: DataPipelineParams,
-        generator_params: DataGeneratorParams,
-        progress_bar: bool = False,
-    ) -> DataPipeline:
-        """Load the data of a mode into memory, for all later calls of `get_or_create_pipeline`.
+    def preload(self, progress_bar: bool = False) -> None:
+        """Load the data of all pipelines that `get_or_create_pipeline` has made into memory, and keep these instead.
 
         Args:
-            pipeline_params: as for `get_or_create_pipeline`.
-            generator_params: as for `get_or_create_pipeline`.
             progress_bar: show a bar while the samples are processed.
         """
-        pipeline = self.create_pipeline(pipeline_params, generator_params).as_preloaded(progress_bar)
-        self._pipelines[pipeline_params.mode] = pipeline
-        return pipeline
+        for mode, pipeline in self._pipelines.items():
+            self._pipelines[mode] = pipeline.as_preloaded(progress_bar)
 
     def with_params(self, params: P) -> DataBase[P]:
         """Return the same data with other params."""

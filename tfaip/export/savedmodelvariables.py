@@ -131,9 +131,9 @@ def _source(
     shown = {**attributes, **_unique(names)}
     places = {variable.key: variable.place for variable in variables}
     further = [attributes, places, {variable.key: _with_names_of_layers(variable) for variable in variables}]
+    below = {key: _FORMER_GRAPH.match(path) for key, path in attributes.items()}
+    further.insert(0, {key: attributes[key][match.end() :] for key, match in below.items() if match is not None})
     if trim_graph_name:
-        below = {key: _FORMER_GRAPH.match(path) for key, path in attributes.items()}
-        further.insert(0, {key: attributes[key][match.end() :] for key, match in below.items() if match is not None})
         further.insert(1, {v.key: v.name.partition("/")[2] for v in variables if "/" in v.name})
     aliases: dict[str, str] = {}
     for by_key in further:

@@ -19,6 +19,7 @@ from tfaip.lav.params import LAVParams
 from tfaip.predict.modelpass import BenchmarkResults
 from tfaip.util.construction import construct
 from tfaip.util.logging import logger
+from tfaip.util.overriding import refuse_uncalled
 
 log = logger(__name__)
 
@@ -40,6 +41,10 @@ class LAV:
         scenario_params: params of the model (`ScenarioBase.params_from_path`).
         scenario: class of the scenario; None: the one that `scenario_params` name.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        refuse_uncalled(cls, LAV, {"_custom_callbacks": "run, and pass callbacks to super().run"})
 
     def __init__(
         self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: Scenario | None = None

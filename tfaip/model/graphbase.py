@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 from keras import ops
@@ -13,7 +13,11 @@ from tfaip.backend.keras_private import attach_mask, mask_of
 from tfaip.backend.kerastools import own_training_flag
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.hooknames import check_hook_names
+from tfaip.util.oldnames import old_names
 from tfaip.util.typing import Tensor, TensorDict
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 P = TypeVar("P")
 _HOOKS = ("build_graph", "build_train_graph", "build_prediction_graph", "pre_proc_targets", "params_cls")
@@ -55,7 +59,7 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         """Call the training graph; `training=None` inherits the value of the calling graph (outermost: False).
 
         Args:
-            inputs: a batch by name.
+            inputs: a batch by name, or what else the graph takes.
             targets: the same for the targets; None, as the graph gets it, if it needs none.
             training: a Python bool.
         """
@@ -69,16 +73,8 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         """Call the prediction graph.
 
         Args:
-            inputs: a batch by name.
-
-        Raises:
-            TypeError: if `inputs` is no dict.
+            inputs: a batch by name, or what else the graph takes.
         """
-        if not isinstance(inputs, Mapping):
-            raise TypeError(
-                f"predict of {type(self).__name__} takes a dict of a batch by name, as in {{'x': array}}, got "
-                f"{type(inputs).__name__}"
-            )
         return self(inputs, training=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:

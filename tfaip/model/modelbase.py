@@ -18,7 +18,7 @@ from tfaip.params.generics import type_argument
 from tfaip.util.construction import construct
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides
+from tfaip.util.overriding import overrides, refuse_parameters, refuse_uncalled
 from tfaip.util.typing import Tensor, TensorDict
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class ModelBase(WithScheduledValues, Generic[P]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
+        refuse_uncalled(cls, ModelBase, {"_target_output_metric": "_metric"})
+        refuse_parameters(cls, "_export_graphs", ["graph"])
         has_weights = bool(cls.class_weight or cls.sample_weight)
         if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
             raise UsageError(

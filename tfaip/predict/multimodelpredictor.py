@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,7 +42,15 @@ class MultiModelPredictor(Predictor):
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
         self._data_of_models: list[Any] = []
-        self._voter = self.create_voter(data.params)
+
+    @cached_property
+    def _voter(self) -> MultiModelVoter[Any]:
+        return self.create_voter(self._data.params)
+
+    @property
+    def datas(self) -> list[DataBase[Any]]:
+        """The data of each model, for voters."""
+        return self._data_of_models
 
     @classmethod
     def from_paths(
@@ -71,12 +80,12 @@ class MultiModelPredictor(Predictor):
         """
         with precision_scope(params.device.precision):
             models = load_models(paths, scenario, trusted, model_paths)
-        predictor = cls(params, models[0].data, **(predictor_args or {}))
+        predictor = cls(params=params, data=models[0].data, **(predictor_args or {}))
         predictor.set_models([model.graph for model in models], [model.data for model in models])
         return predictor
 
     def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
-        """Create what votes; default: `MeanVoter`."""
+        """Create what votes, when it is first needed; default: `MeanVoter`."""
         return MeanVoter(data_params)
 
     def set_model(self, model: Model) -> None:

@@ -16,7 +16,7 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.params.generics import field_types
 from tfaip.params.names.trust import SCENARIO_MARK
 from tfaip.scenario.declared import make_class, name_of
-from tfaip.util.construction import construct
+from tfaip.util.construction import construct, takes
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
 
@@ -34,6 +34,8 @@ if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
 __all__ = ["SCENARIO_PARAMS_FILE", "ScenarioBase"]
+
+_SET_LATE = ("checkpoint", "from_stage")
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
@@ -127,10 +129,18 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def create_trainer(cls, trainer_params: AnyTrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
-        """Create a trainer; `kwargs` are further arguments of `Trainer`, e.g. `restore=True` (None: its default)."""
+        """Create a trainer; `kwargs` are further arguments of `Trainer`, e.g. `restore=True` (None: its default).
+
+        What the constructor of a subclass does not take is set after it.
+        """
         scenario = construct(cls, trainer_params.scenario)
+        trainer_cls = cls.trainer_cls()
         given = {name: value for name, value in kwargs.items() if value is not None}
-        trainer: Trainer[Any] = cls.trainer_cls()(trainer_params, scenario, **given)
+        late = {name: value for name, value in given.items() if name in _SET_LATE and not takes(trainer_cls, name)}
+        taken = {name: value for name, value in given.items() if name not in late}
+        trainer: Trainer[Any] = trainer_cls(trainer_params, scenario, **taken)
+        for name, value in late.items():
+            setattr(trainer, f"_{name}", value)
         return trainer
 
     @classmethod

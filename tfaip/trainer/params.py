@@ -25,6 +25,7 @@ from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
+    BEST_DIR,
     EXPORT_DIR,
     STAGES_DIR,
     check_directory_names,
@@ -273,7 +274,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
 
     def _check_directories(self) -> None:
         """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
-        best = self.early_stopping.best_model_name
+        best = self.early_stopping.best_model_name or BEST_DIR
         check_directory_names(self.checkpoint_sub_dir, best)
         replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
         check_history_file(self.history_file, self.output_dir, replaced)
@@ -289,7 +290,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         expected = expected_directory(self.output_dir)
         if expected is not None:
             raise FieldError("output_dir", self.output_dir, expected)
-        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, self.early_stopping.best_model_name)
+        best = self.early_stopping.best_model_name or BEST_DIR
+        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, best)
 
     def checkpoint_every_n_updates(self) -> int | None:
         """Return the number in `checkpoint_save_freq`, or None for "epoch".

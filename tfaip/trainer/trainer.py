@@ -83,8 +83,9 @@ class Trainer(Generic[P]):
     """Trainer of a scenario.
 
     The trainer works with a copy of the params (`params`), which the run completes: the drawn seed,
-    the backend, the status of early stopping. The caller's object stays as it is; only
-    `params.scenario` is shared, since the scenario has been built from it.
+    the backend, the status of early stopping. Of the caller's object
+    only `current_epoch` changes, after a training; `params.scenario` is shared, since the scenario has
+    been built from it.
 
     Args:
         params: the trainer params; `params.scenario` are those of `scenario`.
@@ -112,6 +113,7 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
     ) -> None:
         refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
+        self._given_params = params
         self._params = copy_for_run(params)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
@@ -494,6 +496,7 @@ class Trainer(Generic[P]):
         finally:
             # Also of a training that was interrupted.
             self._progress, self._setup = stages.progress, stages.latest_setup
+            self._given_params.current_epoch = self._params.current_epoch
             self._runner = None
         setup = stages.setup
         with setup.model.optimizer.with_averages():

@@ -33,8 +33,19 @@ REPEAT_S = 60.0
 
 
 def logger(name: str) -> logging.Logger:
-    """Return the logger of a module (`__name__`); those outside tfaip become children of `tfaip`."""
-    return logging.getLogger(name if name.split(".")[0] == ROOT else f"{ROOT}.{name}")
+    """Return the logger of a module (`__name__`); those outside tfaip become children of `tfaip`.
+
+    If the program configures no logging, its messages and those of all loggers of its package are printed from INFO on.
+    """
+    package = name.partition(".")[0]
+    if package == ROOT:
+        return logging.getLogger(name)
+    for log in (logging.getLogger(ROOT), logging.getLogger(package)):
+        if not log.handlers:
+            log.addHandler(_ProgramConsole(log))
+        if log.level == logging.NOTSET:
+            log.setLevel(log_level())
+    return logging.getLogger(f"{ROOT}.{name}")
 
 
 def log_level() -> int:
@@ -59,7 +70,7 @@ def setup_console() -> None:
     root = logging.getLogger(ROOT)
     root.setLevel(log_level())
     root.propagate = False
-    if not any(isinstance(handler, ConsoleHandler) for handler in root.handlers):
+    if not any(type(handler) is ConsoleHandler for handler in root.handlers):
         root.addHandler(ConsoleHandler())
 
 
@@ -127,6 +138,25 @@ class ConsoleHandler(_ReportingHandler):
         if getattr(record, CONSOLE_TEXT, None) != "":
             self.stream = sys.stdout
             super().emit(record)
+
+
+class _ProgramConsole(ConsoleHandler):
+    """Handler of a logger that prints unless another handler gets the same records."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        others = [handler for handler in self._log.handlers if not isinstance(handler, logging.FileHandler | _Memory)]
+        is_handled = self._log.propagate and has_handler_of_program()
+        if others == [self] and not is_handled:
+            super().emit(record)
+
+
+def has_handler_of_program() -> bool:
+    """Return True if the root logger has a handler, other than the one that TensorFlow's logging library may add."""
+    return any(type(handler).__module__.partition(".")[0] != "absl" for handler in logging.getLogger().handlers)
 
 
 class _ConsoleFormatter(logging.Formatter):

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def overrides(cls: Any, base: type, name: str) -> bool:
     """Return True if a class, or one of its objects, overrides a method of `base`, or adds it."""
     return inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
+
+
+def refuse_parameters(cls: type, name: str, arguments: Sequence[str]) -> None:
+    """Raise if the body of a class overrides a hook that cannot be called with these positional arguments."""
+    hook = vars(cls).get(name)
+    if not inspect.isfunction(hook):
+        return
+    try:
+        inspect.signature(hook).bind(None, *arguments)
+    except TypeError as error:
+        place = f"{hook.__code__.co_filename}:{hook.__code__.co_firstlineno}"
+        expected = f"{name}(self, {', '.join(arguments)})"
+        raise TypeError(f"{place}: {cls.__qualname__}.{name} is called as {expected}: {error}") from None
 
 
 def refuse_uncalled(cls: Any, base: type, instead: Mapping[str, str]) -> None:

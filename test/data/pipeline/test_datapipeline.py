@@ -170,7 +170,6 @@ def test_a_pipeline_class_of_a_user_stays() -> None:
         pipeline.with_params(DataPipelineParams(batch_size=2)),
         pipeline.as_preloaded(),
         pipeline.as_preloaded().with_seed(3).to_mode(PipelineMode.EVALUATION),
-        data.preload(params, generator),
     ):
         assert isinstance(other, OwnPipeline)
         assert other.label == "mine"
@@ -216,7 +215,7 @@ def test_a_pipeline_may_create_its_generator() -> None:
     params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=2, worker_start_s=0)
     pipeline = OwnGenerator(params, RowData(RowDataParams()), IterableRowsParams(count=7))
     assert batch_ids(pipeline) == batch_ids(pipeline.as_preloaded()) == [[0, 1], [2]]
-    assert pipeline.reader.workers_read is False
+    assert pipeline._reader.workers_read is False
     assert pipeline.generator.params.count == 7
 
 

@@ -127,7 +127,7 @@ def test_both_forms_of_processor_lists() -> None:
     data = RowData(RowDataParams(pre_proc=pre_proc))
     pipeline = data.create_pipeline(DataPipelineParams(), RawDataGeneratorParams(rows(3)))
     preloaded = pipeline.as_preloaded()
-    assert [p.modes == set() for p in preloaded.reader.pre_proc.flatten_processors()] == [True, False]
+    assert [p.modes == set() for p in preloaded._reader.pre_proc.flatten_processors()] == [True, False]
     assert epoch(preloaded) == epoch(pipeline)
     assert data.params.pre_proc is pre_proc
     assert pre_proc.flatten_processors()[0].modes == set(PipelineMode)
@@ -341,9 +341,11 @@ def test_an_own_way_to_apply_a_processor_is_that_of_pipelines() -> None:
 def test_data_keeps_what_was_preloaded_for_a_mode() -> None:
     data = RowData(RowDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[AddParams()])))
     params, generator = DataPipelineParams(), RawDataGeneratorParams([row(1)])
-    preloaded = data.preload(params, generator)
-    assert data.get_or_create_pipeline(params, generator) is preloaded
+    data.get_or_create_pipeline(params, generator)
+    data.preload()
+    preloaded = data.get_or_create_pipeline(params, generator)
     assert isinstance(preloaded.generator_params, PreloadedGeneratorParams)
+    assert data.get_or_create_pipeline(params, generator) is preloaded
     assert data.get_or_create_pipeline(params, RawDataGeneratorParams([row(2)])) is not preloaded
 
 

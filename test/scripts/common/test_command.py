@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from test.support.commands import finish_command, start_python
+from test.support.commands import exit_code, finish_command, start_python
 from tfaip.scripts import export
 from tfaip.scripts.common.command import print_results
 
@@ -41,7 +43,7 @@ def test_a_reader_of_data_does_not_keep_a_command() -> None:
 
 
 def test_a_name_with_a_nul_character(capsys: pytest.CaptureFixture[str]) -> None:
-    assert export.main(["name\0nul"]) == 2
+    assert exit_code(export.main, ["name\0nul"]) == 2
     assert capsys.readouterr().err == "error: the argument 'name\\x00nul' holds a NUL character\n"
 
 
@@ -53,3 +55,10 @@ def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         "confusion  [[0 1 2] [3 4 5]]",
         "text                     a b",
     ]
+
+
+def test_a_called_command_that_fails_ends_its_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        export.main([str(tmp_path / "gone")])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("error: ")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from test.support.commands import exit_code
 from test.support.runs import files_below, make_once
 from test.trainer.line import CallbackOf, LineScenario, train
 from test.trainer.stages.stagedcalls import call
@@ -275,10 +276,10 @@ def test_the_command_repeats_from_a_stage(tmp_path: Path, capsys: pytest.Capture
         (["--from_stage", "a", "b"], "error: --from_stage takes the name of one stage, got a b\n"),
         (["--from_stage"], "error: --from_stage needs the name of a stage\n"),
     ):
-        assert resume_training.main([run, "--trust", "test", *flags]) == 2
+        assert exit_code(resume_training.main, [run, "--trust", "test", *flags]) == 2
         assert capsys.readouterr().err == message
     checkpoint = str(tmp_path / "run" / "checkpoint" / "epoch_0004")
-    assert resume_training.main([checkpoint, "--trust", "test", "--from_stage", "a"]) == 2
+    assert exit_code(resume_training.main, [checkpoint, "--trust", "test", "--from_stage", "a"]) == 2
     assert "give the run instead of a checkpoint" in capsys.readouterr().err
     assert files_below(tmp_path / "run") == before
     assert resume_training.main([run, "--trust", "test", "--from_stage", "b", "--dry_run"]) == 0

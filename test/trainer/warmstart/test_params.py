@@ -19,7 +19,7 @@ def parse(*flags: str) -> WarmStartParams:
 
 def test_from_the_command_line() -> None:
     assert parse() == WarmStartParams()
-    assert parse("--warmstart.model", "a").model == ["a"]
+    assert parse("--warmstart.model", "a").model == "a"
     params = parse(
         *["--warmstart.model", "a", "b", "--warmstart.allow_partial", "True", "--warmstart.include", "x"],
         *["--warmstart.exclude", "y", "--warmstart.rename", "a->b", "c->d", "--warmstart.rename_targets", "e->f"],
@@ -46,8 +46,8 @@ def test_each_source_has_a_prefix_or_none_has() -> None:
         parse("--warmstart.model", "a", "b", "--warmstart.prefixes", "lm")
 
 
-@pytest.mark.parametrize(("given", "model"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])
-def test_one_path_and_none_become_a_list_everywhere(given: object, model: list[str]) -> None:
+@pytest.mark.parametrize(("given", "model"), [(None, []), ("a", "a"), (["a"], "a"), (["a", "b"], ["a", "b"])])
+def test_one_path_is_a_text_everywhere(given: object, model: list[str] | str) -> None:
     assert WarmStartParams(model=given).model == model
     # So tfaip 1.2 stored it.
     assert WarmStartParams.from_dict({"model": given}).model == model

@@ -100,8 +100,8 @@ def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> 
         def read_sources(self) -> list[Source]:
             return [Source("memory", {f"graph/{name}:0": a for name, a in exported(averaged_run).items()})]
 
-        def _trim(self, name: str) -> str:
-            return name.removeprefix("graph/").removesuffix(":0")
+        def _trim(self, names: list[str]) -> list[str]:
+            return [name.removeprefix("graph/").removesuffix(":0") for name in names]
 
         def apply_weights(self, target_model: Any, new_weights: list[np.ndarray]) -> None:
             fitting = []
@@ -118,8 +118,8 @@ def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> 
     assert weights["encoder/norm/gamma"].shape == (4,)
 
     class Merging(Wider):
-        def _trim(self, name: str) -> str:
-            return "one"
+        def _trim(self, names: list[str]) -> list[str]:
+            return ["one"] * len(names)
 
     with pytest.raises(ValueError, match=r"^Merging\._trim gives several weights of memory one name$"):
         build(net_params(), Merging(WarmStartParams()))

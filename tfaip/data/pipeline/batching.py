@@ -46,6 +46,9 @@ class Batch:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.inputs, self.targets, self.meta))
 
+    def __len__(self) -> int:
+        return 3
+
 
 class Batcher:
     """Converter of samples to batches that satisfy the specs.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -39,6 +39,57 @@ T = TypeVar("T")
 log = logger(__name__)
 
 
+class OpenedIterator(Iterator[T]):
+    """Iterator of a pipeline, and the context that keeps the worker processes while it is used.
+
+    Args:
+        pipeline: the context.
+        iterator: the items.
+        length: returns their number, or raises a `TypeError` if it is not known.
+    """
+
+    def __init__(
+        self,
+        pipeline: AbstractContextManager[Any],
+        iterator: Generator[T, None, None],
+        length: Callable[[], int] | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._iterator = iterator
+        self._length = length
+
+    def __enter__(self) -> Self:
+        self._pipeline.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self._iterator.close()
+        finally:
+            self._pipeline.__exit__(*error)
+
+    def __next__(self) -> T:
+        return next(self._iterator)
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError("the number of these batches is not known")
+        return self._length()
+
+    def __bool__(self) -> bool:
+        return True  # otherwise bool() would call __len__
+
+
+def _unless_preloaded(create: Callable[..., DataGenerator[Any]]) -> Callable[..., DataGenerator[Any]]:
+    """Return an override of `create_data_generator` that is not asked for samples in memory."""
+
+    @wraps(create)
+    def create_data_generator(self: DataPipeline) -> DataGenerator[Any]:
+        return create(self) if self._original is None else DataPipeline.create_data_generator(self)
+
+    return create_data_generator
+
+
 class DataPipeline:
     """Samples and batches of a generator. Build it with `DataBase.create_pipeline`.
 
@@ -68,6 +119,8 @@ class DataPipeline:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         refuse_uncalled(cls, DataPipeline, {"preload_input_samples": "as_preloaded"})
+        if "create_data_generator" in vars(cls):
+            cls.create_data_generator = _unless_preloaded(cls.create_data_generator)  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -154,16 +207,18 @@ class DataPipeline:
     def _replaced(self, **changes: Any) -> Self:
         """Return a copy with other values, in which nothing is built yet."""
         pipeline = copy.copy(self)  # not a call of the constructor, so that a subclass may have another one
-        for name in vars(self):
+        for name, value in vars(self).items():
             if isinstance(getattr(type(self), name, None), cached_property):
                 del vars(pipeline)[name]
+            elif isinstance(value, DataGenerator) and name not in DataPipeline.__annotations__:  # kept by a subclass
+                vars(pipeline)[name] = None
         vars(pipeline).update(changes, _users=0)
         return pipeline
 
     def serves(self, params: DataPipelineParams, generator_params: DataGeneratorParams) -> bool:
-        """Return True if this pipeline was made of these very params."""
+        """Return True if this pipeline was made of this generator and such params."""
         original = self._original or self
-        return original.params is params and original.generator_params is generator_params
+        return original.params == params and original.generator_params is generator_params
 
     @cached_property
     def dropped(self) -> DropCounts:
@@ -182,14 +237,13 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
-        if self._original is not None:  # they are in memory
-            return self._complete_generator_params.create(self.mode)
         return self.create_data_generator()
 
     def create_data_generator(self) -> DataGenerator[Any]:
         """Build the generator from its params; override it to take the samples from elsewhere.
 
-        The samples of an overridden one are always read in the training process.
+        A preloaded pipeline does not ask an override. The samples of an overridden one are always read in the
+        training process.
         """
         return self._complete_generator_params.create(self.mode)
 
@@ -207,7 +261,7 @@ class DataPipeline:
         return params
 
     @cached_property
-    def reader(self) -> PipelineReader:
+    def _reader(self) -> PipelineReader:
         """Reader of the samples, with the processors before the model."""
         # A worker has the params of the generator only, and none of the methods of a subclass.
         is_own = overrides(type(self), DataPipeline, "create_data_generator") and self._original is None
@@ -233,25 +287,21 @@ class DataPipeline:
     def __exit__(self, *error: object) -> None:
         vars(self)["_users"] -= 1
         if self._users == 0:
-            for name in ("reader", "_post_processor"):
+            for name in ("_reader", "_post_processor"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
 
-    @contextmanager
-    def _opened(
-        self, iterator: Generator[T, None, None], length: Callable[[], int] | None = None
-    ) -> Iterator[Iterator[T]]:
-        with self, closing(iterator):
-            yield iterator if length is None else epochs.SizedIterator(iterator, length)
+    def _opened(self, iterator: Generator[T, None, None], length: Callable[[], int] | None = None) -> OpenedIterator[T]:
+        return OpenedIterator(self, iterator, length)
 
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
-        return self.reader.executor.stats
+        return self._reader.executor.stats
 
-    def generate_input_samples(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Sample]]:
-        """Return a context manager around an iterator over the valid processed samples.
+    def generate_input_samples(self, auto_repeat: bool | None = None) -> OpenedIterator[Sample]:
+        """Return an iterator, to be opened by `with`, over the valid processed samples.
 
-        `len` of the iterator is the number of samples of the generator (after `limit`; some of them
+        Its `len` is the number of samples of the generator (after `limit`; some of them
         may be dropped), if there is an end, and each gives one.
 
         Args:
@@ -259,12 +309,12 @@ class DataPipeline:
                 only.
         """
         repeats = self._repeats(auto_repeat)
-        return self._opened(self.reader.samples(repeats), lambda: self.reader.num_samples(repeats))
+        return self._opened(self._reader.samples(repeats), lambda: self._reader.num_samples(repeats))
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
-    ) -> AbstractContextManager[Iterator[Batch]]:
-        """Return a context manager around an iterator over batches.
+    ) -> OpenedIterator[Batch]:
+        """Return an iterator, to be opened by `with`, over batches.
 
         Args:
             auto_repeat: pass after pass without end, or one pass; None: without end for training
@@ -274,7 +324,7 @@ class DataPipeline:
             in_order: keep the order of the data, where buckets would change it.
         """
         sizes = repeat(self.samples_per_batch)
-        batches = self.reader.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
+        batches = self._reader.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)
@@ -283,8 +333,8 @@ class DataPipeline:
 
     def training_batches(
         self, start: Position, num_samples: int, shard: Shard = UNSHARDED
-    ) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
-        """Return a context manager around an iterator over the batches of one epoch.
+    ) -> OpenedIterator[tuple[Batch, Position]]:
+        """Return an iterator, to be opened by `with`, over the batches of one epoch.
 
         An epoch is a window on the endless stream of samples: the next one starts at the last
         position of this one. With buckets it is a window on the stream of batches, with as many
@@ -304,7 +354,7 @@ class DataPipeline:
                 "without buckets, %d samples that waited in them come only in the next pass", len(start.pending)
             )
         sizes = epochs.batch_sizes(num_samples, self.samples_per_batch, self.params.batch_drop_remainder)
-        return self._opened(self.reader.sharded_batches(start, sizes, shard))
+        return self._opened(self._reader.sharded_batches(start, sizes, shard))
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Run the post-processors on predicted samples, in order.

@@ -6,40 +6,16 @@ the lengths are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import repeat
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 
-T = TypeVar("T")
-
 _LARGEST_SIZE = 2**63 - 1  # of an int in the params
-
-
-class SizedIterator(Iterator[T], Generic[T]):
-    """Iterator with a length.
-
-    Args:
-        iterator: the items.
-        length: returns their number, or raises a `TypeError` if it is not known.
-    """
-
-    def __init__(self, iterator: Iterator[T], length: Callable[[], int]) -> None:
-        self._iterator = iterator
-        self._length = length
-
-    def __next__(self) -> T:
-        return next(self._iterator)
-
-    def __len__(self) -> int:
-        return self._length()
-
-    def __bool__(self) -> bool:
-        return True  # otherwise bool() would call __len__
 
 
 def epoch_size(

@@ -6,6 +6,7 @@ in no mode. No other part of a pipeline knows of it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
@@ -185,7 +186,11 @@ def _preloaded(sample: Sample, index: int, processors: Sequence[MappingDataProce
 
 def _several(sample: Sample, processor: MappingDataProcessor[Any]) -> list[Sample]:
     """Return what `preload` of a processor makes of a sample."""
-    name, made = f"{type(processor).__name__}.preload", processor.preload(sample)
+    name = f"{type(processor).__name__}.preload"
+    # An override may take a list of samples, and return the list of what they become.
+    takes_list = "samples" in inspect.signature(processor.preload).parameters
+    preload_of: Any = processor.preload
+    made = preload_of([sample] if takes_list else sample)
     if isinstance(made, Sample) or not isinstance(made, Iterable) or isinstance(made, dict):
         return [require_sample(made, name)]
     return [require_sample(one, name) for one in made]

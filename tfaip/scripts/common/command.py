@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import functools
 import io
 import logging
 import os
@@ -50,7 +49,8 @@ TRUST_CONFIG = "further packages whose classes a config file may name"
 def entry_point(
     usage: str, noun: str, flag: str | None = None, choices: Mapping[str, Sequence[str]] | None = None
 ) -> Callable[[Callable[..., None]], Main]:
-    """Turn a function into the entry point of a command, which returns the exit code.
+    """Turn a function into the entry point of a command: without arguments, which are then those of the process, it
+    returns the exit code; with arguments it raises a `SystemExit` if that is not 0.
 
     The function is called with the argument that decides what flags there are, and with the rest.
 
@@ -104,7 +104,14 @@ def entry_point(
             else:
                 raise UsageError(f"which {noun}? {expected}")
 
-        return functools.partial(run_command, start)
+        def main(argv: Sequence[str] | None = None) -> int:
+            # A program that calls a command must not go on as if it had worked.
+            exit_code = run_command(start, argv)
+            if exit_code and argv is not None:
+                raise SystemExit(exit_code)
+            return exit_code
+
+        return main
 
     return decorate
 

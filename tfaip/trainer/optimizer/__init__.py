@@ -1,5 +1,7 @@
 """Params of the optimizers; `build` makes a Keras optimizer of them."""
 
+from typing import TYPE_CHECKING
+
 from tfaip.trainer.optimizer.optimizers import (
     OPTIMIZERS,
     AdaBeliefOptimizer,
@@ -19,6 +21,10 @@ from tfaip.trainer.optimizer.optimizers import (
     SGDOptimizer,
 )
 from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams, OptimizerParams
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 __all__ = [
     "OPTIMIZERS",

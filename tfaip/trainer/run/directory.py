@@ -112,8 +112,9 @@ class RunDirectory:
             UsageError: if it contains another run, or other files.
         """
         # The first file that a run writes may be there half-written, by a run that was killed.
-        begun = TEMPORARY_PREFIX + names.PARAMS_FILE
-        if not self.root.exists() or (self.root.is_dir() and all(e.name == begun for e in self.root.iterdir())):
+        # A log alone is that of a start that failed.
+        begun = {TEMPORARY_PREFIX + names.PARAMS_FILE, names.LOG_FILE}
+        if not self.root.exists() or (self.root.is_dir() and all(e.name in begun for e in self.root.iterdir())):
             return
         shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():

@@ -21,8 +21,8 @@ class WarmStartMode(StrEnum):
 class WarmStartParams(ParamsBase):
     """Initial weights of a fresh training.
 
-    A regular expression must match the whole path of a weight, or of a layer above it. A single path or None as
-    `model` becomes a list.
+    A regular expression must match the whole path of a weight, or of a layer above it. A single path as
+    `model` is a text.
     """
 
     model: list[str] | str | None = option(
@@ -74,8 +74,8 @@ class WarmStartParams(ParamsBase):
         super().__post_init__()
         if self.model is None:
             self.model = []
-        elif isinstance(self.model, str):
-            self.model = [self.model]
+        elif isinstance(self.model, list) and len(self.model) == 1:
+            self.model = self.model[0]
         check_block_patterns(self.blocks)
         self.sources()
 

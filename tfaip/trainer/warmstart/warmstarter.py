@@ -118,17 +118,19 @@ class WarmStarter:
         for variable, array in zip(target_model.weights, new_weights, strict=True):
             variable.assign(array)
 
-    def _trim(self, name: str) -> str:
-        """Return the path by which a weight of a source is found; default: its own name."""
-        return name
+    def _trim(self, names: list[str]) -> list[str]:
+        """Return the paths by which the weights of a source are found; default: their own names."""
+        return names
 
     def _trimmed(self, source: Source) -> Source:
         if not overrides(type(self), WarmStarter, "_trim"):
             return source
-        arrays = {self._trim(name): array for name, array in source.arrays.items()}
+        names = [*source.arrays, *source.aliases]
+        found = dict(zip(names, self._trim(names), strict=True))
+        arrays = {found[name]: array for name, array in source.arrays.items()}
         if len(arrays) < len(source.arrays):
             raise ValueError(f"{type(self).__name__}._trim gives several weights of {source.description} one name")
-        aliases = {self._trim(alias): self._trim(name) for alias, name in source.aliases.items()}
+        aliases = {found[alias]: found[name] for alias, name in source.aliases.items()}
         return replace(source, arrays=arrays, aliases=aliases)
 
 

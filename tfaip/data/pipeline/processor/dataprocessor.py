@@ -126,7 +126,8 @@ class MappingDataProcessor(DataProcessor[P]):
     def preload(self, sample: Sample) -> Sample | Iterable[Sample]:
         """Process one sample that will be kept in memory; default: `apply`.
 
-        Several samples may be returned or yielded: all of them are kept, in the place of the one.
+        Several samples may be returned or yielded: all of them are kept, in the place of the one. An override with
+        an argument `samples` gets a list with the one sample.
         """
         return self.apply_on_sample(sample)
 

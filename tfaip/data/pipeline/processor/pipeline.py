@@ -112,6 +112,20 @@ class ProcessorPipeline:
         mapped = (self.mapper.map(sample, seed, 0, index) for index, sample in enumerate(samples))
         return self.stream((sample for sample in mapped if sample.is_valid()), seed, 0)
 
+    def apply_on_sample(self, sample: Sample) -> Sample:
+        """Process one sample outside of a data pipeline; an invalid one is returned as such.
+
+        Raises:
+            TypeError: if a processor needs the stream of all samples.
+        """
+        if not self.is_mapping:
+            raise TypeError("a GeneratingDataProcessor needs the stream of samples: use apply(samples)")
+        return self.mapper.map(sample, 0, 0, 0)
+
+    def create_processor_fn(self) -> Callable[[Sample], Sample]:
+        """Return `apply_on_sample`."""
+        return self.apply_on_sample
+
     def stream(
         self,
         samples: Iterator[Sample],

@@ -1,0 +1,284 @@
+"""Classes with the methods, constructors and attributes that programs of tfaip 1.2 have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.processor.dataprocessor import (
+    DataProcessorParams,
+    GeneratingDataProcessor,
+    MappingDataProcessor,
+)
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.errors import UsageError
+from tfaip.lav.lav import LAV
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.params import option
+from tfaip.predict.multimodelpredictor import MultiModelPredictor
+from tfaip.predict.multimodelvoter import MultiModelVoter
+from tfaip.predict.params import PredictorParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.trainer import Trainer
+from tfaip.util.tfaipargparse import TFAIPArgumentParser
+
+
+class PlusParams(DataProcessorParams, cls=":Plus"):
+    pass
+
+
+class Plus(MappingDataProcessor[PlusParams]):
+    def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
+        return sample.new_inputs({"x": sample.inputs["x"] + 1})
+
+
+class TwiceParams(DataProcessorParams, cls=":Twice"):
+    pass
+
+
+class Twice(MappingDataProcessor[TwiceParams]):
+    def preload(
+        self, samples: Any, num_processes: int = 1, drop_invalid: bool = True, progress_bar: bool = False
+    ) -> Any:  # type: ignore[override]  # noqa: E501
+        return [copy for sample in samples for copy in (sample, sample)]
+
+    def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
+        return sample
+
+
+class StreamParams(DataProcessorParams, cls=":Stream"):
+    pass
+
+
+class Stream(GeneratingDataProcessor[StreamParams]):
+    pass
+
+
+class OwnPipeline(DataPipeline):
+    """Keeps its generator, and has a method of a name that the base has no claim on."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._source: Any = None
+
+    def reader(self) -> str:
+        return "mine"
+
+    def create_data_generator(self) -> Any:
+        if self._source is None:
+            self._source = self.generator_params.create(self.mode)
+        return self._source
+
+
+def tiny_data(*processors: DataProcessorParams) -> Any:
+    return TinyData(pre_proc=SequentialProcessorPipelineParams(processors=list(processors))).create()
+
+
+@pytest.fixture
+def params() -> DataPipelineParams:
+    return DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=0)
+
+
+def test_a_pipeline_that_keeps_its_generator(params: DataPipelineParams) -> None:
+    pipeline = OwnPipeline(params, tiny_data(PlusParams()), TinyGenerator(samples=3))
+    raw = [sample.inputs["x"] for sample in pipeline.create_data_generator().generate()]
+    preloaded = pipeline.as_preloaded()
+    kept = [sample.inputs["x"] for sample in preloaded.create_data_generator().generate()]
+    np.testing.assert_array_equal(kept, np.array(raw) + 1)
+    assert pipeline.to_mode(PipelineMode.TARGETS).create_data_generator().mode is PipelineMode.TARGETS
+    assert preloaded.with_seed(1).reader() == "mine"
+    for one in (pipeline, preloaded):
+        with one.generate_input_samples() as samples:
+            np.testing.assert_array_equal([sample.inputs["x"] for sample in samples], np.array(raw) + 1)
+
+
+def test_lengths_of_what_a_pipeline_generates(params: DataPipelineParams) -> None:
+    pipeline = tiny_data().create_pipeline(params, TinyGenerator(samples=3))
+    generated = pipeline.generate_input_samples()
+    assert len(generated) == 3
+    with generated as samples:
+        assert samples
+        assert len(list(samples)) == 3
+    with pipeline.generate_input_batches() as batches:
+        assert len(next(batches)) == 3  # inputs, targets, meta
+        with pytest.raises(TypeError, match="number of these batches is not known"):
+            len(batches)
+
+
+def test_preload_of_a_list_of_samples(params: DataPipelineParams) -> None:
+    pipeline = tiny_data(TwiceParams()).create_pipeline(params, TinyGenerator(samples=3))
+    assert len(pipeline.preload_input_samples()) == 6
+
+
+def test_data_preload_what_was_made(params: DataPipelineParams) -> None:
+    pipelines = Pipelines(train=TinyGenerator(), val=TinyGenerator(samples=4))
+    data = tiny_data(PlusParams())
+    made = [pipelines.train_data(data), pipelines.val_data(data)]
+    assert made == [pipelines.train_data(data), pipelines.val_data(data)]
+    data.preload(progress_bar=False)
+    assert [pipeline.mode for pipeline in made] == [PipelineMode.TRAINING, PipelineMode.EVALUATION]
+    for before, after in zip(made, [pipelines.train_data(data), pipelines.val_data(data)], strict=True):
+        assert after is not before
+        assert after.generator.in_memory()
+
+
+def test_processors_on_one_sample(params: DataPipelineParams) -> None:
+    sample = Sample(inputs={"x": np.zeros(4)})
+    for processors in ([PlusParams()], [PlusParams(), PlusParams()]):
+        pipeline = tiny_data(*processors).params.pre_proc.create(params, TinyData())
+        for apply in (pipeline.apply_on_sample, pipeline.create_processor_fn()):
+            np.testing.assert_array_equal(apply(sample).inputs["x"], np.full(4, len(processors)))
+    stream = tiny_data(StreamParams()).params.pre_proc.create(params, TinyData())
+    with pytest.raises(TypeError, match=r"use apply\(samples\)"):
+        stream.apply_on_sample(sample)
+
+
+def test_a_trainer_with_the_constructor_of_its_time() -> None:
+    class Own(Trainer[Any]):
+        def __init__(self, params: Any, scenario: Any, restore: bool = False) -> None:
+            super().__init__(params, scenario, restore)
+
+    class OwnScenario(TinyScenario):
+        @classmethod
+        def trainer_cls(cls) -> Any:
+            return Own
+
+    params = OwnScenario.default_trainer_params()
+    trainer = OwnScenario.create_trainer(params, restore=True, checkpoint="epoch_0002")
+    assert (trainer._restore, trainer._checkpoint, trainer._from_stage) == (True, "epoch_0002", None)
+    with pytest.raises(TypeError, match="restored"):
+        OwnScenario.create_trainer(params, restored=True)
+
+
+@pytest.mark.slow
+def test_callers_params_have_the_epoch_after_a_training() -> None:
+    params = TinyScenario.default_trainer_params()
+    params.epochs, params.export_best, params.export_final = 2, False, False
+    TinyScenario.create_trainer(params).train()
+    assert params.current_epoch == 2
+
+
+class Weighted(MultiModelVoter[Any]):
+    def __init__(self, weight: int, datas: list[Any]) -> None:
+        super().__init__()
+        self.weight, self.datas = weight, datas
+
+    def vote(self, sample: Sample) -> Sample:
+        return sample.new_outputs({"y": self.weight * sample.outputs[0]["y"]}).new_meta(len(self.datas))
+
+
+class WeightedPredictor(MultiModelPredictor):
+    def __init__(self, weight: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.weight = weight
+
+    def create_voter(self, data_params: Any) -> Weighted:
+        return Weighted(self.weight, self.datas)
+
+
+def test_a_voter_is_made_when_it_is_needed() -> None:
+    data = tiny_data()
+    predictor = WeightedPredictor(weight=3, params=PredictorParams(silent=True), data=data)
+    predictor.set_models([lambda batch: {"y": batch["x"][:, :1]}] * 2, [data, data])
+    (sample,) = predictor.predict_raw([Sample(inputs={"x": np.full(4, 2.0, "float32")})])
+    assert (sample.outputs["y"].tolist(), sample.meta) == ([6.0], 2)
+
+
+def test_params_in_any_file(tmp_path: Path) -> None:
+    params = TinyScenario.default_trainer_params()
+    params.scenario.model.units = 5
+    for name, part in (("trainer.json", params), ("model.json", params.scenario)):
+        (tmp_path / name).write_text(part.to_json())
+        assert TinyScenario.params_from_path(tmp_path / name).model.units == 5
+    (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
+    with pytest.raises(UsageError):
+        TinyScenario.params_from_path(tmp_path / "other.json")
+
+
+def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("a wrong value")
+    RunDirectory(tmp_path).check_free(overwrite=False)
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UsageError, match="is not the directory of a run"):
+        RunDirectory(tmp_path).check_free(overwrite=False)
+
+
+def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
+    params = TinyScenario.default_trainer_params()
+    params.output_dir, params.early_stopping.best_model_name = str(tmp_path), ""
+    directory = params.run_directory()
+    assert directory is not None
+    assert directory.best == tmp_path / "best"
+
+
+class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
+    pass
+
+
+class OwnTrainerParams(TrainerParams[TinyScenario.params_cls(), Pipelines]):  # type: ignore[misc]
+    gen: Pipelines = option(factory=Pipelines, choices=[Pipelines])
+
+
+def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
+    parser = TFAIPArgumentParser()
+    parser.add_root_argument("trainer", OwnTrainerParams, default=OwnTrainerParams())
+    params = parser.parse_args(["--train.batch_size", "3"]).trainer
+    assert params.gen.setup.train.batch_size == 3
+
+
+@pytest.mark.backend
+def test_a_graph_of_a_bare_array() -> None:
+    class Double(GraphBase[Any]):
+        def build_graph(self, inputs: Any, training: bool | None = None) -> Any:
+            return inputs * 2
+
+    graph, values = Double(None), np.ones((2, 3), "float32")
+    for outputs in (graph.predict(values), graph.train(values, None)):  # type: ignore[arg-type]
+        np.testing.assert_array_equal(np.asarray(outputs), values * 2)
+
+
+@pytest.mark.parametrize(("setup", "expected"), [("", ["one", "two"]), ("logging.basicConfig(); ", [])])
+def test_a_program_sees_its_messages(setup: str, expected: list[str]) -> None:
+    code = f"""
+import logging
+import tfaip.util.logging as tfaip_logging
+{setup}
+tfaip_logging.logger("client").info("one")
+logging.getLogger("client.part").info("two")
+logging.getLogger("library").info("three")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert result.stdout.split() == expected
+    assert ("INFO:tfaip.client:one" in result.stderr) is bool(setup)
+
+
+def test_hooks_that_were_called_in_another_way_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"_target_output_metric would never be called: override _metric"):
+
+        class Metrics(ModelBase[Any]):
+            def _target_output_metric(self) -> list[Any]:
+                return []
+
+    with pytest.raises(TypeError, match=r"test_signatures\.py:\d+: .*_export_graphs is called as .*\(self, graph\)"):
+
+        class Exports(ModelBase[Any]):
+            def _export_graphs(self, inputs: Any, outputs: Any, targets: Any) -> Any:  # type: ignore[override]
+                return {}
+
+    with pytest.raises(TypeError, match=r"_custom_callbacks would never be called: override run, and pass callbacks"):
+
+        class Own(LAV):
+            def _custom_callbacks(self) -> list[Any]:
+                return []

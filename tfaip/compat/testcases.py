@@ -1,0 +1,156 @@
+"""Ready tests of tfaip 1.2, as functions of a `unittest.TestCase`; `tfaip.testing` has the checks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import TestCase
+
+import numpy as np
+
+from tfaip.testing import checks
+from tfaip.testing.training import SmallTraining, small_trainer_params
+
+
+class AdditionalTrainerArgs(NamedTuple):
+    """Further settings of the training of a test."""
+
+    input_gradient_regularization: bool = False
+    preload_data: bool = False
+
+    def apply(self, params: Any) -> None:
+        """Set them in trainer params."""
+        params.preload_data = self.preload_data
+        if self.input_gradient_regularization:
+            params.scenario.use_input_gradient_regularization = True
+
+
+_NO_ARGUMENTS = AdditionalTrainerArgs()
+
+
+def _check(
+    test: TestCase, scenario: Any, args: AdditionalTrainerArgs, debug: bool, check: Callable[[SmallTraining], None]
+) -> None:
+    """Run a check on a small training."""
+    params = small_trainer_params(scenario)
+    args.apply(params)
+    params.force_eager = bool(debug)
+    training = SmallTraining(params, scenario)
+    test.addCleanup(training.close)
+    check(training)
+
+
+def single_train_iter(
+    test: TestCase,
+    scenario: Any,
+    debug: bool = False,
+    lav_every_n: int = 2,
+    args: AdditionalTrainerArgs = _NO_ARGUMENTS,
+) -> None:
+    """Train a little: weights change, values are finite, params can be stored and read."""
+    params = small_trainer_params(scenario, {"trainer.lav_every_n": lav_every_n})
+    checks.check_params(params, scenario)
+    args.apply(params)
+    params.force_eager = bool(debug)
+    training = SmallTraining(params, scenario)
+    test.addCleanup(training.close)
+    checks.check_training(training)
+
+
+def resume_training(
+    test: TestCase,
+    scenario: Any,
+    delta: float = 1e-5,
+    debug: bool = False,
+    ignore_binary_metric: bool = False,
+    ignore_array_metric: bool = False,
+    args: AdditionalTrainerArgs = _NO_ARGUMENTS,
+) -> None:
+    """Resume a training: it ends in the same state, bit for bit (so that nothing need be ignored)."""
+    _check(test, scenario, args, debug, checks.check_resume)
+
+
+def lav_test_case(
+    test: TestCase,
+    scenario: Any,
+    debug: bool = False,
+    delta: float = 1e-5,
+    batch_size_test: bool = True,
+    ignore_binary_metric: bool = False,
+    ignore_array_metric: bool = False,
+    instantiate_graph: bool = False,
+    args: AdditionalTrainerArgs = _NO_ARGUMENTS,
+) -> None:
+    """LAV of the exported model runs, and does not depend on the batch size if `batch_size_test`.
+
+    Values are compared up to `delta`; a metric that turns at a threshold is left out by `ignore_binary_metric`, and
+    those that are arrays are never compared.
+    """
+    tolerance = delta if batch_size_test and not ignore_binary_metric else np.inf
+    _check(test, scenario, args, debug, lambda training: checks.check_lav(training, tolerance))
+
+
+def warmstart_training_test_case(
+    test: TestCase,
+    scenario: Any,
+    debug: bool = False,
+    delta: float = 1e-5,
+    ignore_binary_metric: bool = False,
+    ignore_array_metric: bool = False,
+    args: AdditionalTrainerArgs = _NO_ARGUMENTS,
+) -> None:
+    """Start warm from the exported model: a new model gets all of its weights."""
+    _check(test, scenario, args, debug, checks.check_warm_start)
+
+
+def assert_equality(
+    test: TestCase,
+    key: str,
+    res1: Any,
+    res2: Any,
+    delta: float,
+    ignore_binary_metric: bool = False,
+    ignore_array_metric: bool = False,
+) -> None:
+    """Compare two values up to `delta`; binary metrics (0 or 1) and arrays may be left out."""
+    if np.ndim(res1) > 0 and ignore_array_metric or ignore_binary_metric and np.all(np.isin([res1, res2], (0, 1))):
+        return
+    np.testing.assert_allclose(res1, res2, rtol=0, atol=delta, err_msg=f"{test.id()}: {key}")
+
+
+def assert_equality_dict(
+    test: TestCase,
+    res1: Mapping[str, Any],
+    res2: Mapping[str, Any],
+    delta: float,
+    ignore_binary_metric: bool = False,
+    ignore_array_metric: bool = False,
+) -> None:
+    """Compare two dicts of values, see `assert_equality`."""
+    if set(res1) != set(res2):
+        raise AssertionError(f"{test.id()}: {sorted(res1)} and {sorted(res2)} are not the same values")
+    for key, value in res1.items():
+        assert_equality(test, key, value, res2[key], delta, ignore_binary_metric, ignore_array_metric)
+
+
+def setup_test_init() -> None:
+    """Do nothing: a test needs no preparation."""
+
+
+def workdir_path(name: str, *args: str) -> str:
+    """Return a path in the nearest directory `workdir` of the parents of a file, which a test gives as `__file__`."""
+    for parent in Path(name).absolute().parents:
+        if (parent / "workdir").is_dir():
+            return str(parent.joinpath("workdir", *args))
+    raise FileNotFoundError(f"no directory 'workdir' beside or above {name}")
+
+
+def call_in_root(args: Sequence[str], env: Mapping[str, str] | None = None) -> int:
+    """Run a command that imports the modules which this process can import; raise if it fails."""
+    environment = dict(os.environ if env is None else env)
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.check_call(list(args), env=environment)  # noqa: S603
