@@ -64,7 +64,7 @@ def test_commands_print_what_is_shown(
     write_files(PAGE, tmp_path)
     monkeypatch.chdir(tmp_path)
     shown = WITH_OUTPUT.findall((DOCS / PAGE).read_text())
-    assert len(shown) == 4
+    assert len(shown) == 3
     for line, expected in shown:
         name, *arguments = shlex.split(line)
         assert TOOLS[name](arguments) == 0
