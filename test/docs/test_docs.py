@@ -51,7 +51,7 @@ def write_files(page: str, directory: Path) -> None:
 
 def commands(page: str) -> list[list[str]]:
     """The commands of all shell blocks as arguments of the `run_command` fixture."""
-    lines = [shlex.split(line) for code in blocks(page, "shell") for line in code.splitlines()]
+    lines = [shlex.split(line) for code in blocks(page, "shell") for line in code.replace("\\\n", "").splitlines()]
     return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
 
 
