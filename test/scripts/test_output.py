@@ -87,9 +87,9 @@ def test_lines_of_a_run(whole: Path) -> None:
 
 TABLE = """\
 * new best val_loss; loss is mse
-       |      train      |   validation    |   rate   |
-epoch  |    loss     mae |    loss     mae |       lr |    sec
--------+-----------------+-----------------+----------+-------"""
+       |      train      |       val       |  rate   |
+epoch  |    loss     mae |    loss     mae |      lr |    sec
+-------+-----------------+-----------------+---------+-------"""
 
 
 def test_table_of_a_run(whole: Path) -> None:

@@ -98,5 +98,5 @@ def test_programs_may_name_any_callback() -> None:
     assert params.callbacks == ["keras.callbacks:TerminateOnNaN"]
     params.set_flags({"trainer.callbacks": "keras.callbacks:History keras.callbacks:TerminateOnNaN"})
     assert params.callbacks == ["keras.callbacks:History", "keras.callbacks:TerminateOnNaN"]
-    with pytest.raises(UsageError, match="expected module:function, got 'tell'"):
+    with pytest.raises(UsageError, match=r"callbacks\[0\] is 'tell', expected module:function"):
         params.set_flags({"trainer.callbacks": ["tell"]})

@@ -11,10 +11,10 @@ import numpy as np
 
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
-from tfaip.export.modeldirectory import KERAS_DIR as KERAS_DIR
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.archives import require_uncompressed
+from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 

@@ -8,11 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tfaip.errors import TfaipError
-from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, read_manifest, verify_files
+from tfaip.util.manifest import FORMAT_DIRS, MANIFEST_FILE, MODEL_MARKS, read_manifest, verify_files
 from tfaip.util.text import shorten_text
 
-# Names of the formats of a model directory, which are those of their directories; see `tfaip.export.formats`.
-SERVE_DIR, KERAS_DIR, ONNX_DIR = FORMAT_DIRS = ("serve", "keras", "onnx")
 # Entry of a manifest: formats that were not written by the training but later, on demand.
 ADDED_FORMATS = "added_formats"
 # Entry of a manifest: weights with a regularizer that were not trained, so that it is no part of the loss.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
-from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command
 from tfaip.util.construction import construct
 from tfaip.util.files import locked_directory
+from tfaip.util.manifest import FORMAT_DIRS
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 

@@ -13,6 +13,8 @@ from tfaip.util.reading import DOCUMENT_BYTES, open_file, read_json
 from tfaip.util.text import shorten, shorten_text
 
 MANIFEST_FILE = "manifest.json"
+# Formats of a model directory, which are the names of their directories; see `tfaip.export.formats`.
+SERVE_DIR, KERAS_DIR, ONNX_DIR = FORMAT_DIRS = ("serve", "keras", "onnx")
 # Directories with one of these files are ours, also damaged ones; no others are replaced or removed.
 MODEL_MARKS = ("scenario_params.json", "weights.safetensors")
 CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)

@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tfaip.util.text import duration_text, value_text
@@ -118,7 +117,6 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(table)
 
 
-@dataclass
 class ProgressDisplay:
     """Display of the progress of some work: a line per minute in the log; base of the others.
 
@@ -129,11 +127,16 @@ class ProgressDisplay:
         clock: returns a time in seconds.
     """
 
-    unit: str
-    shown: Callable[[Logs], Logs] = dict
-    first_work: str = ""
-    clock: Callable[[], float] = time.monotonic
     refresh_s = 60.0
+
+    def __init__(
+        self,
+        unit: str,
+        shown: Callable[[Logs], Logs] = dict,
+        first_work: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.unit, self.shown, self.first_work, self.clock = unit, shown, first_work, clock
 
     def start(self, description: str, total: int | None, done: int = 0) -> None:
         """Begin to count up to `total` (None: not known), of which `done` are finished."""

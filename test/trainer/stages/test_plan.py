@@ -327,7 +327,7 @@ def test_a_program_is_a_generator_and_takes_no_list() -> None:
 
     with pytest.raises(UsageError, match="^stages of Listed returned .*, expected a generator$"):
         preview_stages(tiny_params(), Listed)
-    with pytest.raises(UsageError, match="^Listed has a program of stages: leave out --stages, or the program"):
+    with pytest.raises(UsageError, match="^Listed has a program of stages: leave out --stages, or set --pre"):
         preview_stages(tiny_params(stages={"a": TrainStage(epochs=1)}), Listed)
     params = tiny_params(stages={"a": TrainStage(epochs=1)}, pretraining=PretrainingParams(max_epochs=0))
     assert [stage.name for stage in preview_stages(params, Listed).stages] == ["a", "main"]
