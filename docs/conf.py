@@ -7,8 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-from tfaip.backend.selection import import_backend  # noqa: E402
-
+from tfaip.backend.environment import import_backend  # noqa: E402
 from tfaip.version import __version__  # noqa: E402
 
 import_backend()  # quietly, before the API reference imports what needs it

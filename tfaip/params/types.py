@@ -31,7 +31,7 @@ class FieldText(str):
     """Type of a field that holds the value of another field as text.
 
     The text may name classes and functions, which are imported when the other field is set. The command line and
-    Python code may name any, a file only those of trusted packages, see `tfaip.params.names.textnames.check_text`.
+    Python code may name any, a file only those of trusted packages, see `tfaip.params.names.trust.check_text`.
     """
 
     __slots__ = ()
