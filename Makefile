@@ -92,7 +92,7 @@ kills: bytecode
 	$(MAKE) --no-print-directory -j $(WORKERS) kills-tensorflow kills-jax
 
 kills-tensorflow: bytecode
-	$(KILL) --seed 1 --n 5 --settings workers buckets LAV schedules stages
+	$(KILL) --seed 1 --n 6 --settings workers buckets LAV schedules stages program
 
 kills-jax: bytecode
 	$(KILL) --seed 2 --n 3 --settings "averages and accumulation" "within epochs" stages --backend jax
