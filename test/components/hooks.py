@@ -65,7 +65,7 @@ NOT_HOOKS = {
     MappingDataProcessor: {"apply_on_samples"},
     Trainer: {
         *("check_resume", "dry_run", "summary", "params_cls", "params", "data", "scenario"),
-        *("restore_trainer", "parse_trainer_params"),
+        *("restore_trainer", "parse_trainer_params", "model", "evaluate", "predict"),
     },
     Predictor: {"predict_raw", "raw", "params", "data", "benchmark_results"},
     MultiModelPredictor: {"set_model"},

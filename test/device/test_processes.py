@@ -247,10 +247,12 @@ def test_a_taken_port_of_the_coordinator(
             flags, env = [], {**env, **SLURM, "JAX_COORDINATOR_PORT": port}
         train = ["train", "tiny", "--trainer.output_dir", tmp_path / "run", *flags]
         result = run_command(*train, cwd=copy_tiny(tmp_path), env=env)
-    change = "--device.coordinator" if named_by == "flags" else "the environment variable JAX_COORDINATOR_PORT"
+    place, change = f"localhost:{port}", "--device.coordinator"
+    if named_by == "Slurm":
+        place, change = port, "the environment variable JAX_COORDINATOR_PORT"
     assert (result.rc, result.stderr) == (
         2,
-        f"error: process 0 cannot wait for the others at localhost:{port} (Address already in use): choose another "
+        f"error: process 0 cannot wait for the others at {place} (Address already in use): choose another "
         f"port with {change}, the same for all processes\n",
     )
     assert not (tmp_path / "run").exists()

@@ -112,6 +112,7 @@ def test_workers_and_preloaded_data_change_nothing(folder: str) -> None:
         params.preload_data = preload
         before = params.to_json()
         logs.append(LineScenario.create_trainer(params).train())
+        params.current_epoch = 0  # counted by the trainer
         assert params.to_json() == before
         assert vars(params.gen.train).keys() == {"size", "brightness", "data"}
         processors: Any = params.scenario.data.pre_proc

@@ -189,7 +189,7 @@ class StageSequence:
             raise UsageError(
                 f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
             )
-        return _changes(running, now)
+        return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
 
     def answer(self) -> StageResult | None:
         """Return the result of the stage that is reached, if it is done.

@@ -27,6 +27,7 @@ from tfaip.util.manifest import read_json_object
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 # Params that say where a run is and how it was started, not what it does.
+_CLASSES = {"__cls__", "scenario.__cls__", "gen.__cls__"}  # those of the scenario
 _PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
 _FAILED = re.compile(
     r": the run ended with (?!TrainingInterrupted|KeyboardInterrupt|SystemExit)(?:TfaipError: |UsageError: )?(.*)"
@@ -109,7 +110,8 @@ def read_run(path: Path) -> dict[str, Any]:
         state = "failed" if problem else "stopped" if metas else "new"
     seconds = [meta.get("seconds") for meta in metas.values()]
     total = sum(float(time) for time in seconds if isinstance(time, int | float) and 0 < time < 10**9)
-    params = flat_flags({key: value for key, value in stored.items() if key not in _PLACES}, _DECLARED, "trainer")
+    flags = flat_flags({key: value for key, value in stored.items() if key not in _PLACES}, _DECLARED, "trainer")
+    params = {flag: value for flag, value in flags.items() if flag not in _CLASSES}
     facts = {"run": str(path), "state": state, "epoch": epoch, "epochs": epochs, "monitor": monitor, "mode": mode}
     facts |= {"best": values[monitor] if best_epoch else None, "best_epoch": best_epoch, "seconds": round(total, 3)}
     return {**facts, "params": params, "values": values, "problem": problem}
