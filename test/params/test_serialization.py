@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
 from tfaip.params.names import oldnames
+from tfaip.params.names.nameable import nameable
 from tfaip.params.stored import from_dict, from_json, load_params, save_params, to_dict, to_json
 
 
@@ -33,6 +34,7 @@ class Level(IntEnum):
 Seconds = NewType("Seconds", float)
 
 
+@nameable
 @dataclass
 class Point:
     x: int = 0

@@ -13,6 +13,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
+from tfaip.params.names.trust import OwnPackage, UntrustedName
 from tfaip.params.stored import from_dict
 
 
@@ -147,3 +148,26 @@ def test_from_dict_of_classes_with_the_decorator_of_paiargparse_is_safe(marker: 
     with pytest.raises(UsageError, match="evil_package"):
         Fresh.from_dict({"__cls__": "evil_package:Evil"})
     assert not marker.exists()
+
+
+@dataclass
+class Job:
+    """No params: whatever it does when it is made must not be asked for by a file."""
+
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        raise AssertionError(f"made with {self.command}")
+
+
+class AnyParams(ParamsBase):
+    anything: Any = None
+
+
+def test_a_field_of_any_type_takes_params_only_from_the_own_package() -> None:
+    job = {"__cls__": f"{__name__}:Job", "command": "rm"}
+    for values in ({"anything": job}, {"anything": {"x": [job]}}):
+        with pytest.raises(UntrustedName, match="Job.* is refused: a file may name it only if it is marked"):
+            from_dict(AnyParams, values, trusted=[OwnPackage("test")])
+    made = from_dict(AnyParams, {"anything": {"__cls__": f"{__name__}:AnyParams"}}, trusted=[OwnPackage("test")])
+    assert made.anything == AnyParams()

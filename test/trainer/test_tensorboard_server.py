@@ -137,8 +137,8 @@ def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     for kind, tag, name in [
         ("train", "loss", "loss"),
         ("train", "mae", "mae"),
-        ("validation", "mse", "val_mse"),
-        ("lav_l0", "mse", "lav_l0_mse"),
+        ("validation", "loss", "val_loss"),
+        ("lav_l0", "loss", "lav_l0_loss"),
     ]:
         expected = {int(epoch): record["values"][name] for epoch, record in history.items()}
         assert sorted(expected) == [1, 2, 3]
@@ -198,7 +198,7 @@ def test_hyper_parameters_beside_the_values_of_each_kind_of_data(run: Path, serv
     assert set(trials) == {"train", "validation", "lav_l0"}  # relative to --logdir
     for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
         values = {value["name"]["tag"]: value["value"] for value in trials[kind]["metricValues"]}
-        assert values["mse"] == pytest.approx(last[f"{prefix}mse"], rel=1e-6)
+        assert values["loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
         assert trials[kind]["hparams"]["trainer.epochs"] == 3
 
 

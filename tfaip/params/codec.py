@@ -530,7 +530,7 @@ def _require_text(words: Words, place: str) -> None:
 
 def _expanded(word: str) -> str:
     """Return a text with the home directory that `~/` means, which shells replace only at the beginning of a word."""
-    return os.path.expanduser(word) if word.startswith("~") else str(word)
+    return os.path.expanduser(word) if word.startswith("~/") else str(word)
 
 
 def choices_of(value: Any, declared: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -117,9 +118,12 @@ def _new_directory(scenario: Any, cluster: Cluster | None) -> Iterator[str]:
     path = stem
     for number in itertools.count(2) if devices.is_chief else ():
         try:
-            Path(path).mkdir(parents=True)
+            Path(path).parent.mkdir(exist_ok=True)
+            Path(path).mkdir()
             break
-        except FileExistsError:
+        except FileExistsError as error:
+            if not os.path.lexists(path):  # `runs` is a link to nothing, or a file
+                raise UsageError(f"{path} cannot be created: give --trainer.output_dir") from error
             path = f"{stem}-{number}"
         except OSError as error:
             raise UsageError(f"{path} cannot be created ({error.strerror}): give --trainer.output_dir") from error

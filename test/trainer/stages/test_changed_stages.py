@@ -188,6 +188,33 @@ def test_a_damaged_file_of_work_that_is_done_is_named(after_work: Path, tmp_path
         train(params, restore=True)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"file": "os:abort"},
+        {"file": "/etc/passwd"},
+        {"file": 5},
+        {"directory": [1]},
+        {"directory": "/etc"},
+        {"name": "g"},
+        {"last_epoch": "x"},
+        {"values": [1]},
+        {"best": 3},
+        {"more": 1},
+    ],
+)
+def test_a_result_that_the_stage_cannot_have_is_refused(
+    changed: dict[str, Any], after_work: Path, tmp_path: Path
+) -> None:
+    """Its file becomes the input of later stages, also the name of a function."""
+    run = copy_of(after_work, tmp_path)
+    params = params_of(run, 2, a=stage(1), f=call("note", text="old"), g=call("note"))
+    done = run / "stages" / "f" / "DONE"
+    done.write_text(json.dumps({**json.loads(done.read_text()), **changed}))
+    with pytest.raises(UsageError, match="of (a )?stage.* is damaged"):
+        train(params, restore=True)
+
+
 def test_a_run_without_stages_may_get_none_before_its_epochs(tmp_path: Path) -> None:
     params = staged_params([1.0], {}, epochs=2, output_dir=tmp_path / "run")
     train(params)
@@ -242,7 +269,7 @@ def test_a_damaged_place_is_reported(damaged: dict[str, Any]) -> None:
 def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "DONE").write_text("{}")
-    (tmp_path / "other" / "stage.json").write_text('{"name": "a", "number": 0}')
+    (tmp_path / "other" / "stage.json").write_text('{"name": "a", "number": 0, "kind": "train"}')
     (tmp_path / "run" / "stages").mkdir(parents=True)
     (tmp_path / "run" / "stages" / "a").symlink_to(tmp_path / "other")
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):

@@ -40,4 +40,8 @@ def is_made_for_params(found: Any, with_params: bool = True) -> bool:
         return is_nameable(found)
     # By name, since nothing here loads a backend.
     is_of_keras = any(base.__module__.partition(".")[0] == "keras" for base in found.__mro__[1:])
-    return is_nameable(found) or is_of_keras or (with_params and dataclasses.is_dataclass(found))
+    return is_nameable(found) or is_of_keras or (with_params and _is_params(found))
+
+
+def _is_params(cls: type) -> bool:
+    return dataclasses.is_dataclass(cls) and hasattr(cls, "__pai_dataclass__")

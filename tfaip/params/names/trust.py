@@ -253,6 +253,8 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     base = get_origin(declared) or declared
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
+    if base is object:  # a field of any type; a dataclass that is not made for params may do anything when it is built
+        trusted.require_made(cls, current.partition(":")[0], what)
     # An allowed module may import a class from one that is not, and hold it by another name.
     trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
     return cls

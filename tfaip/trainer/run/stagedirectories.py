@@ -55,7 +55,8 @@ class StageDirectories:
         for path in self._directory.iterdir() if self._directory.is_dir() else ():
             if (path / STAGE_FILE).is_file():
                 record = read_json(path / STAGE_FILE)
-                if type(record.get("number")) is not int or record.get("name") != path.name:
+                named = record.get("name") == path.name and isinstance(record.get("kind"), str)
+                if type(record.get("number")) is not int or not named:
                     raise UsageError(f"{path / STAGE_FILE} has {shorten(record)}: it is damaged")
                 if (path / DONE_FILE).is_file():
                     record["result"] = read_json(path / DONE_FILE)

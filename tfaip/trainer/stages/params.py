@@ -202,7 +202,7 @@ def check_stage(stage: StageParams, name: str, names: str, path: str, taken: Ite
         taken: names of the stages before it.
     """
     problem = name_problem(name)
-    folded = name.casefold()
+    folded = str(name).casefold()
     if problem is None and folded in _RESERVED:
         problem = f"is that of {_RESERVED[folded]}"
     elif problem is None and any(character in name for character in ".{}= \\"):

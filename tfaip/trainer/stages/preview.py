@@ -36,6 +36,7 @@ class _Pending:
     """Result or history of stages that have not run: whatever is read of it raises `StagePending`."""
 
     __getattr__ = __getitem__ = __contains__ = __iter__ = __len__ = __bool__ = _pending
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __setattr__ = _pending
     __eq__ = __str__ = __repr__ = __format__ = __fspath__ = __hash__ = _pending
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -15,9 +16,10 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
 from tfaip.trainer.history import History
+from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.stages.overrides import fill_directories, map_texts
-from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.params import MAIN, PredictStage
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
@@ -207,7 +209,7 @@ class StageSequence:
                 if record != now:
                     changes = "; ".join(_changes(record, now))
                     raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
-                return self._read(stored["result"])
+                return self._own(self._read(stored["result"]), stage)
         return None
 
     def answer_work(self, trained: History) -> None:
@@ -237,6 +239,22 @@ class StageSequence:
             return StageResult(**map_texts(stored, lambda text: text.replace(_ROOT, root)))
         except TypeError as error:
             raise UsageError(f"the result {shorten(stored)} of a stage is damaged") from error
+
+    def _own(self, result: StageResult, stage: PlannedStage) -> StageResult:
+        """Return a result from the directory of a run, if it is that of a stage.
+
+        Its file becomes the input of later stages, so that it must be what the stage writes itself.
+
+        Raises:
+            UsageError: if it is not.
+        """
+        directory = None if self._root is None else f"{self._root}/{STAGES_DIR}/{stage.name}"
+        file = f"{directory}/{stage.settings.file_name}" if isinstance(stage.settings, PredictStage) else None
+        is_own = (result.name, result.first_epoch, result.file) == (stage.name, stage.first_epoch, file)
+        has_values = isinstance(result.values, dict) and (result.best is None or isinstance(result.best, dict))
+        if not (is_own and has_values and result.directory == directory and type(result.last_epoch) is int):
+            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dataclasses.asdict(result))}")
+        return result
 
     def _files(self) -> dict[str, Path]:
         return {name: Path(result.file) for name, result in self._results.items() if result.file}
