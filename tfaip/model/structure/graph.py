@@ -201,9 +201,9 @@ class _Walk:
 
     def _after_operation(self, operation: Any, tensors: Sequence[Any], outputs: Any, args: Any) -> Sequence[Axis]:
         """Return the features of the outputs of an operation of `keras.ops`."""
-        # As `.keras` files have it.
-        stored = keras.saving.serialize_keras_object(operation)
-        kind, axis = stored["class_name"], stored["config"].get("axis")
+        # As `.keras` files have them; the function of Keras that returns both imports TensorFlow on JAX.
+        kind, config = type(operation).__name__, operation.get_config()
+        axis = config.get("axis")
         inputs, rank = [self._found[id(tensor)][1] for tensor in tensors], len(tensors[0].shape)
         if kind in _KEEPING.split():
             return merged(inputs)
@@ -216,7 +216,7 @@ class _Walk:
             last = rank if kind == "ExpandDims" else rank - 1
             return inputs[:1] if not {None, -1, last} & {*axes} else []
         if kind == "Transpose":
-            axes = stored["config"]["axes"]
+            axes = config["axes"]
             return inputs[:1] if axes and axes[-1] in (-1, rank - 1) else []
         return inputs[:1] if kind == "GetItem" and _takes_all_features(args[1], rank) else []
 
