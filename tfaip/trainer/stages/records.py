@@ -119,7 +119,9 @@ class StageSequence:
         stage = self.stage
         assert stage is not None  # noqa: S101 (the caller knows it)
         settings = {} if stage.settings is None else encode(stage.settings)
-        settings = map_texts(settings, partial(fill_directories, directories=self._files()))
+        if "overrides" in settings:
+            fill = partial(fill_directories, directories=self._files())
+            settings["overrides"] = map_texts(settings["overrides"], fill)
         settings.pop("epochs", None)
         place = {"number": stage.number, "name": stage.name, "kind": stage.kind.value, "first_epoch": stage.first_epoch}
         return relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
