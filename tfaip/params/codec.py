@@ -466,9 +466,8 @@ class Decoder:
         for choice in choices_of(value, declared):
             return choice
         if is_subclass(declared, Enum):
-            member = declared._missing_(value)  # of a value of tfaip 1.2
-            if member is not None:
-                return member
+            with contextlib.suppress(ValueError):
+                return declared(value)  # a value of tfaip 1.2
         elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
             return _BOOLS[value.lower()]
         elif declared in (int, float) and isinstance(value, Word):
