@@ -70,7 +70,7 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
     config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
     with pytest.raises(Exception, match="could not be deserialized") as caught:
         keras.saving.deserialize_keras_object(config)
-    # export/kerasformat.py
+    # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
 
 
