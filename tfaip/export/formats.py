@@ -23,8 +23,8 @@ from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporte
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
-from tfaip.util.archives import require_uncompressed
 from tfaip.util.manifest import KERAS_DIR as KERAS_DIR, read_manifest
+from tfaip.util.reading import require_uncompressed
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 

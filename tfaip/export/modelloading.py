@@ -14,7 +14,7 @@ from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.manifest import FROZEN, MANIFEST_FILE, read_manifest
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten

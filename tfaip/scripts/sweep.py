@@ -28,10 +28,9 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.runs import main as list_runs
 from tfaip.scripts.train import open_scenario
-from tfaip.util.construction import construct
-from tfaip.util.files import is_locked, locked_directory, write_json
+from tfaip.util.classes import construct
+from tfaip.util.files import is_locked, locked_directory, require_directory, write_json
 from tfaip.util.logging import logger
-from tfaip.util.paths import require_directory
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-sweep"

@@ -24,10 +24,10 @@ from tfaip.model.hostbuffer import HostBuffer
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.util.background import BackgroundWriter
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MODEL_MARKS, ModelDirectory, shown_names
+from tfaip.util.process import BackgroundWriter
 from tfaip.util.text import shorten_text
 
 log = logger(__name__)
