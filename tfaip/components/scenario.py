@@ -34,10 +34,8 @@ from tfaip.params.resource import require_resources_inside
 from tfaip.params.sharing import fill_shared
 from tfaip.params.stored import load_params
 from tfaip.params.tree import packages_of
-from tfaip.util.construction import takes
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names, overrides, refuse_uncalled, takes
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides, refuse_uncalled
 
 if TYPE_CHECKING:  # these load the numeric backend
     from tfaip.model.graphbase import GenericGraphBase

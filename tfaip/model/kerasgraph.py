@@ -15,7 +15,7 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import top_package
-from tfaip.util.overriding import refuse_uncalled
+from tfaip.util.classes import refuse_uncalled
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 

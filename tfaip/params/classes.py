@@ -41,7 +41,7 @@ from tfaip.params.generics import (
 from tfaip.params.limits import check_fields
 from tfaip.params.names import oldnames, suggestions
 from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import overrides
 
 T = TypeVar("T")
 

@@ -16,9 +16,8 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.params.generics import field_types
 from tfaip.params.names.trust import SCENARIO_MARK
 from tfaip.scenario.declared import make_class, name_of
-from tfaip.util.construction import construct, takes
+from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     from tfaip.lav.lav import LAV

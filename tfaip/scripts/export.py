@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
 from tfaip.util.manifest import FORMAT_DIRS
 from tfaip.util.terminal import print_table

@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
 from tfaip.util.chart import text_plot, write_png
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 if TYPE_CHECKING:
     from tfaip.trainer.tools.rates import EpochRates

@@ -12,7 +12,7 @@ from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.chart import Curve, text_plot, write_png
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.terminal import print_table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
+from tfaip.util.classes import overrides
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
 
 log = logger(__name__)
 

@@ -66,9 +66,8 @@ from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
-from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.process import collecting_new_objects
 from tfaip.util.typing import Logs
 

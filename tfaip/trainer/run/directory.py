@@ -9,13 +9,19 @@ from pathlib import Path
 
 from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
-from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
-from tfaip.util.paths import path_problem
+from tfaip.util.files import (
+    TEMPORARY_PREFIX,
+    final_name,
+    is_ours,
+    locked_directory,
+    path_problem,
+    remove_entry,
+    remove_temporaries,
+)
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.text import shorten, shorten_text
 
 

@@ -21,8 +21,8 @@ from tfaip.errors import UsageError
 from tfaip.params.names.trust import UntrustedName
 from tfaip.params.stored import from_dict, params_text, to_dict
 from tfaip.util import importpath
+from tfaip.util.files import TEMPORARY_PREFIX
 from tfaip.util.logging import logger
-from tfaip.util.paths import TEMPORARY_PREFIX
 from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 

@@ -30,7 +30,7 @@ from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.params import PredictData, PredictStage, PredictWeights
 from tfaip.trainer.stages.program import PlannedStage, StageKind
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict

@@ -44,8 +44,7 @@ from tfaip.trainer.stages.params import (
     check_stage,
 )
 from tfaip.trainer.transfer.params import TransferParams
-from tfaip.util.construction import construct
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import construct, overrides
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 

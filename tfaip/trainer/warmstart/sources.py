@@ -13,7 +13,7 @@ from tfaip.model.weightsource import Source
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.util.paths import path_problem
+from tfaip.util.files import path_problem
 from tfaip.util.text import shorten
 
 _WEIGHTS = "weights/"

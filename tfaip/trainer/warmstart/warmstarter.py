@@ -23,8 +23,8 @@ from tfaip.trainer.transfer.plan import Outcome, Row, Source, Transfer, plan_tra
 from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
+from tfaip.util.classes import overrides
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
 
 _SHOWN = 5
 
