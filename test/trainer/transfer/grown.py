@@ -32,7 +32,8 @@ def _clear_new_rows(plan: Transfer, new: Net, initial: dict[str, np.ndarray]) ->
     structure = new.structure()
     for row in plan.rows:
         if row.fit is not None:
-            for axis in structure[row.target].summed:
+            is_recurrent = row.target.endswith("recurrent_kernel")
+            for axis in [0] if is_recurrent else structure[row.target].inputs or ():
                 is_new = np.ones(row.shape[axis], dtype=bool)
                 is_new[row.fit.positions()[axis][1]] = False
                 initial[row.target][(slice(None),) * axis + (is_new,)] = 0

@@ -12,7 +12,7 @@ from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, Weig
 from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.table import transfer_table
+from tfaip.trainer.transfer.table import log_table, transfer_table
 
 
 def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, WeightStructure]:
@@ -24,7 +24,7 @@ def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, 
         "a/bias": WeightStructure((a,)),
         "b/bias": WeightStructure((b,)),
         "rnn/kernel": WeightStructure((rows, gated), inputs=(0,)),
-        "rnn/recurrent_kernel": WeightStructure((u, gated), others=(0,)),
+        "rnn/recurrent_kernel": WeightStructure((u, gated)),
         "rnn/bias": WeightStructure((gated,)),
     }
 
@@ -89,14 +89,19 @@ def outcome(transfer: Transfer, path: str = "top/kernel") -> str:
     return f"{row.outcome} {row.fit or row.reason}".strip()
 
 
-def test_what_is_ambiguous_stays_fresh_with_the_reason() -> None:
+def test_what_is_not_known_is_one_block_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     transfer = plan(unknown_top(8), unknown_top(12), True)
-    assert transfer_table(transfer)[1:] == ["top/kernel  12x2   left fresh: ambiguous (why; source: 8x2)"]
-    assert transfer.arrays({}) == {}
-    # Without any structure too; but nothing speaks against an equal shape.
-    assert outcome(
-        plan_transfer({"a": (3,)}, [Source("old", {"a": np.ones(2)})], NameRules(), TransferMode.SUBSET), "a"
-    ) == ("left fresh: ambiguous its inputs are not known")
+    advice = "since why: if its inputs were joined, give blocks; source: 8x2)"
+    log_table(transfer)
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.getMessage() == f"  top/kernel  12x2   loaded in part [8, 2] -> [12, 2] (as one block, {advice}"
+    values = transfer.arrays(numbered(unknown_top(12), -1000))["top/kernel"]
+    np.testing.assert_array_equal(values[:8], numbered(unknown_top(8), 1)["top/kernel"])
+    # Without any structure too; nothing speaks against an equal shape.
+    sources = [Source("old", {"a": np.ones(2)})]
+    (row,) = plan_transfer({"a": (3,)}, sources, NameRules(), TransferMode.SUBSET).rows
+    assert (row.outcome, str(row.fit)) == (Outcome.PARTLY_LOADED, "[2] -> [3]")
+    assert "its inputs are not known" in row.reason
     assert outcome(plan(unknown_top(8), unknown_top(8), True)) == "loaded"
 
 

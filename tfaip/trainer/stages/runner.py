@@ -41,7 +41,7 @@ from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.slots import slot_arrays
-from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
+from tfaip.trainer.transfer.table import counts_text, is_whole, log_table
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.logging import logger
@@ -377,8 +377,8 @@ class StageRunner:
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
                 planned = hand_over(end, self.setup, stage.transfer)
             log.info("weights of stage %s: %s", end.name, counts_text(planned))
-            for line in [] if is_whole(planned) else transfer_table(planned):
-                log.info("  %s", line)
+            if not is_whole(planned):
+                log_table(planned)
 
     def _set_up(
         self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None

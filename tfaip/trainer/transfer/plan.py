@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfaip.errors import UsageError
-from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure
-from tfaip.model.structure.sizes import resized_structure
+from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure, resized_structure
 from tfaip.model.tails import Match, match_tails
 from tfaip.model.weightsource import Source
 from tfaip.trainer.transfer.fitting import Blocks, Fit, Fitting, Shape
@@ -19,9 +18,6 @@ from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-_ONE_BLOCK = "as one block, since no layer of Keras uses it: if its inputs were joined, give blocks"
 
 
 class Outcome(StrEnum):
@@ -187,8 +183,7 @@ def _fitted_row(row: Row, source_shape: Shape, source: WeightStructure | None, f
         return replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
     if fit.is_whole():
         return row
-    is_guess = fitting.is_guess(row.target)
-    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=_ONE_BLOCK if is_guess else "")
+    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
 
 
 def _found_by_tail(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from tfaip.trainer.transfer.plan import Outcome, Row, Shape, Transfer
+from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
+
+log = logger(__name__)
 
 _UNUSED_SHOWN = 5
 
@@ -14,6 +19,15 @@ def transfer_table(transfer: Transfer) -> list[str]:
         (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
     ]
     return table_lines(cells, left=3) + _unused_lines(transfer)
+
+
+def log_table(transfer: Transfer) -> None:
+    """Log the table; a weight that may have been taken over in a wrong way is a warning."""
+    head, *lines = transfer_table(transfer)
+    log.info("  %s", head)
+    for place, line in enumerate(lines):
+        is_doubtful = place < len(transfer.rows) and transfer.rows[place].is_loaded and transfer.rows[place].reason
+        log.log(logging.WARNING if is_doubtful else logging.INFO, "  %s", line)
 
 
 def counts_text(transfer: Transfer) -> str:

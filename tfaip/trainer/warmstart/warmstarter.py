@@ -20,7 +20,7 @@ from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.params import TransferMode
 from tfaip.trainer.transfer.plan import Outcome, Row, Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.table import shape_text, transfer_table
+from tfaip.trainer.transfer.table import log_table, shape_text
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
@@ -181,8 +181,7 @@ def _report(transfer: Transfer) -> None:
         counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
         counts[Outcome.NOT_FOUND] + counts[Outcome.AMBIGUOUS],
     )
-    for line in transfer_table(transfer):
-        log.info("  %s", line)
+    log_table(transfer)
 
 
 def _check(transfer: Transfer, allow_partial: bool, any_shape: bool) -> None:
