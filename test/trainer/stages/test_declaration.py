@@ -49,7 +49,7 @@ PYTHON: dict[str, StageParams] = {
     "small": TrainStage(
         epochs=3,
         overrides={"model.units": 32, "optimizer": "SGD", "trainer.loss_weights": {"mse": 0.5, "x": 1}},
-        transfer=TransferParams(TransferMode.EXACT),
+        transfer=TransferParams(mode=TransferMode.EXACT),
     ),
     "align": PredictStage(data=PredictData.VAL),
 }

@@ -39,9 +39,7 @@ from tfaip.trainer.stages.work import call_function, check_calls, predict
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.slots import slot_arrays
-from tfaip.trainer.transfer.table import counts_text, is_whole, log_table
+from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.logging import logger
@@ -504,10 +502,9 @@ def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> 
     planned = plan_transfer(
         {path: tuple(variable.shape) for path, variable in targets.items()},
         [Source(source, end.weights, structure=end.structure)],
-        transfer.rules(),
+        transfer,
         transfer.mode,
         structure,
-        transfer.blocks,
     )
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
