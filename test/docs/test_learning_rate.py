@@ -30,7 +30,8 @@ TOOLS = {"tfaip-preview-schedule": preview_schedule.main, "tfaip-replay-learning
 def tables() -> list[tuple[list[str], list[float]]]:
     """Flags, and the rates of ten epochs."""
     return [
-        (shlex.split(flags), [float(rate) / 1000 for rate in row.split()]) for flags, row in WITH_RATES.findall(PAGE_TEXT)
+        (shlex.split(flags), [float(rate) / 1000 for rate in row.split()])
+        for flags, row in WITH_RATES.findall(PAGE_TEXT)
     ]
 
 

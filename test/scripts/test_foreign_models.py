@@ -35,7 +35,7 @@ from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts import export, predict
 from tfaip.trainer.run.checkpoint import read_checkpoint
-from tfaip.trainer.warmstart.sources import read_source
+from tfaip.trainer.warmstart.warmstarter import read_source
 from tfaip.util.manifest import write_manifest
 
 X = {"x": np.ones((1, 4), np.float32)}

@@ -10,7 +10,7 @@ from tfaip.device.devices import Devices
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.preview import preview_stages
+from tfaip.trainer.stages.program import preview_stages
 from tfaip.trainer.stagesetup import set_up_training
 
 T = TypeVar("T")

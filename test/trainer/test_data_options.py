@@ -32,7 +32,7 @@ from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.preview import preview_stages
+from tfaip.trainer.stages.program import preview_stages
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.util.typing import TensorDict
 

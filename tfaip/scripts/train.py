@@ -82,7 +82,7 @@ def train_with_flags(
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices
     from tfaip.params.settings import flags_of
-    from tfaip.trainer.stages.preview import preview_stages
+    from tfaip.trainer.stages.program import preview_stages
 
     if not args.summary:
         with flags_of(args.trainer, "trainer"):

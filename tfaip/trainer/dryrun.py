@@ -13,8 +13,7 @@ from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.preview import Preview, log_plan
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram
+from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram
 from tfaip.util.logging import logger
 
 P = TypeVar("P", bound=TrainerParams)
@@ -54,7 +53,7 @@ def log_trial(params: Params, scenario_id: str, preview: Preview) -> None:
     if preview.has_stages:
         known = "" if preview.is_complete else "known "
         stages = f" of each of {len(preview.stages)} {known}stages"
-        log_plan(preview, params)
+        preview.log()
     target = "without an output directory" if params.output_dir is None else f"into {params.output_dir}"
     backend = keras.backend.backend()
     log.info("dry run: would train %s for %d epochs %s, on keras/%s", scenario_id, params.epochs, target, backend)

@@ -17,7 +17,7 @@ from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.preview import Preview
+from tfaip.trainer.stages.program import Preview
 
 
 @dataclass(frozen=True)

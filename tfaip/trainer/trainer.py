@@ -57,11 +57,10 @@ from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stagerunner.runner import StageRunner
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.preview import Preview, log_plan, preview_stages
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, planned_stages
+from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
+from tfaip.trainer.stages.runner import StageRunner
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress
@@ -247,7 +246,7 @@ class Trainer(Generic[P]):
             self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
             if run.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
-                log_plan(preview, self._params)
+                preview.log()
             program = partial(self._program, preview)
             runner = StageRunner(run, program, self._scenario, self.create_warmstarter, self._is_trial)
             stages = stack.enter_context(runner)

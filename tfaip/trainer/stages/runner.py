@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,30 +13,33 @@ import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.data.pipeline.position import Position
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.model.weights import built_within
+from tfaip.model.structure.axis import Structure
+from tfaip.model.weights import assign_arrays, built_within, variable_arrays
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export
+from tfaip.trainer.modelsetup import weight_structure
+from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stagerunner.handover import StageEnd, hand_over, keeps_graph, next_position
-from tfaip.trainer.stagerunner.work import call_function, check_calls, predict
-from tfaip.trainer.stages.overrides import copy_for_stage
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.preview import stage_text
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
+from tfaip.trainer.stages.work import call_function, check_calls, predict
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
-from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
@@ -45,6 +48,22 @@ from tfaip.util.typing import Logs
 log = logger(__name__)
 
 Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback]]
+
+
+# Params of a pipeline that change neither the samples of a pass nor their order.
+_BATCHING = (
+    "batch_size",
+    "batch_drop_remainder",
+    "bucket_boundaries",
+    "bucket_batch_sizes",
+    "num_processes",
+    "worker_start_s",
+    "worker_timeout_s",
+    "prefetch",
+    "use_shared_memory",
+)
+# Params of a scenario of which its graph is independent.
+_BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
 
 
 class StageRunner:
@@ -202,7 +221,7 @@ class StageRunner:
             self._sequence.answer_work(self.progress.history)
             self._reach()
         if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
-            self._setup = dataclasses.replace(self._setup, params=copy_for_stage(self._setup.params))
+            self._setup = replace(self._setup, params=copy_for_stage(self._setup.params))
         return logs
 
     def forget_repeated(self, name: str | None) -> None:
@@ -245,10 +264,8 @@ class StageRunner:
         best_epoch = self.setup.best.epoch(history)
         if best_epoch is not None:
             best = {"epoch": best_epoch, "value": history.value(best_epoch, self.setup.best.monitor)}
+        result, stored = self._sequence.result(last_epoch=epoch, values=history.values(epoch), best=best)
         own = self._directories
-        directory = None if own is None else str(own.path(stage.name))
-        values = {"last_epoch": epoch, "values": history.values(epoch), "best": best, "directory": directory}
-        result, stored = self._sequence.result(**values)
         if own is not None and self._run.devices.is_chief:
             output = self._run.output
             output.require_own_directory()
@@ -269,17 +286,18 @@ class StageRunner:
         directory = self._directories.path(stage.name)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
+        facts: dict[str, Any] = {}
         if stage.kind is StageKind.CALL:
-            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories)
+            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories())
         else:
-            facts = predict(self._run, stage, directory, self.setup)
+            predict(self._run, stage, directory, self.setup)
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
             raise TrainingInterrupted(received)
         values = self.progress.history.values(self.progress.epoch)
-        result, stored = self._sequence.result(**facts, values=values, directory=str(directory))
+        result, stored = self._sequence.result(**facts, values=values)
         if self._run.devices.is_chief:
             self._directories.finish(stage.name, stored)
         return result
@@ -297,8 +315,8 @@ class StageRunner:
             return self.progress.history.values(self.progress.epoch)
         offset = first - 1 - params.current_epoch
         own = copy_for_stage(params)  # the caller may change the params in place
-        stage = dataclasses.replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
-        self._stage = self._sequence.stage = stage = dataclasses.replace(stage, epoch_offset=offset)
+        stage = replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
+        self._stage = self._sequence.stage = stage = replace(stage, epoch_offset=offset)
         log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
         self._change_to(stage)
         restored = self._later
@@ -357,8 +375,8 @@ class StageRunner:
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
                 planned = hand_over(end, self.setup, stage.transfer)
             log.info("weights of stage %s: %s", end.name, counts_text(planned))
-            for line in [] if is_whole(planned) else transfer_table(planned):
-                log.info("  %s", line)
+            if not is_whole(planned):
+                log_table(planned)
 
     def _set_up(
         self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None
@@ -373,17 +391,22 @@ class StageRunner:
         self._opened.close()
         params: Params = stage.params
         if self._run.has_stages:
-            text = stage_text(stage, self._run.params) or "the plain params"
+            text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))
         run = self._run.with_precision(params.device.precision)
         self._opened.enter_context(precision_scope(params.device.precision))
-        with _naming(stage if run.has_stages else None), flags_of(params, "trainer"):
-            scenario = self._scenario_of(stage, before)
-            place = {RUNNING: self._sequence.record()}
-            self._setup = set_up_training(run, stage, scenario, place, warmstarter, before, self.progress)
-            is_same = before is not None and self._setup.model is before.model
-            prepare_export(self._setup, run.output.models if is_same else None)
+        try:
+            with flags_of(params, "trainer"):
+                scenario = self._scenario_of(stage, before)
+                place = {RUNNING: self._sequence.record()}
+                self._setup = set_up_training(run, stage, scenario, place, warmstarter, before, self.progress)
+                is_same = before is not None and self._setup.model is before.model
+                prepare_export(self._setup, run.output.models if is_same else None)
+        except UsageError as error:
+            if stage.settings is None:
+                raise
+            raise UsageError(f"stage {stage.name}: {error}") from error
         self._opened.enter_context(self._setup.opened())
 
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
@@ -398,17 +421,6 @@ class StageRunner:
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
-
-
-@contextmanager
-def _naming(stage: PlannedStage | None) -> Iterator[None]:
-    """Context that names the stage in an error about its params; None: there is only one."""
-    try:
-        yield
-    except UsageError as error:
-        if stage is None or stage.settings is None:
-            raise
-        raise UsageError(f"stage {stage.name}: {error}") from error
 
 
 def _seed(seed: int, number: int) -> int:
@@ -429,3 +441,106 @@ def _shorten(stage: PlannedStage) -> None:
     setup.val.limit = setup.val.batch_size
     if stage.kind is not StageKind.TRAIN:
         setup.train.limit = setup.train.batch_size
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """The end of the training of a stage, with copies of all values.
+
+    Args:
+        name: of the stage.
+        params: its params.
+        weights: weights by path.
+        structure: the dimensions that they consist of; empty: the next stage trains the same graph.
+        optimizer: variables of the optimizer by name.
+    """
+
+    name: str
+    params: Params
+    weights: Mapping[str, np.ndarray]
+    structure: Structure
+    optimizer: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
+        """Return the end of the stage that is set up."""
+        return cls(
+            name=setup.stage.name,
+            params=setup.params,
+            weights=variable_arrays(setup.state.weights_by_path()),
+            structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
+            optimizer=variable_arrays(setup.state.optimizer_variables()),
+        )
+
+
+def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
+    """Return True if the graph of a stage can be trained in the next one as it is."""
+    is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
+    if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
+        return False
+    return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
+
+
+def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
+    """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
+
+    Args:
+        end: of the stage before.
+        setup: the parts of the new stage, with a fresh model.
+        transfer: which weights are taken over.
+
+    Returns:
+        The decision on each weight.
+
+    Raises:
+        UsageError: if no weight is taken over, and some should.
+    """
+    targets, source = setup.state.weights_by_path(), f"stage {end.name}"
+    structure: Structure = {}
+    if transfer.mode is TransferMode.SUBSET and end.structure:
+        structure = weight_structure(setup.model, setup.scenario)
+    planned = plan_transfer(
+        {path: tuple(variable.shape) for path, variable in targets.items()},
+        [Source(source, end.weights, structure=end.structure)],
+        transfer,
+        transfer.mode,
+        structure,
+    )
+    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
+        raise UsageError(
+            f"stage {setup.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
+            "all; correct transfer.rename, or set transfer.mode none"
+        )
+    initial = variable_arrays(targets)
+    weights = {**initial, **planned.arrays(initial)}
+    assign_arrays(targets, weights, source)
+    # The variables of the optimizer, as far as they mean the same.
+    same_rule = _rules(end.params.optimizer) == _rules(setup.params.optimizer)
+    variables = setup.state.optimizer_variables()
+    arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
+    assign_arrays(variables, arrays, source)
+    setup.model.optimizer.continue_after(end.params.train_accum_steps)
+    if not same_rule:
+        setup.model.optimizer.reset_moments()
+    return planned
+
+
+def _rules(params: OptimizerParams) -> list[Any]:
+    """Return the update rules of an optimizer, without their constants."""
+    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
+
+
+def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:
+    """Return the position in the training data at which a stage begins.
+
+    With the same data the stream continues, also in batches of another size. Other data begin with the next pass, which
+    has its own order and random numbers.
+    """
+    position = progress.position
+    old = EpochValues(before).params_of(max(progress.epoch, 1))
+    new = EpochValues(after).params_of(first_epoch)
+    differs = diff(old.gen.train_gen(), new.gen.train_gen()) or diff(old.scenario.data, new.scenario.data)
+    changes = diff(old.gen.setup.train, new.gen.setup.train)
+    if not differs and all(begins(change.path, _BATCHING) for change in changes):
+        return position
+    return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)

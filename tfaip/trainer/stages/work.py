@@ -40,8 +40,8 @@ log = logger(__name__)
 _OFFERED = ("params", "directory", "run_directory", "stages", "history", "should_stop")
 
 
-def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: TrainingSetup) -> dict[str, Any]:
-    """Apply the model that was trained last to data, and write the predicted samples; return facts for the result.
+def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: TrainingSetup) -> None:
+    """Apply the model that was trained last to data, and write the predicted samples.
 
     The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
     same afterwards.
@@ -56,7 +56,7 @@ def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: Training
             samples = _predicted(pipeline, setup, run.devices, run.stop)
             if not run.devices.is_chief:
                 deque(samples, maxlen=0)
-                return {}
+                return
             file = directory / settings.file_name
             with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
                 for sample in pipeline.process_output(samples):
@@ -65,11 +65,10 @@ def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: Training
                 # If the post-processing stops early: every process must run the pass to its end.
                 deque(samples, maxlen=0)
     except EvaluationStopped:
-        return {}  # the caller finds the request
+        return  # the caller finds the request
     finally:
         setup.state.set_back(before)
     log.info("stage %s: %d samples in %s", stage.name, count, directory / settings.file_name)
-    return {"file": str(directory / settings.file_name)}
 
 
 def _pipeline(stage: PlannedStage, settings: PredictStage, scenario: Scenario) -> DataPipeline:
