@@ -1,4 +1,4 @@
-"""History of a training: the one source for rate control, best model, early stopping, resume and plots."""
+"""Differences of scores, defined for every pair of numbers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,155 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.historyrecord import EpochRecord, parse_epoch
-from tfaip.trainer.scores import absolute_difference, relative_difference
 from tfaip.util.chart import Curve, draw
+from tfaip.util.reading import is_shallow, parse_whole_number
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def absolute_difference(old: float, new: float, mode: str = "min") -> float:
+    """Return by how much `new` is worse than `old`; below 0 if it is better.
+
+    A score that is not finite is worse than all others: inf if `new` is not finite, else -inf if
+    `old` is not.
+
+    Args:
+        old: the earlier score.
+        new: the later score.
+        mode: "min" if low scores are good, "max" if high ones are.
+    """
+    if not math.isfinite(new):
+        return math.inf
+    if not math.isfinite(old):
+        return -math.inf
+    return old - new if mode == "max" else new - old
+
+
+def relative_difference(old: float, new: float, mode: str = "min", divide_by_old: bool = False) -> float:
+    """Return `absolute_difference` divided by |new|, or by |old|; by 0: 0 if both are equal, else +-inf."""
+    difference = absolute_difference(old, new, mode)
+    if math.isinf(difference):
+        return difference
+    divisor = old if divide_by_old else new
+    return quotient(difference, abs(divisor))
+
+
+def quotient(number: float, divisor: float) -> float:
+    """Return `number / divisor` for a divisor from 0: 0 stays 0, anything else by 0 is +-inf."""
+    if divisor > 0:
+        return number / divisor
+    if number == 0:
+        return 0.0
+    return math.copysign(math.inf, number)
+
+
+def mean_difference(differences: list[float]) -> float:
+    """Return the mean; a single inf outweighs everything, then a single -inf does.
+
+    Args:
+        differences: at least one, none of them NaN.
+    """
+    if math.inf in differences:
+        return math.inf
+    return sum(differences) / len(differences)
+
+
+@dataclass(slots=True)
+class EpochRecord:
+    """Record of one epoch.
+
+    Args:
+        lr: the learning rate; None if it is not set yet.
+        values: all logged values by name.
+        meta: further facts: updates so far, seconds, position of the data, versions, stage.
+        effective_lr: mean of the rates of the epoch's updates.
+    """
+
+    lr: float | None = None
+    values: Logs = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+    effective_lr: float | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """True if the stage of the epoch held the rate: then no control counts its scores."""
+        return self.meta.get("rate_control") is False
+
+    @property
+    def is_trained(self) -> bool:
+        """True if the epoch was trained; else the record is a rate that the user has chosen for it."""
+        return bool(self.values or self.meta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which later changes of the record do not reach."""
+        return {"lr": self.lr, "effective_lr": self.effective_lr, "values": dict(self.values), "meta": dict(self.meta)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> EpochRecord:
+        """Return the record of a dictionary in the form of `to_dict`; what is missing is empty.
+
+        Raises:
+            TypeError, ValueError: if the data has another form.
+        """
+        unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
+        if unknown:
+            raise ValueError(f"unknown {shorten(sorted(unknown))}")
+        values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
+        if not is_shallow(meta):
+            raise ValueError("meta is nested too deeply")
+        return cls(
+            lr=_rate(data.get("lr"), "lr"),
+            values={name: _number(value, name) for name, value in values.items()},
+            meta=dict(meta),
+            effective_lr=_rate(data.get("effective_lr"), "effective_lr"),
+        )
+
+
+def parse_epoch(key: Any) -> int:
+    """Return the number of an epoch, which is a text in a file.
+
+    Raises:
+        ValueError: if it is not such a number.
+    """
+    epoch = parse_whole_number(key) if isinstance(key, str) else None
+    if epoch is None or epoch < 1:
+        raise ValueError("epochs count from 1 and have at most nine digits")
+    return epoch
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"got {shorten(value)}")
+    return value
+
+
+def _rate(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    rate = _number(value, name)
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"{name} is {shorten(value)}, expected a finite rate from 0")
+    return rate
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) is float:  # nearly all of them, in files of many thousand numbers
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None
+
 
 # Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
 ENDED = "ended"
@@ -222,7 +359,7 @@ class History:
     ) -> float | None:
         """Return `absolute_error` divided by the absolute value of epoch `new`, or of epoch `old`.
 
-        See `tfaip.trainer.scores.relative_difference` for zeros and non-finite numbers.
+        See `tfaip.trainer.history.relative_difference` for zeros and non-finite numbers.
         """
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else relative_difference(a, b, mode, divide_by_old)

@@ -14,7 +14,7 @@ from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.tree import diff
 from tfaip.trainer.modelsetup import weight_structure
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.setup import TrainingSetup
