@@ -18,8 +18,7 @@ from tfaip.params.limits import FieldAdvice
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
-from tfaip.trainer.history import ENDED, History
-from tfaip.trainer.historyreading import HistoryFile, read_history_file
+from tfaip.trainer.history import ENDED, History, HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
