@@ -51,7 +51,7 @@ def main(name: str, flags: list[str]) -> None:
             "--trainer.epochs"
         )
     import_backend()
-    from tfaip.trainer.historyreading import read_history
+    from tfaip.trainer.history import read_history
     from tfaip.trainer.stages.program import StageKind, preview_stages as find_stages
     from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
 

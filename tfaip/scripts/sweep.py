@@ -409,7 +409,7 @@ class Sweep:
 
     def _report(self, trial: Any, file: Path, values: dict[int, float]) -> bool:
         """Give the values of new epochs to the search; return True if the trial is to be pruned."""
-        from tfaip.trainer.historyreading import read_history
+        from tfaip.trainer.history import read_history
 
         if not file.is_file():
             return False

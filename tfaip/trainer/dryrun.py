@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import keras
 
-from tfaip.trainer.historyreading import read_history_file
+from tfaip.trainer.history import read_history_file
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.stages.params import MAIN

@@ -26,15 +26,15 @@ from tfaip.params.codec import encode
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.freezing import freeze_layers, undo_freeze
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer, scheduled_momenta
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.epochvalues import with_value
 from tfaip.trainer.schedules.instep import StepSchedules
 from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
+from tfaip.trainer.weightrules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
 
 log = logger(__name__)

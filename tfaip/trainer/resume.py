@@ -17,10 +17,8 @@ from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import ABSENT, flag_of, is_hidden
-from tfaip.trainer.best import BEST, BestModel
-from tfaip.trainer.earlystopping import EARLY_STOPPING
-from tfaip.trainer.history import ENDED, History
-from tfaip.trainer.historyreading import HistoryFile, read_history_file
+from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
+from tfaip.trainer.history import ENDED, History, HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR

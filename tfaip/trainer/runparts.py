@@ -9,7 +9,7 @@ from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree import flag_of
-from tfaip.trainer.reporting.profiling import Profiler
+from tfaip.trainer.reporting.tensorboard import Profiler
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN

@@ -11,14 +11,12 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.device.devices import Devices
 from tfaip.model.lossnames import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.trainer.best import BestModel
+from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasetup import Params, Scenario
-from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingStatus
 from tfaip.trainer.epochschedules import EpochSchedules
 from tfaip.trainer.feed import Feeder
-from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import EpochTable
-from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
+from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run.names import LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import StopRequest

@@ -10,7 +10,7 @@ import keras
 from tfaip.backend.keras_private import stop_evaluation
 from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
-from tfaip.trainer.reporting.profiling import Profiler
+from tfaip.trainer.reporting.tensorboard import Profiler
 from tfaip.util.terminal import ProgressDisplay
 from tfaip.util.typing import Logs
 

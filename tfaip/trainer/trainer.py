@@ -30,10 +30,9 @@ from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import prepare
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
+from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.dryrun import check_left_out, log_trial, shortened, trial_params
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
-from tfaip.trainer.history import History
-from tfaip.trainer.historyreading import read_history_file
+from tfaip.trainer.history import History, read_history_file
 from tfaip.trainer.hookeffects import call_setup_hooks, warn_of_searched_callbacks
 from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.namedcallbacks import named_callbacks

@@ -10,7 +10,7 @@ from typing import Any
 from tfaip.backend.execution import Execution
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
+from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.util.text import shorten, shorten_text
 

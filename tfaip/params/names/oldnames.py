@@ -83,9 +83,7 @@ RENAMED_CLASSES: Mapping[str, str] = {
     "tfaip.trainer.params:TrainerPipelines": f"{_PIPELINES}:TrainerPipelines",
     f"{_LISTFILE}.params:ListFileTrainerPipelineParams": f"{_LISTFILE}.listfilescenario:ListFilePipelineParams",
     f"{_LISTFILE}.params:ListsFileGeneratorParams": "tfaip.data.generators.listsfile:ListsFileGeneratorParams",
-    "tfaip.trainer.callbacks.earlystopping.params:EarlyStoppingParams": (
-        "tfaip.trainer.earlystopping:EarlyStoppingParams"
-    ),
+    "tfaip.trainer.callbacks.earlystopping.params:EarlyStoppingParams": ("tfaip.trainer.best:EarlyStoppingParams"),
     "tfaip.trainer.optimizer.optimizers:LAMBOptimizer": "tfaip.trainer.optimizer.optimizers:LambOptimizer",
     f"{_SCHEDULER}.constant_params:Constant": f"{_SCHEDULER}.constant:ConstantParams",
     f"{_SCHEDULER}.cosine_decay_params:CosineDecayParams": f"{_SCHEDULER}.cosine:CosineDecayParams",

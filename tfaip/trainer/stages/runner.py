@@ -25,7 +25,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.modelsetup import weight_structure
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
