@@ -184,7 +184,7 @@ def option(
 
 
 def _near_name(name: str) -> str:
-    from tfaip.params.names.suggestions import did_you_mean
+    from tfaip.params.names import did_you_mean
 
     return did_you_mean(name, [*list(inspect.signature(option).parameters)[:-1], *_FlagOptions.__annotations__])
 

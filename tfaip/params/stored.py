@@ -1,7 +1,7 @@
 """Params as JSON: stored completely, loaded strictly and safely; stored ones by dotted paths and by flags.
 
 A file may name classes (`__cls__`). Their module must be in `tfaip`, in a package that the caller trusts, or in the
-package of the declared type of the field, before anything is imported; see `tfaip.params.names.trust`.
+package of the declared type of the field, before anything is imported; see `tfaip.params.trust`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.former import FormerDecoder, is_former, report
 from tfaip.params.generics import field_types
-from tfaip.params.names.trust import Trust
 from tfaip.params.tree import Place, nodes_of
+from tfaip.params.trust import Trust
 from tfaip.params.types import ARGUMENTS, CLASS, FieldKind, field_kind, origin_of
 from tfaip.util.files import write_text
 from tfaip.util.reading import parse_json, read_json

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator
 from types import FunctionType, ModuleType
 
-from tfaip.params.names.trust import top_package
+from tfaip.params.trust import top_package
 
 _BACKENDS = {"keras", "tensorflow", "jax"}
 

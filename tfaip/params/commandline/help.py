@@ -18,9 +18,9 @@ from tfaip.params.commandline.backendnotes import backend_notes
 from tfaip.params.commandline.config_output import shown_value, yaml_value
 from tfaip.params.fields import is_common
 from tfaip.params.limits import limits_of
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import OWN_PACKAGE, top_package
+from tfaip.params.names import did_you_mean
 from tfaip.params.resolver import Entry, Group, Leaf, Node
+from tfaip.params.trust import OWN_PACKAGE, top_package
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
 from tfaip.params.unknown import flags_of_other_classes, is_flag
 from tfaip.util.text import shorten

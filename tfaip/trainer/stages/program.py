@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
-from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names import did_you_mean
 from tfaip.params.settings import flags_of
 from tfaip.params.storable import prepare
 from tfaip.params.tree import Place, children, copy_tree, diff, walk_places
