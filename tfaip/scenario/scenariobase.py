@@ -14,7 +14,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.params.generics import field_types
-from tfaip.params.names.trust import SCENARIO_MARK
+from tfaip.params.trust import SCENARIO_MARK
 from tfaip.scenario.declared import make_class, name_of
 from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names

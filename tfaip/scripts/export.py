@@ -75,7 +75,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _check_formats(formats: Sequence[str]) -> None:
-    from tfaip.params.names.suggestions import nearest
+    from tfaip.params.names import nearest
 
     known = ", ".join(FORMAT_DIRS)
     if not formats:

@@ -248,7 +248,7 @@ def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     Raises:
         UsageError: if it names no package.
     """
-    from tfaip.params.names.trust import check_packages
+    from tfaip.params.trust import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)

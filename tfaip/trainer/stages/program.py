@@ -16,7 +16,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
 from tfaip.params.limits import FieldError
-from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names import did_you_mean
 from tfaip.params.root import RootParams
 from tfaip.params.settings import apply, check_flags, flags_of
 from tfaip.params.sharing import fill_shared
