@@ -23,7 +23,7 @@ from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.exportgraph import ExportGraphs
-from tfaip.trainer.modelexport import export_advice
+from tfaip.trainer.build import export_advice
 from tfaip.util.typing import TensorDict
 
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")

@@ -13,11 +13,11 @@ from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.tree import diff
-from tfaip.trainer.modelsetup import weight_structure
+from tfaip.trainer.build import Training
+from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.params import OptimizerParams
-from tfaip.trainer.runparams import Params
+from tfaip.trainer.params import Params
 from tfaip.trainer.schedules.epochvalues import EpochValues
-from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stages.overrides import begins
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
@@ -59,7 +59,7 @@ class StageEnd:
     optimizer: Mapping[str, np.ndarray]
 
     @classmethod
-    def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
+    def of(cls, setup: Training, keeps_graph: bool) -> StageEnd:
         """Return the end of the stage that is set up."""
         return cls(
             name=setup.stage.name,
@@ -78,7 +78,7 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
-def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
+def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Transfer:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
 
     Args:
