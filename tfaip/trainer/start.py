@@ -14,7 +14,7 @@ from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
-from tfaip.params.stored import flat_params, params_text, save_params
+from tfaip.params.stored import flat_params, save_params
 from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, BestModel
 from tfaip.trainer.build import Run
@@ -83,7 +83,7 @@ def state_to_continue(
             shown = shorten_text(str(directory.root), 160)
             log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
             return None
-        from_stage = directory.stage_directories().intended_repetition(directory.params_file)
+        from_stage = directory.stage_directories().intended_repetition()
         if from_stage is not None:
             log.info("the run is repeated from stage %s, as an interrupted command was told", from_stage)
     directory.check_resumable()
@@ -161,11 +161,11 @@ def claim_directory(
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     stages = directory.stage_directories()
-    if start is not None and start.from_stage is not None:
-        stages.intend_repetition(start.from_stage, directory.params_file, params_text(stored, directory.root))
     save_params(directory.params_file, stored)
     if start is None:
         return
+    if start.from_stage is not None:
+        stages.intend_repetition(start.from_stage)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
     run.output.restore_best(start.best, start.name)
     if start.repeated is not None:
