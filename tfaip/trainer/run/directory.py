@@ -314,7 +314,9 @@ def _is_of_stages(path: Path) -> bool:
 
 
 def _is_of_events(path: Path) -> bool:
-    return path.name == names.PLUGINS_DIR or (final_name(path).startswith(names.EVENT_FILES) and not path.is_dir())
+    if path.name == names.PLUGINS_DIR and path.is_dir():
+        return {entry.name for entry in path.iterdir()} <= {"profile"}
+    return final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
 
 
 def _is_saved(path: Path) -> bool:
