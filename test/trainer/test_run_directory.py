@@ -58,7 +58,7 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
     assert list(run.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("result", ["epoch", "checkpoint/epoch_0001", "best", "train", "notes.txt"])
+@pytest.mark.parametrize("result", ["epoch", "checkpoint/epoch_0001", "export"])
 def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> None:
     """Its data were wrong, say: the command is typed again when they are mended."""
     failed = RunDirectory(tmp_path)
@@ -108,7 +108,7 @@ def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool
     if not is_replaced:
         # Also if it got there only after the check, from a process that wrote until now.
         with pytest.raises(UsageError, match="holds another run"):
-            run.claim(overwrite=False, begins_again=True)
+            run.claim(overwrite=False)
         assert sorted(run.root.rglob("*")) == before
 
 

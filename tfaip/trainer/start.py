@@ -131,7 +131,7 @@ def _state_before_stage(directory: RunDirectory, params: Params, stage: str) -> 
 
 
 def claim_directory(
-    run: Run, scenario: type[Scenario], start: StartState | None, permission: Permission | None, is_resumed: bool
+    run: Run, scenario: type[Scenario], start: StartState | None, permission: Permission | None
 ) -> None:
     """Make the locked directory of a run its own, and store the params in it.
 
@@ -144,12 +144,11 @@ def claim_directory(
         scenario: class of the scenario.
         start: the state that it continues from; None: it begins.
         permission: what the user has typed for the run, to be recorded; None: nothing is recorded.
-        is_resumed: without a state: the run begins again.
     """
     params, directory = run.params, run.directory
     assert directory is not None  # noqa: S101 (the caller knows it)
     if start is None:
-        directory.claim(params.overwrite, begins_again=is_resumed)
+        directory.claim(params.overwrite)
     else:
         directory.clean_up()
     params.overwrite = False  # a permission for once: stored params must not repeat it

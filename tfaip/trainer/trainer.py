@@ -280,7 +280,7 @@ class Trainer(Generic[P]):
                 stack.enter_context(run.directory.locked())
             stack.enter_context(run.output)
             if run.directory is not None:
-                claim_directory(run, type(scenario), start, self._permission, is_resumed=self._restore)
+                claim_directory(run, type(scenario), start, self._permission)
                 run_log.write_to(run.directory.log_file)
             if restored is not None and not stages.is_in_later_fit:
                 log_changes(params, restored)
@@ -312,7 +312,7 @@ class Trainer(Generic[P]):
 
     def _check_free(self, directory: RunDirectory) -> None:
         with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
-            directory.check_free(self._params.overwrite, begins_again=self._restore)
+            directory.check_free(self._params.overwrite)
 
     def _run(self, stages: StageRunner) -> Logs:
         """Train all stages, export the final model, and log the summary."""

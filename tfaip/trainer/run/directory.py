@@ -118,15 +118,14 @@ class RunDirectory:
         """Return the paths that an existing run may have: flags may have changed their names."""
         return [self, RunDirectory.stored(self.root), RunDirectory(self.root)]
 
-    def check_free(self, overwrite: bool, begins_again: bool = False) -> None:
+    def check_free(self, overwrite: bool) -> None:
         """Raise unless a new run may use the directory; change nothing.
 
-        A run that ended before its first checkpoint, model or epoch is no obstacle: there is
-        nothing to continue, and nothing to lose.
+        A run that ended before its first checkpoint or epoch is no obstacle: there is nothing to continue, and nothing
+        to lose.
 
         Args:
             overwrite: True if an existing run may be replaced.
-            begins_again: True if one may be replaced that `may_begin_again`.
 
         Raises:
             UsageError: if it contains another run, or other files.
@@ -142,8 +141,7 @@ class RunDirectory:
             raise FieldAdvice(
                 f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
             )
-        is_replaced = overwrite or (begins_again and self.may_begin_again())
-        if not is_replaced and not self._is_without_result():
+        if not overwrite and not self.may_begin_again():
             raise FieldAdvice(
                 f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
                 f"'tfaip-resume-training {shown}', or replace it with --overwrite",
@@ -157,22 +155,18 @@ class RunDirectory:
                     "output_dir",
                 )
 
-    def claim(self, overwrite: bool, begins_again: bool = False) -> None:
+    def claim(self, overwrite: bool) -> None:
         """Make the (locked) directory that of a new run: check it once more, then remove the existing run.
 
         The directory itself stays: it may be a link, a mount point or the working directory. The params file, which
         marks the directory of a run, is removed last: a process that is killed here leaves a directory that can still
         be replaced.
 
-        Args:
-            overwrite: as for `check_free`.
-            begins_again: as for `check_free`.
-
         Raises:
             UsageError: if it contains another run, or other files.
             TfaipError: if something cannot be removed.
         """
-        self.check_free(overwrite, begins_again)
+        self.check_free(overwrite)
         if not self.root.exists():
             return
         others = set(self.foreign_entries())
@@ -208,41 +202,29 @@ class RunDirectory:
             yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
 
     def may_begin_again(self) -> bool:
-        """Return True if the directory contains a run whose first checkpoint is missing, and no epoch of it.
+        """Return True if the directory contains a run that ended before its first checkpoint and epoch.
 
-        A best model and TensorBoard events that are there belong to the epoch that was not completed: only then the
-        history is there too, and empty. Links may lead to results that cannot be read now.
+        A best model that is there belongs to the epoch that was not completed: only then the history is there too, and
+        empty. Links may lead to results that cannot be read now.
         """
         runs = self.possible_runs()
         if not self.params_file.exists() or any(path.is_symlink() for run in runs for path in run._paths()):
             return False
-        if self._is_without_result():
-            return True
         is_any_stage_done = self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))
         if self.export.exists() or is_any_stage_done or any(run._has_checkpoint() for run in runs):
             return False
-        return self.history_file.exists() and self._is_history_empty()
+        if not self.history_file.exists():
+            return not any(run.best.exists() for run in runs)
+        try:
+            return read_json_object(self.history_file) == {}
+        except TfaipError:
+            return False
 
     def _has_checkpoint(self) -> bool:
         """Return True if something else is in the place of the checkpoints than a half-written one."""
         if not self.checkpoints.is_dir():
             return self.checkpoints.exists()
         return not all(path.name.startswith(TEMPORARY_PREFIX) for path in self.checkpoints.iterdir())
-
-    def _is_history_empty(self) -> bool:
-        """Return True unless the history file has an epoch, or something else."""
-        try:
-            return not self.history_file.exists() or read_json_object(self.history_file) == {}
-        except TfaipError:
-            return False
-
-    def _is_without_result(self) -> bool:
-        """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
-        first = {*_FILES, names.checkpoint_parts(self.checkpoint_sub_dir)[0]}
-        others = [
-            entry for entry in self.root.iterdir() if final_name(entry) not in first and not names.is_id_file(entry)
-        ]
-        return not others and not self._has_checkpoint() and self._is_history_empty()
 
     def check_resumable(self) -> None:
         """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
