@@ -22,7 +22,7 @@ from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats, Kera
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelformat import ServedModel
 from tfaip.model.exportgraph import ExportGraphs
-from tfaip.trainer.modelexport import export_advice
+from tfaip.trainer.build import export_advice
 from tfaip.util.typing import TensorDict
 
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")

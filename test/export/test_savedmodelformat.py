@@ -24,7 +24,7 @@ from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.trainer.modelexport import export_advice
+from tfaip.trainer.build import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 

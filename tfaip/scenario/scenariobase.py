@@ -34,7 +34,7 @@ if not TYPE_CHECKING:
 
 __all__ = ["SCENARIO_PARAMS_FILE", "ScenarioBase"]
 
-_SET_LATE = ("checkpoint", "from_stage")
+_SET_LATE = ("checkpoint", "from_stage", "permission")
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
@@ -337,3 +337,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
                 "checkpoint_save_freq", self.checkpoint_save_freq, "'epoch' or a number of updates above 0"
             )
         return updates
+
+
+Params = TrainerParams[Any, Any]
+"""Trainer params of any scenario."""
