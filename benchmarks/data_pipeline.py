@@ -35,9 +35,9 @@ from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataP
 from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 
 MB = 10**6

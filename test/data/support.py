@@ -9,18 +9,17 @@ import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 
 

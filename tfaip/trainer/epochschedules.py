@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import below

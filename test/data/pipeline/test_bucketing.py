@@ -24,8 +24,8 @@ from test.data.support import (
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError, UsageError
 
 Ids = list[list[int]]

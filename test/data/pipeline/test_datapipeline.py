@@ -23,8 +23,8 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
 
 MODES_OF_ONE_PASS = [mode for mode in PipelineMode if mode is not PipelineMode.TRAINING]

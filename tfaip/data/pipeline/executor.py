@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any
 
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment, map_segment
+from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleSpecs
+from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.sampler import Block, Segment
 from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
 from tfaip.data.pipeline.workers.process import WorkerDied
 from tfaip.data.pipeline.workers.worker import WorkerSpec
@@ -42,11 +43,15 @@ class BlockExecutor:
     def __init__(
         self, processors: ProcessorPipeline, spec: WorkerSpec, generator: DataGenerator[Any] | None = None
     ) -> None:
-        self._local = BlockProcessor(generator, processors.mapper, spec.seed)
+        self._local = BlockProcessor(
+            generator, processors.mapper, spec.seed, None if processors.processors else spec.batcher
+        )
         self._processors = processors
         self._spec = spec
         self._num_workers = 0
-        if spec.generator_params is not None or processors.parallel:
+        self.cuts_batches = self._local.arrays is not None
+        """True if whole batches are cut from arrays in this process."""
+        if (spec.generator_params is not None or processors.parallel) and not self.cuts_batches:
             self._num_workers = _num_workers(spec)
         self._start_s = _start_s(spec.pipeline_params)
         self._pool: WorkerPool | None = None
@@ -75,15 +80,19 @@ class BlockExecutor:
             WorkerDied: if a worker ended or hangs.
         """
         blocks = iter(blocks)
+        if self._num_workers == 0:
+            for block in blocks:
+                yield self._local.process(block, as_batches)
+            return
         try:
-            yield from self._execute_locally(blocks)
+            yield from self._execute_locally(blocks, as_batches)
             if self._pool is not None:
                 yield from map(self._completed, self._pool.execute(blocks, as_batches))
         except WorkerDied:
             self.close()
             raise
 
-    def _execute_locally(self, blocks: Iterator[Block]) -> Iterator[BlockResult]:
+    def _execute_locally(self, blocks: Iterator[Block], as_batches: bool) -> Iterator[BlockResult]:
         """Process blocks until workers are ready, if they ever are."""
         is_first = True
         while not self._workers_are_ready():
@@ -91,7 +100,7 @@ class BlockExecutor:
             if block is None:
                 return
             begin = time.perf_counter()
-            result = self._local.process(block)
+            result = self._local.process(block, as_batches)
             if not is_first:  # the first one may have loaded the data
                 self._seconds += time.perf_counter() - begin
                 self._samples += block.size
@@ -140,7 +149,7 @@ class BlockExecutor:
             return result
         completed: list[Outcome] = []
         for segment, outcomes in result.segments():
-            completed += map_segment(mapper, segment, outcomes, self._spec.seed)
+            completed += mapper.outcomes(outcomes, self._spec.seed, segment.pass_index, segment.first)
         return BlockResult(result.block, completed)
 
 
@@ -189,8 +198,7 @@ class PostProcessor:
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
         failures = FailurePolicy(self._params.allowed_failures(), self._drops)
-
-        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, on_failure=failures.handle)
+        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, failures.keeps)
 
     def close(self) -> None:
         """End the workers."""
@@ -200,11 +208,7 @@ class PostProcessor:
         blocks = _blocks(samples, self._params.batch_size)
         for result in self._executor.execute(blocks, as_batches=False):
             for _, outcomes in result.segments():
-                for outcome in outcomes:
-                    if isinstance(outcome, FailedSample):
-                        failures.handle(outcome)
-                    elif outcome.is_valid():
-                        yield outcome
+                yield from filter(failures.keeps, outcomes)
 
 
 def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:

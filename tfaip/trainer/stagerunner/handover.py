@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, variable_arrays

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import connection
 
-from tfaip.data.pipeline.blocks import Block, BlockResult
+from tfaip.data.pipeline.blocks import BlockResult
+from tfaip.data.pipeline.sampler import Block
 from tfaip.data.pipeline.workers.process import WorkerProcess
 from tfaip.data.pipeline.workers.sharedmemory import pack, unpack
 from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task, WorkerSpec, main_script
@@ -110,8 +111,7 @@ class WorkerPool:
         """Process blocks; one iterator at a time.
 
         Args:
-            blocks: may be endless; read ahead of the results, spare ones only when no other result
-                is pending.
+            blocks: may be endless; read ahead of the results.
             as_batches: stack the samples of each block.
 
         Raises:
@@ -127,7 +127,7 @@ class WorkerPool:
                 while len(requested) < self._blocks_ahead:
                     block = block or next(waiting, None)
                     worker = self._free_worker()
-                    if block is None or worker is None or (block.is_spare and requested):
+                    if block is None or worker is None:
                         break
                     requested.append(self._send(worker, block, as_batches))
                     block = None

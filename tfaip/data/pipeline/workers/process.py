@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
-from tfaip.data.pipeline.blocks import Block
 from tfaip.data.pipeline.failures import WorkerTraceback
+from tfaip.data.pipeline.sampler import Block
 from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file
 from tfaip.data.pipeline.workers.worker import Start
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
@@ -159,9 +159,11 @@ class WorkerProcess:
             return ""
         places = []
         for segment in block.segments:
-            if segment.items:
+            if len(segment.items):
                 last = segment.first + len(segment.items) - 1
-                indices = _indices(segment.items)
+                indices = ""
+                if not isinstance(segment.items, list):
+                    indices = f" (in the data: {', '.join(map(str, segment.items))})"
                 places.append(f"samples {segment.first} to {last} of pass {segment.pass_index}{indices}")
         return f" while it processed {' and '.join(places)}"
 
@@ -175,12 +177,6 @@ def _create_files(number: int) -> list[int]:
             undo.callback(os.close, files[-1])
         undo.pop_all()
     return files
-
-
-def _indices(items: list[object]) -> str:
-    if all(isinstance(item, int) for item in items):
-        return f" (in the data: {', '.join(map(str, items))})"
-    return ""
 
 
 @contextlib.contextmanager
