@@ -52,7 +52,7 @@ def test_params_import_neither_a_backend_nor_numpy() -> None:
     code = (
         "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
         "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
-        "tfaip.data.generators.csvfile, tfaip.data.generators.arrays\n"
+        "tfaip.data.generators.csvfile, tfaip.data.generators.sequence\n"
         "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
         "import tfaip.data.data\n"
         "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"

@@ -17,7 +17,7 @@ from tfaip.backend.execution import MARK
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.definitions import SampleSpecs
-from tfaip.data.pipeline.prefetch import Prefetcher
+from tfaip.data.pipeline.executor import Prefetcher
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.util.logging import logger

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import BatchAccess, RandomAccess
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 

@@ -1,22 +1,23 @@
-"""Execution of blocks, in this process or in worker processes. The bytes are the same."""
+"""Executor of blocks, in this process or in worker processes (the bytes are the same), and prefetching in a thread."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, Segment
-from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
-from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.data.pipeline.workers.pool import WorkerDied, WorkerPool, WorkerStats
 from tfaip.data.pipeline.workers.worker import WorkerSpec
 from tfaip.util.logging import logger
 
@@ -218,3 +219,66 @@ def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
         if not items:
             return
         yield Block([Segment(0, first, items)])
+
+
+T = TypeVar("T")
+
+
+class Prefetcher(Iterator[T], Generic[T]):
+    """Iterator that makes items in a thread while the reader works with earlier ones.
+
+    The thread starts with the first item that is requested and has ended when `close` returns.
+
+    Args:
+        items: runs in the thread; its errors are raised to the reader, after the items before them.
+        buffer_size: number of finished items that may wait for the reader.
+    """
+
+    def __init__(self, items: Iterator[T], buffer_size: int) -> None:
+        self._items = items
+        self._buffer_size = buffer_size
+        self._ready: deque[T] = deque()
+        self._error: BaseException | None = None
+        self._ended = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def __next__(self) -> T:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="tfaip-prefetch", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Let the thread finish its current item, and discard the items that were not read."""
+        with self._changed:
+            self._closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for item in self._items:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._buffer_size or self._closed)
+                    if self._closed:
+                        return
+                    self._ready.append(item)
+                    self._changed.notify_all()
+        except BaseException as error:  # of any kind: the reader gets it
+            self._error = as_failure(error)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
