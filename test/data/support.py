@@ -44,9 +44,7 @@ class RowData(DataBase[RowDataParams]):
 def row(value: int) -> Sample:
     """The number as a row of 1 to 3 values, as target and as meta."""
     return Sample(
-        inputs={"x": np.full(value % 3 + 1, float(value))},
-        targets={"y": np.array([value])},
-        meta={"id": value},
+        inputs={"x": np.full(value % 3 + 1, float(value))}, targets={"y": np.array([value])}, meta={"id": value}
     )
 
 

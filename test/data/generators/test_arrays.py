@@ -47,10 +47,7 @@ def test_parts_may_be_missing(data: Sample) -> None:
     arrays = generator(data)
     assert len(arrays) == 3
     assert arrays[0].meta is None
-    assert (arrays[0].inputs is None, arrays[0].targets is None) == (
-        data.inputs is None,
-        data.targets is None,
-    )
+    assert (arrays[0].inputs is None, arrays[0].targets is None) == (data.inputs is None, data.targets is None)
 
 
 @pytest.mark.parametrize(

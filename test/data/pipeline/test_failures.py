@@ -218,11 +218,7 @@ class Forgetful(GeneratingDataProcessor[ForgetfulParams]):
 @pytest.mark.parametrize(
     ("gives", "kind", "message"),
     [
-        (
-            "StopIteration",
-            RuntimeError,
-            r"^StopIteration: next\(\) found nothing more; give it a default, or catch it",
-        ),
+        ("StopIteration", RuntimeError, r"^StopIteration: next\(\) found nothing more; give it a default, or catch it"),
         (
             "list",
             TypeError,

@@ -1,4 +1,4 @@
-"""Samples given in Python: rows of arrays, and objects with a length and items, as data sets of Hugging Face and PyTorch."""
+"""Samples given in Python: rows of arrays, and data sets with items, as those of Hugging Face and PyTorch."""
 
 from __future__ import annotations
 

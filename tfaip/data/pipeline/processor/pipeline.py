@@ -139,11 +139,7 @@ class ProcessorPipeline:
         return self.apply_on_sample
 
     def stream(
-        self,
-        samples: Iterator[Sample],
-        seed: int,
-        pass_index: int,
-        keeps: Callable[[Outcome], bool],
+        self, samples: Iterator[Sample], seed: int, pass_index: int, keeps: Callable[[Outcome], bool]
     ) -> Iterator[Sample]:
         """Run the processors from the first generating one on.
 
