@@ -9,7 +9,6 @@ from tfaip.data.databaseparams import (
     DataGeneratorParams as DataGeneratorParams,
     DataPipelineParams as DataPipelineParams,
 )
-from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
 from tfaip.data.generators.arrow import Parquet as Parquet
 from tfaip.data.generators.csvfile import (
     CsvGenerator as CsvGenerator,
@@ -21,7 +20,11 @@ from tfaip.data.generators.listsfile import (
     ListsFileGeneratorParams as ListsFileGeneratorParams,
 )
 from tfaip.data.generators.mixed import Mixed as Mixed
-from tfaip.data.generators.sequence import DatasetGenerator as DatasetGenerator, SequenceGenerator as SequenceGenerator
+from tfaip.data.generators.sequence import (
+    ArrayDataGenerator as ArrayDataGenerator,
+    DatasetGenerator as DatasetGenerator,
+    SequenceGenerator as SequenceGenerator,
+)
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path

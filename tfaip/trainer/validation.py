@@ -11,10 +11,9 @@ from typing import Any
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import Batch, Shard, shard_batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
