@@ -22,7 +22,7 @@ from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelloading import ServedModel
-from tfaip.model.exportgraph import ExportGraphs
+from tfaip.model.graphbase import ExportGraphs
 from tfaip.trainer.modelexport import export_advice
 from tfaip.util.typing import TensorDict
 

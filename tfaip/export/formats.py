@@ -22,7 +22,7 @@ from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
 from tfaip.export.savedmodelloading import ServedModel
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.manifest import read_manifest
 from tfaip.util.text import shorten_text

@@ -11,8 +11,8 @@ import numpy as np
 
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
-from tfaip.layers.inlining import inlined_layers
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.layers.baselayer import inlined_layers
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.util.archives import require_uncompressed
 from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
 from tfaip.util.text import shorten_text

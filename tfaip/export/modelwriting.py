@@ -15,8 +15,8 @@ import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
 from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, FROZEN, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path

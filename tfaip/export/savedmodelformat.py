@@ -16,9 +16,9 @@ from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
-from tfaip.model.exportgraph import ExportGraphs
-from tfaip.model.hostbuffer import HOST_ALIGNMENT
+from tfaip.model.graphbase import ExportGraphs
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import HOST_ALIGNMENT
 from tfaip.util.manifest import SERVE_DIR as SERVE_DIR
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict

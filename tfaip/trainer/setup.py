@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.device.devices import Devices
-from tfaip.model.lossnames import INPUT_GRADIENT
+from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario

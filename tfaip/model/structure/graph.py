@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from tfaip.backend.kerastools import watched_methods
-from tfaip.layers.inlining import call_in_inference
+from tfaip.layers.baselayer import call_in_inference
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, WeightStructure, joined, product
 from tfaip.model.structure.layers import NOT_FOLLOWED, Weights, merged, rule_of
 from tfaip.model.trainingmodel import TrainingModel

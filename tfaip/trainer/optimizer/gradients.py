@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from tfaip.layers.noisyvalues import add_noise
+from tfaip.layers.weightnoise import add_noise
 from tfaip.util.typing import Tensor
 
 

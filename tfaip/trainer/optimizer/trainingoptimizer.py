@@ -12,7 +12,7 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
-from tfaip.model.lossterms import batch_samples
+from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.gradients import Clips, GradientNoise, clip
 from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.params.limits import FieldAdvice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfaip.components.formermodel import find_former_model
+from tfaip.components.modelfiles import find_former_model
 from tfaip.errors import UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
 from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
