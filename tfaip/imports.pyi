@@ -65,13 +65,15 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRec
 from tfaip.lav.lav import LAV as LAV
 from tfaip.lav.multilav import MultiLAV as MultiLAV
 from tfaip.lav.params import LAVParams as LAVParams
+from tfaip.layers.ctc import (
+    ctc_beam_search as ctc_beam_search,
+    ctc_greedy_decode as ctc_greedy_decode,
+    ctc_loss as ctc_loss,
+)
 from tfaip.layers.ctcalignment import (
     Alignment as Alignment,
     ctc_align as ctc_align,
 )
-from tfaip.layers.ctcbeamsearch import ctc_beam_search as ctc_beam_search
-from tfaip.layers.ctcdecoding import ctc_greedy_decode as ctc_greedy_decode
-from tfaip.layers.ctcloss import ctc_loss as ctc_loss
 from tfaip.layers.specaugment import SpecAugment as SpecAugment
 from tfaip.layers.stochasticdepth import (
     StochasticDepth as StochasticDepth,

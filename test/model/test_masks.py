@@ -23,7 +23,7 @@ from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import MASKS
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionstep import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.typing import TensorDict
 

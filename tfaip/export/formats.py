@@ -20,8 +20,8 @@ from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter, tensorflow_is_imported
-from tfaip.layers.inlining import inlined_layers
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.layers.baselayer import inlined_layers
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.manifest import KERAS_DIR as KERAS_DIR, read_manifest
 from tfaip.util.reading import require_uncompressed

@@ -21,9 +21,9 @@ from tfaip.backend.keras_private import archive_variables, write_fingerprint
 from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
-from tfaip.model.exportgraph import ExportGraphs
-from tfaip.model.hostbuffer import HOST_ALIGNMENT
+from tfaip.model.graphbase import ExportGraphs
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import HOST_ALIGNMENT
 from tfaip.util.manifest import SERVE_DIR as SERVE_DIR
 from tfaip.util.reading import MIB, open_file, require_regular_files
 from tfaip.util.text import shorten_text

@@ -21,7 +21,7 @@ from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluatio
 from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
 from tfaip.model.graphbase import MASKS
-from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionstep import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.modelpass import BenchmarkResults, run_pass
 from tfaip.predict.multimodelpredictor import load_models, merged, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes, vote_on

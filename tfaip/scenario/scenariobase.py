@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.params.generics import field_types
 from tfaip.params.trust import SCENARIO_MARK
-from tfaip.scenario.declared import make_class, name_of
+from tfaip.scenario.declared import make_class
 from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
 
@@ -200,3 +201,23 @@ def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
             return own
     base: Any = TrainerParams
     return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")
+
+
+def name_of(scenario: type, kind: str) -> str:
+    """Return the short name of a params class of a scenario."""
+    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+
+
+def make_class(
+    scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None
+) -> Any:
+    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{scenario.__qualname__}.{kind}",
+        "__doc__": f"{doc} {scenario.__name__}.",
+        SCENARIO_MARK: scenario.__qualname__,
+        **(defaults or {}),
+    }
+    # The short name is a choice of a class in commands.
+    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))

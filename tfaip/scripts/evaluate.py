@@ -62,7 +62,7 @@ def main(names: list[str], flags: list[str]) -> None:
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
     from tfaip.components.loading import load_scenario
-    from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+    from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params
     from tfaip.scripts.common.models import exported_model
 

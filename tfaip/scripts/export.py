@@ -46,7 +46,7 @@ not available). A SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
-    from tfaip.components.scenarioparamsfile import require_model
+    from tfaip.components.modelfiles import require_model
     from tfaip.scripts.common.models import exported_model, open_verified
 
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)

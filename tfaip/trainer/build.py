@@ -23,7 +23,7 @@ from tfaip.device.devices import Devices, open_devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.lossnames import INPUT_GRADIENT
+from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.params.settings import flags_of

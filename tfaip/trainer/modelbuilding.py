@@ -13,13 +13,12 @@ from tfaip.backend.execution import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
-from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects import RefusedObject
+from tfaip.model.losses import InputGradientPenalty
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
-from tfaip.model.summary import summary_lines
+from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode

@@ -18,7 +18,7 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
-from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
+from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree import flag_of

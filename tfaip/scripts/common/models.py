@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.backend.environment import prefer_backend
-from tfaip.components.formermodel import is_model
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE, is_model
 from tfaip.components.userlogs import user_logs
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.device.devices import prepare_devices

@@ -12,7 +12,7 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
-from tfaip.model.lossterms import batch_samples
+from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.groups import GroupOptimizer, GroupSetup, SlotOptimizer, build_group
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.update import (

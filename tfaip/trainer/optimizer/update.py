@@ -18,7 +18,7 @@ import numpy as np
 from keras import ops
 
 from tfaip.backend.kerastools import value_of
-from tfaip.layers.noisyvalues import add_noise
+from tfaip.layers.weightnoise import add_noise
 from tfaip.trainer.scheduler import LearningRateParams, UpdateTime
 from tfaip.util.typing import Tensor
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.history import History

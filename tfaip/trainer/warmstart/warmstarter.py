@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.components.formermodel import find_former_model
+from tfaip.components.modelfiles import find_former_model
 from tfaip.errors import UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
 from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
