@@ -16,7 +16,6 @@ from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.params.generics import field_types
 from tfaip.params.trust import SCENARIO_MARK
-from tfaip.scenario.declared import make_class
 from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
 
