@@ -56,11 +56,10 @@ from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
     EvaluatorBase as EvaluatorBase,
+    EvaluatorParams as EvaluatorParams,
 )
-from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
-from tfaip.lav.lav import LAV as LAV
-from tfaip.lav.multilav import MultiLAV as MultiLAV
+from tfaip.lav.lav import LAV as LAV, MultiLAV as MultiLAV
 from tfaip.lav.params import LAVParams as LAVParams
 from tfaip.layers.ctcalignment import (
     Alignment as Alignment,

@@ -38,12 +38,10 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.export.modelloading import load_exported
 from tfaip.lav.callbacks import LAVCallback
-from tfaip.lav.lav import LAV
-from tfaip.lav.multilav import MultiLAV
+from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.lav.params import LAVParams
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase

@@ -17,7 +17,7 @@ from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
-from tfaip.lav.multilav import VOTED
+from tfaip.lav.lav import VOTED
 from tfaip.lav.params import LAVParams
 from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import MASKS

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
-from tfaip.lav.multilav import VOTED
+from tfaip.lav.lav import VOTED
 from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked_votes, vote_on

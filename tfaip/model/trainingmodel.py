@@ -12,9 +12,8 @@ from keras import ops
 from keras.initializers import Constant
 
 from tfaip.backend.active import backend
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import BuiltModel
-from tfaip.backend.kerastools import value_of
+from tfaip.backend.kerastools import Execution, value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import filecmp
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
+from itertools import tee, zip_longest
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tfaip.components.loading import Scenario
 from tfaip.components.scenario import ScenarioComponents
@@ -16,7 +19,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_weights
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff, flag_of
@@ -24,7 +27,6 @@ from tfaip.predict.modelpass import samples_of
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
-from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
 from tfaip.util.classes import construct
 from tfaip.util.typing import TensorDict
 
@@ -207,3 +209,48 @@ def _changes_inputs(change: Change) -> bool:
     if not all(isinstance(file, Resource) and file.path.is_file() for file in files):
         return True
     return not filecmp.cmp(change.old.path, change.new.path, shallow=False)
+
+
+Versions: TypeAlias = tuple[Sample, ...]
+
+
+def versions_of(batch: Batch, outputs: Sequence[TensorDict]) -> list[Versions]:
+    """Return the samples of a batch, each as all models predicted it.
+
+    Args:
+        batch: what entered the models.
+        outputs: what each model gave for it.
+    """
+    # Copies: post-processing may write into a sample, which must not change that of another model.
+    by_model = [samples_of(deepcopy(batch), one) for one in outputs]
+    return list(zip(*by_model, strict=True))
+
+
+def process_outputs(versions: Iterable[Versions], pipelines: Sequence[DataPipeline]) -> list[Iterator[Sample]]:
+    """Run the post-processing of each pipeline on its version of the samples.
+
+    Args:
+        versions: of all samples, as many as there are pipelines.
+        pipelines: that of each model.
+
+    Returns:
+        the processed samples of each model; to be read in parallel, since samples wait in memory for
+        the slowest reader.
+    """
+    copies = tee(versions, len(pipelines))
+    return [one.process_output(map(itemgetter(number), copies[number])) for number, one in enumerate(pipelines)]
+
+
+def same_samples(streams: Sequence[Iterator[Sample]]) -> Iterator[Versions]:
+    """Read the processed samples of all models in parallel.
+
+    Raises:
+        TfaipError: if the post-processing of one model gives more samples than that of another.
+    """
+    for versions in zip_longest(*streams):
+        if any(version is None for version in versions):
+            raise TfaipError(
+                "the post-processing of the models gives different numbers of samples, which cannot vote: vote on the "
+                "outputs of the models instead (post_processed of the voter)"
+            )
+        yield versions

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.backend.environment import compiles_each_shape
-from tfaip.backend.execution import MARK
+from tfaip.backend.kerastools import MARK
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.definitions import SampleSpecs

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
