@@ -203,18 +203,6 @@ def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, st
     assert check(model, "--tolerance", "0.5")[0] == 0
 
 
-def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
-    import tensorflow as tf
-
-    module = tf.Module()
-    module.serve = tf.function(lambda x: {"y": x[:, :1]}, input_signature=[tf.TensorSpec((None, 3), name="x")])
-    shutil.rmtree(model / "serve")
-    tf.saved_model.save(module, str(model / "serve"), signatures={"serve": module.serve})
-    sign(model)
-    rc, text = check(model)
-    assert (rc, "has the input signature {'x': ('float32', (3,))}, the scenario" in text) == (1, True)
-
-
 @pytest.mark.slow
 def test_formats_are_added_to_a_finished_model(
     model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]

@@ -16,10 +16,10 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.specs import TensorSpec, export_name
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
-from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter, tensorflow_is_imported
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
@@ -244,7 +244,13 @@ class ExportFormats:
                     exported = _run(exporter.load(directory / format_name, name), inputs, f"{format_name}/", name)
                 expected = graph_outputs(graph, inputs)
                 with _advised(self._advice.on_difference, format_name):
-                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected, tolerance)
+                    try:
+                        compare_outputs(exported, expected, tolerance)
+                    except TfaipError as error:
+                        raise TfaipError(
+                            f"graph {name!r} in {format_name}/: {error}; the graph depends on something that is not "
+                            "exported (Python state, random numbers)"
+                        ) from error
         self.compared = self.names
 
 
@@ -279,17 +285,6 @@ def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str
             f"graph {name!r} in {directory} was written, but fails: {shorten_text(str(error), 200)}"
         ) from error
     return outputs
-
-
-def _require_equal(
-    what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
-) -> None:
-    try:
-        compare_outputs(exported, expected, tolerance)
-    except TfaipError as error:
-        raise TfaipError(
-            f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"
-        ) from error
 
 
 # Relative distance of two neighbouring values.
@@ -441,7 +436,6 @@ def check_formats(
     allowed = Tolerance.of(scenario.graph, 1e-5)
     if tolerance is not None:
         allowed = replace(allowed, difference=tolerance)
-    specs = scenario.data.input_layer_specs()
     checks: list[GraphCheck] = []
     for format_name, exporter in FORMATS.items():
         if not (path / format_name).is_dir():
@@ -450,8 +444,7 @@ def check_formats(
             batch = graph.select(inputs)
             try:
                 exported = exporter.load(path / format_name, name)
-                _require_signature(exported, graph.select(specs))
-                outputs = exported(batch)
+                outputs = _run(exported, batch, f"{format_name}/", name)
                 difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
             except TfaipError as error:
                 error.add_note(f"graph {name!r} in {path / format_name}")
@@ -463,19 +456,6 @@ def check_formats(
     batch_size = len(next(iter(inputs.values())))
     backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
     return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
-
-
-def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
-    """Raise unless a SavedModel has the inputs of the scenario.
-
-    Other formats fail when they are run on the batch.
-    """
-    if not isinstance(exported, ServedModel):
-        return
-    found = {name: (spec.dtype, spec.shape[1:]) for name, spec in exported.inputs.items()}
-    expected = {export_name(name): (spec.dtype, spec.shape) for name, spec in specs.items()}
-    if found != expected:
-        raise TfaipError(f"the SavedModel has the input signature {found}, the scenario {expected}")
 
 
 def _seconds(function: Callable[[Any], Any], batch: Any) -> float:

@@ -40,7 +40,7 @@ from tfaip.predict.multimodelpredictor import (
     versions_of,
     voted_samples,
 )
-from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes, vote_on
+from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes
 from tfaip.predict.params import PredictorParams
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import logger
@@ -305,7 +305,7 @@ class VotingEvaluation:
         return zip_longest(*streams)
 
     def _vote(self, versions: Versions) -> Sample:
-        return self._voter.finalize_sample(vote_on(self._voter, merged(versions)))
+        return self._voter.finalize_sample(self._voter.vote(merged(versions)))
 
     def _start(self, batch: Batch) -> list[TensorDict]:
         return [step(batch) for step in self._steps]

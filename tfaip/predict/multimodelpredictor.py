@@ -24,7 +24,7 @@ from tfaip.export.modelloading import load_weights
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff, flag_of
 from tfaip.predict.modelpass import samples_of
-from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
 from tfaip.util.classes import construct
@@ -106,15 +106,11 @@ class MultiModelPredictor(Predictor):
         self._steps = [self._create_step(model) for model in models]
         self._data_of_models = [self._data] * len(models) if data is None else list(data)
 
-    def _require_model(self) -> None:
-        if not self._steps:
-            raise UsageError("the predictor has no models: call set_models")
-
     def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
         if not self._voter.post_processed:
             return super()._processed(predicted, pipeline)
         streams = process_outputs(predicted, self._pipelines(pipeline))
-        return (vote_on(self._voter, merged(versions)) for versions in same_samples(streams))
+        return (self._voter.vote(merged(versions)) for versions in same_samples(streams))
 
     def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
         """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
@@ -157,7 +153,7 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
     """
     by_model = [samples_of(batch, one) for one in outputs]
     return (
-        vote_on(voter, same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+        voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
         for same_sample in zip(*by_model, strict=True)
     )
 

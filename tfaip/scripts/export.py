@@ -115,9 +115,17 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
     from dataclasses import asdict
 
     from tfaip.scripts.common.models import open_verified
+    from tfaip.scripts.common.parser import CommandParser
 
     models = open_verified(path, flags)
-    args = _parse_check(prog, models.flags)
+    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
+    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
+    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
+    args = parser.parse(models.flags)
+    if args.batch_size < 1:
+        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
+    if args.tolerance is not None and not 0 <= args.tolerance < 1:
+        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
     import_backend()
     from tfaip.device.devices import precision_scope
     from tfaip.export.formats import check_formats
@@ -132,20 +140,6 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
     check = check_formats(scenario, model, inputs, args.tolerance)
     _print_check(check, origin)
     command.write_results(args.out, {**asdict(check), "data": origin})
-
-
-def _parse_check(prog: str, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
-
-    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
-    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
-    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
-    args = parser.parse(flags)
-    if args.batch_size < 1:
-        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
-    if args.tolerance is not None and not 0 <= args.tolerance < 1:
-        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
-    return args
 
 
 def _print_check(check: Any, origin: str) -> None:
