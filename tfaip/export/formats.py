@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +21,7 @@ from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow
 from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
-from tfaip.util.manifest import KERAS_DIR as KERAS_DIR, read_manifest
+from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
 from tfaip.util.reading import require_uncompressed
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
@@ -372,11 +370,7 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-_TIMED_CALLS = 10
-
-
-@dataclass(frozen=True)
-class GraphCheck:
+class GraphCheck(NamedTuple):
     """Result for one graph in one format.
 
     Args:
@@ -384,9 +378,7 @@ class GraphCheck:
         graph: name of the graph.
         inputs: name -> type and shape.
         outputs: name -> type and shape.
-        difference: largest difference to the rebuilt graph, relative to the largest value of the
-            output.
-        latency_ms: median time of a batch.
+        difference: largest difference to the rebuilt graph, relative to the largest value of the output.
     """
 
     format: str
@@ -394,34 +386,12 @@ class GraphCheck:
     inputs: dict[str, str]
     outputs: dict[str, str]
     difference: float
-    latency_ms: float
-
-
-@dataclass(frozen=True)
-class ModelCheck:
-    """Results for a model directory.
-
-    Args:
-        model: the directory.
-        backend: backend that wrote it.
-        versions: versions of the programs that wrote it.
-        sizes: bytes of each file and directory in it.
-        batch_size: samples of the compared batch.
-        graphs: results for every graph in every format of the directory.
-    """
-
-    model: str
-    backend: str
-    versions: dict[str, str]
-    sizes: dict[str, int]
-    batch_size: int
-    graphs: list[GraphCheck]
 
 
 def check_formats(
     scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
-) -> ModelCheck:
-    """Run every exported format on a batch, compare it with the rebuilt graph, and time it.
+) -> list[GraphCheck]:
+    """Run every exported format on a batch, and compare it with the rebuilt graph.
 
     Args:
         scenario: has the weights of the directory.
@@ -443,35 +413,15 @@ def check_formats(
         for name, graph in graphs.items():
             batch = graph.select(inputs)
             try:
-                exported = exporter.load(path / format_name, name)
-                outputs = _run(exported, batch, f"{format_name}/", name)
+                outputs = _run(exporter.load(path / format_name, name), batch, f"{format_name}/", name)
                 difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
             except TfaipError as error:
                 error.add_note(f"graph {name!r} in {path / format_name}")
                 raise
-            latency_ms = 1000 * statistics.median(_seconds(exported, batch) for _ in range(_TIMED_CALLS))
             signature = _signature_texts(batch), _signature_texts(outputs)
-            checks.append(GraphCheck(format_name, name, *signature, difference, latency_ms))
-    manifest = read_manifest(path)
-    batch_size = len(next(iter(inputs.values())))
-    backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
-    return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
-
-
-def _seconds(function: Callable[[Any], Any], batch: Any) -> float:
-    started = time.perf_counter()
-    function(batch)
-    return time.perf_counter() - started
+            checks.append(GraphCheck(format_name, name, *signature, difference))
+    return checks
 
 
 def _signature_texts(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {name: f"{array.dtype.name}{[None, *array.shape[1:]]}" for name, array in sorted(arrays.items())}
-
-
-def _sizes(files: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, facts in files.items():
-        top, _, below = name.partition("/")
-        key = f"{top}/" if below else top
-        sizes[key] = sizes.get(key, 0) + facts["size"]
-    return sizes

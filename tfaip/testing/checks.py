@@ -131,7 +131,7 @@ def check_export(training: SmallTraining, tolerance: float = 1e-4) -> None:
     data = load_training_data(model, training.scenario, packages)
     inputs, _ = sample_inputs(scenario, data, training.params.gen.setup.val.batch_size)
     try:
-        formats = check_formats(scenario, model, inputs, tolerance).graphs
+        formats = check_formats(scenario, model, inputs, tolerance)
     except TfaipError as error:
         raise AssertionError(f"the exported model differs from its graph: {error}") from error
     if not formats:

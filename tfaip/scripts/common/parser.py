@@ -63,7 +63,13 @@ class CommandParser(ParamsParser):
         args = super().parse(argv, configs)
         for name in self._writes:
             if getattr(args, name) is not None:
-                _check_file(name, Path(getattr(args, name)))
+                from tfaip.predict.samplefile import check_target
+
+                checks = {"dump": check_target, "tensorboard": require_directory}
+                try:
+                    checks.get(name, require_writable)(Path(getattr(args, name)))
+                except UsageError as error:
+                    raise UsageError(f"--{name} {error}") from error
         if "dump" in self._writes and args.dump_inputs and args.dump is None:
             raise UsageError("--dump_inputs adds to the file of --dump: give --dump FILE, or leave it out")
         return args
@@ -99,16 +105,6 @@ class TrainingParser(CommandParser):
         self.add_params("trainer", cls or scenario.trainer_params_cls(), default=default)
         for name in ("progress_bar_mode", "lav_silent"):  # without a group in tfaip 1.2
             self.accept_former(name, f"trainer.{name}")
-
-
-def _check_file(name: str, path: Path) -> None:
-    from tfaip.predict.samplefile import check_target
-
-    checks = {"dump": check_target, "tensorboard": require_directory}
-    try:
-        checks.get(name, require_writable)(path)
-    except UsageError as error:
-        raise UsageError(f"--{name} {error}") from error
 
 
 class StoredTraining(NamedTuple):
