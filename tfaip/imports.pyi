@@ -60,7 +60,6 @@ from tfaip.evaluator.evaluator import (
 )
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
 from tfaip.lav.lav import LAV as LAV, MultiLAV as MultiLAV
-from tfaip.lav.params import LAVParams as LAVParams
 from tfaip.layers.ctcalignment import (
     Alignment as Alignment,
     ctc_align as ctc_align,
@@ -99,7 +98,7 @@ from tfaip.params.names.nameable import nameable as nameable
 from tfaip.params.settings import flag_values as flag_values
 from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
-from tfaip.predict.params import PredictorParams as PredictorParams
+from tfaip.predict.params import LAVParams as LAVParams, PredictorParams as PredictorParams
 from tfaip.predict.predictor import Predictor as Predictor
 from tfaip.predict.samplefile import read_samples as read_samples
 from tfaip.scenario.listfile.listfilescenario import (

@@ -42,14 +42,13 @@ from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.export.modelloading import load_exported
 from tfaip.lav.callbacks import LAVCallback
 from tfaip.lav.lav import LAV, MultiLAV
-from tfaip.lav.params import LAVParams
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import pai_dataclass
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
 from tfaip.scenario.scenariobase import ScenarioBase

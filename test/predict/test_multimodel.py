@@ -18,10 +18,9 @@ from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, Map
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
 from tfaip.lav.lav import VOTED
-from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked_votes
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.graph import TutorialGraph

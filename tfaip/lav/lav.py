@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.params import ScenarioBaseParams
@@ -27,7 +27,6 @@ from tfaip.lav.evaluation import (
     evaluation_pipeline,
     merge_results,
 )
-from tfaip.lav.params import LAVParams
 from tfaip.model.graphbase import MASKS
 from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.modelpass import BenchmarkResults, run_pass
@@ -41,22 +40,13 @@ from tfaip.predict.multimodelpredictor import (
     voted_samples,
 )
 from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
-
-
-class Evaluation(Protocol):
-    """Evaluation of loaded models on one generator after the other."""
-
-    benchmark_results: BenchmarkResults
-
-    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None) -> dict[str, Any]:
-        """Return the results of a generator; call `on_sample` with every sample."""
 
 
 class LAV:
@@ -137,7 +127,7 @@ class LAV:
                 callback.on_lav_end(generator, self._callback_results(results))
             yield results
 
-    def _load(self, run_eagerly: bool) -> Evaluation:
+    def _load(self, run_eagerly: bool) -> Any:
         if self._params.model_path is None:
             raise UsageError("LAV has no model to load: set model_path of its params")
         with precision_scope(self._params.device.precision):
@@ -186,7 +176,7 @@ class MultiLAV(LAV):
         self._trusted = list(trusted)
         self._benchmark = BenchmarkResults()
 
-    def _load(self, run_eagerly: bool) -> Evaluation:
+    def _load(self, run_eagerly: bool) -> Any:
         with precision_scope(self._params.device.precision):
             models = load_models(self._paths, self._scenario_cls, self._trusted)
         # Factories of a scenario are defined above this package, in `ScenarioBase`.

@@ -21,9 +21,8 @@ from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
     from tfaip.lav.lav import LAV, MultiLAV
-    from tfaip.lav.params import LAVParams
     from tfaip.predict.multimodelpredictor import MultiModelPredictor
-    from tfaip.predict.params import PredictorParams
+    from tfaip.predict.params import LAVParams, PredictorParams
     from tfaip.predict.predictor import Predictor
     from tfaip.trainer.params import TrainerParams as AnyTrainerParams
     from tfaip.trainer.trainer import Trainer

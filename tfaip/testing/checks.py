@@ -141,7 +141,7 @@ def check_export(training: SmallTraining, tolerance: float = 1e-4) -> None:
 def _lav(training: SmallTraining, setup: Any, generators: Iterable[Any]) -> list[dict[str, float]]:
     """Return the numbers among the results of each generator."""
     from tfaip.evaluator.evaluator import scalar_results
-    from tfaip.lav.params import LAVParams
+    from tfaip.predict.params import LAVParams
 
     path = training.model()
     seed = training.params.random_seed or 0
