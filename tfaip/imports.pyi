@@ -59,12 +59,10 @@ from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
     EvaluatorBase as EvaluatorBase,
+    EvaluatorParams as EvaluatorParams,
 )
-from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
-from tfaip.lav.lav import LAV as LAV
-from tfaip.lav.multilav import MultiLAV as MultiLAV
-from tfaip.lav.params import LAVParams as LAVParams
+from tfaip.lav.lav import LAV as LAV, MultiLAV as MultiLAV
 from tfaip.layers.ctc import (
     ctc_beam_search as ctc_beam_search,
     ctc_greedy_decode as ctc_greedy_decode,
@@ -105,7 +103,7 @@ from tfaip.params.settings import flag_values as flag_values
 from tfaip.params.trust import nameable as nameable
 from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
-from tfaip.predict.params import PredictorParams as PredictorParams
+from tfaip.predict.params import LAVParams as LAVParams, PredictorParams as PredictorParams
 from tfaip.predict.predictor import Predictor as Predictor
 from tfaip.predict.samplefile import read_samples as read_samples
 from tfaip.scenario.listfile.listfilescenario import (

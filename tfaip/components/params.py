@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
 from tfaip.params.generics import bound_field

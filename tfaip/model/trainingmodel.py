@@ -13,9 +13,8 @@ from keras import ops
 from keras.initializers import Constant
 
 from tfaip.backend.active import backend
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import BuiltModel, RecordingScope
-from tfaip.backend.kerastools import value_of, watched_methods
+from tfaip.backend.kerastools import Execution, value_of, watched_methods
 from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
 from tfaip.model.losses import (

@@ -12,8 +12,7 @@ from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import is_part

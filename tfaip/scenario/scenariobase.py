@@ -20,11 +20,9 @@ from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
-    from tfaip.lav.lav import LAV
-    from tfaip.lav.multilav import MultiLAV
-    from tfaip.lav.params import LAVParams
+    from tfaip.lav.lav import LAV, MultiLAV
     from tfaip.predict.multimodelpredictor import MultiModelPredictor
-    from tfaip.predict.params import PredictorParams
+    from tfaip.predict.params import LAVParams, PredictorParams
     from tfaip.predict.predictor import Predictor
     from tfaip.trainer.params import TrainerParams as AnyTrainerParams
     from tfaip.trainer.trainer import Trainer
@@ -108,7 +106,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     @classmethod
     def multi_lav_cls(cls) -> type[MultiLAV]:
         """Class of the LAV of several models."""
-        from tfaip.lav.multilav import MultiLAV
+        from tfaip.lav.lav import MultiLAV
 
         return MultiLAV
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.backend.environment import compiles_each_shape
-from tfaip.backend.execution import MARK
+from tfaip.backend.kerastools import MARK
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.batching import Batch

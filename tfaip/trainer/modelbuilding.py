@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError

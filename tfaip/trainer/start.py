@@ -9,7 +9,7 @@ from pathlib import Path
 
 import keras
 
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
+from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.sampler import Position
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path

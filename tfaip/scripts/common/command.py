@@ -278,14 +278,12 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     names: dict[str, None] = {}
     for results in columns.values():
         names.update(dict.fromkeys(results))
-    rows = [[name, *(_cell(results.get(name, "")) for results in columns.values())] for name in names]
+    rows = []
+    for name in names:
+        values = [results.get(name, "") for results in columns.values()]
+        texts = [f"{one:.6g}" if isinstance(one, float) else shorten_text(str(one), _MAX_WIDTH) for one in values]
+        rows.append([name, *texts])
     print_table(["", *columns], rows)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return shorten_text(str(value), _MAX_WIDTH)
 
 
 def write_results(path: str | None, content: Mapping[str, Any]) -> None:
