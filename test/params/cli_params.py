@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 
 
 class Mode(Enum):

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.fields import help_of
-from tfaip.params.generics import bound_field, field_types
-from tfaip.params.limits import FieldError, limits, limits_of
+from tfaip.params.fields import FieldError, help_of, limits, limits_of
 from tfaip.params.stored import from_json, to_json
+from tfaip.params.types import bound_field, field_types
 
 
 class Tone(ParamsBase):

@@ -30,7 +30,7 @@ from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames, pai_meta
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 def test_defaults() -> None:

@@ -15,8 +15,8 @@ from dataclasses_json import dataclass_json
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.choices import ClassChoice
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
+from tfaip.params.resolver import ClassChoice
 
 
 @dataclass

@@ -14,7 +14,7 @@ from test.params.parsing import make_parser
 from test.params.test_cli import ShapesParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str, topics: tuple[str, ...] = ("all",)) -> str:
@@ -135,7 +135,7 @@ def test_the_command_line_needs_no_heavy_module() -> None:
     code = (
         "import sys, contextlib, io\n"
         "from test.params.cli_params import RunParams\n"
-        "from tfaip.params.commandline.parser import ParamsParser\n"
+        "from tfaip.params.commandline import ParamsParser\n"
         "parser = ParamsParser('x'); parser.add_params('run', RunParams)\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    parser.parse(['--help'])\n"

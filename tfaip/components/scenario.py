@@ -28,12 +28,11 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
-from tfaip.params.generics import field_types, type_argument
+from tfaip.params.names import OwnPackage, top_package
 from tfaip.params.resource import require_resources_inside
-from tfaip.params.sharing import fill_shared
 from tfaip.params.stored import load_params
-from tfaip.params.tree import packages_of
-from tfaip.params.trust import OwnPackage, top_package
+from tfaip.params.tree import fill_shared, packages_of
+from tfaip.params.types import field_types, type_argument
 from tfaip.util.construction import takes
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.logging import logger

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.classes import Part
-from tfaip.params.generics import type_argument
+from tfaip.params.types import type_argument
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs

@@ -14,7 +14,7 @@ from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.scheduledvalues import WithScheduledValues
-from tfaip.params.generics import type_argument
+from tfaip.params.types import type_argument
 from tfaip.util.construction import construct
 from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names

@@ -27,8 +27,17 @@ from typing import (
     overload,
 )
 
-from tfaip.params.fields import Shared, copied, default_field, is_mutable, shared_of, take_shared
-from tfaip.params.generics import (
+from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
+from tfaip.params.names import (
+    OWN_PACKAGE,
+    current_name,
+    current_names,
+    did_you_mean,
+    removed_fields,
+    top_package,
+    warn_removed,
+)
+from tfaip.params.types import (
     UNBOUND,
     BoundDefault,
     anchored,
@@ -37,9 +46,6 @@ from tfaip.params.generics import (
     declaration,
     is_params_class,
 )
-from tfaip.params.limits import check_fields
-from tfaip.params.names import current_name, current_names, did_you_mean, removed_fields, warn_removed
-from tfaip.params.trust import OWN_PACKAGE, top_package
 from tfaip.util.overriding import overrides
 
 T = TypeVar("T")
@@ -80,7 +86,7 @@ class ParamsBase(metaclass=ParamsMeta):
       follow the order of the base classes, as attributes do.
     - A default that objects could change (a list, dict, set, or params) is copied for each of them.
     - A field of a type parameter has the bound class as its type and default, see
-      `tfaip.params.generics`.
+      `tfaip.params.types`.
     """
 
     # `paiargparse` stores the chosen class of parts with this mark.
@@ -102,7 +108,7 @@ class ParamsBase(metaclass=ParamsMeta):
             _make_dataclass(params_cls)
 
     def __post_init__(self) -> None:
-        """Check the limits of the fields (`tfaip.params.limits`).
+        """Check the limits of the fields (`tfaip.params.fields`).
 
         An override calls `super().__post_init__()` first.
 

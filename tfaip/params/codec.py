@@ -23,20 +23,21 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.generics import field_types
-from tfaip.params.limits import FieldError
-from tfaip.params.names import current_names, did_you_mean, removed_fields
-from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, node_fields
-from tfaip.params.trust import (
+from tfaip.params.fields import FieldError
+from tfaip.params.names import (
     Trust,
     UntrustedName,
     check_function,
     check_text,
     class_name,
+    current_names,
+    did_you_mean,
     find_class,
+    removed_fields,
     top_package,
 )
+from tfaip.params.resource import Resource
+from tfaip.params.tree import field_default, has_default, is_node, node_fields
 from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,
@@ -46,6 +47,7 @@ from tfaip.params.types import (
     NamedObject,
     checked_name,
     expected,
+    field_types,
     is_node_type,
     is_subclass,
     is_union,

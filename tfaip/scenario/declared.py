@@ -15,7 +15,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
-from tfaip.params.trust import SCENARIO_MARK
+from tfaip.params.names import SCENARIO_MARK
 from tfaip.util.hooknames import log_near_hook, near_hooks
 from tfaip.util.text import shorten
 

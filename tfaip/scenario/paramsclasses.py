@@ -11,7 +11,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, make_class
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
 from tfaip.trainer.params import TrainerParams

@@ -13,8 +13,8 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.params.generics import field_types
-from tfaip.params.trust import SCENARIO_MARK
+from tfaip.params.names import SCENARIO_MARK
+from tfaip.params.types import field_types
 from tfaip.scenario.declared import make_class, name_of
 from tfaip.util.construction import construct, takes
 from tfaip.util.oldnames import old_names

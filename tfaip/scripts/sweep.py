@@ -79,7 +79,7 @@ Point = Mapping[str, Any]
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
     from tfaip.device.devices import installed_gpus, visible_gpus
-    from tfaip.params.commandline.arguments import split_arguments
+    from tfaip.params.commandline import split_arguments
     from tfaip.params.sources import Source
 
     scenario = open_scenario(name)
@@ -120,7 +120,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any:
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)
@@ -215,7 +215,7 @@ def read_space(file: str, parse: Parse) -> list[Variable]:
         UsageError: if the file cannot be read, or a flag has neither a range nor choices that it takes.
     """
     from tfaip.params.codec import plain_of
-    from tfaip.params.commandline.config_files import load_config
+    from tfaip.params.commandline import load_config
 
     entries = _entries(plain_of(load_config(file).tree))
     space: list[Variable] = []
@@ -245,8 +245,7 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -
     """Return a flag with its values, and with the choices of other flags with which it exists."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from tfaip.params.settings import flag_values
-    from tfaip.params.unknown import UnknownFlag
+    from tfaip.params.settings import UnknownFlag, flag_values
 
     numbers: dict[str, Any] = {}
     choices: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import differences
 from tfaip.params.sources import Setting
 from tfaip.trainer.params import TrainerPipelineParamsBase

@@ -8,7 +8,7 @@ from ctypes import c_float
 from dataclasses import dataclass
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 
 # Mark of an epoch after which early stopping counts again, see `History.epoch_after`.
 EARLY_STOPPING = "early_stopping"

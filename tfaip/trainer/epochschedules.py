@@ -11,7 +11,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.position import Position
 from tfaip.device.devices import Devices
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import below
+from tfaip.params.fields import below
 from tfaip.trainer.datasetup import create_training_pipeline
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.runparams import Params

@@ -9,7 +9,7 @@ import keras
 
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import all_layers_by_path, layers_by_path
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten

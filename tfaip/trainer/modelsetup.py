@@ -23,7 +23,7 @@ from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.params.codec import encode
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.freezing import freeze_layers, undo_freeze
 from tfaip.trainer.optimizer.averaging import AverageRate

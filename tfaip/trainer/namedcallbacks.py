@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionByName
 from tfaip.trainer.runparams import Params
 

@@ -14,7 +14,7 @@ from tfaip.device.collectives import broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WeightsDoNotFit
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, BestModel

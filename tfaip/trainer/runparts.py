@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.tree import flag_of
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.run.checkpoint import CheckpointStore

@@ -13,8 +13,7 @@ from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
 from tfaip.device.devices import Devices, open_devices
-from tfaip.params.settings import flags_of
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer.run.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.epochschedules import EpochSchedules, check_batch_sizes

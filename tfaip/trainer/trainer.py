@@ -24,10 +24,9 @@ from tfaip.errors import UsageError
 from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
-from tfaip.params.generics import type_argument
-from tfaip.params.settings import flags_of
-from tfaip.params.sharing import fill_shared
-from tfaip.params.storable import prepare
+from tfaip.params.settings import flags_of, prepare
+from tfaip.params.tree import fill_shared
+from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer.dryrun import check_left_out, log_trial, shortened, trial_params

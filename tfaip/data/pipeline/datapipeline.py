@@ -25,8 +25,7 @@ from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.params.fields import copied
-from tfaip.params.sharing import with_shared
-from tfaip.params.tree import nodes_of
+from tfaip.params.tree import nodes_of, with_shared
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides, refuse_uncalled

@@ -13,7 +13,7 @@ from typing import Any
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 
 _LARGEST_SIZE = 2**63 - 1  # of an int in the params
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.sources import Source
 from tfaip.util.paths import require_directory, require_writable
 

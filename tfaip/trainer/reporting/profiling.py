@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.backend.active import backend
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.logging import logger
 
 log = logger(__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modeldirectory import ModelDirectory
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries

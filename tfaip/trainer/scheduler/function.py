@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams

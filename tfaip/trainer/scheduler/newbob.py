@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.trainer.scheduler.feedback import Decision, Divisor, FeedbackParams, Scores
 from tfaip.trainer.scores import mean_difference, quotient
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError, below
+from tfaip.params.fields import FieldError, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.modulation import MODULATIONS, ModulationParams

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor

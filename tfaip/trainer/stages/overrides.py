@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
-from tfaip.params.root import RootParams
-from tfaip.params.settings import apply, check_flags
-from tfaip.params.sharing import fill_shared
+from tfaip.params.settings import RootParams, apply, check_flags
 from tfaip.params.sources import Setting
-from tfaip.params.tree import Change, Place, copy_tree, diff, flag_of, walk_places
+from tfaip.params.tree import Change, Place, copy_tree, diff, fill_shared, flag_of, walk_places
 from tfaip.params.types import path_below
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
 from tfaip.util.text import shorten, shorten_text

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.names import did_you_mean
-from tfaip.params.settings import flags_of
-from tfaip.params.storable import prepare
+from tfaip.params.settings import flags_of, prepare
 from tfaip.params.tree import Place, children, copy_tree, diff, walk_places
 from tfaip.params.types import load_function, value_text
 from tfaip.trainer.stages.overrides import (

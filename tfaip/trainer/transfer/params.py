@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.fields import FieldError, check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.fields import FieldError, check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
 from tfaip.trainer.transfer.params import check_block_patterns, expected_sizes

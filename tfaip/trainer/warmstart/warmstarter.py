@@ -15,7 +15,7 @@ from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.params import TransferMode
