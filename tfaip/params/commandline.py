@@ -170,7 +170,10 @@ class ParamsParser:
             raise UsageError("--trust needs the name of a package")
         trusted = [*self._trusted, *check_packages(_parse_option(_TRUST, words).value)]
         options = [_parse_option(option, words) for option in self._options]
-        sources = [*_config_sources(words), *configs, Source(COMMAND_LINE, words)]
+        files = words.pop(_CONFIG, ())
+        if isinstance(files, Words) and not files:
+            raise UsageError("--config needs the name of a file")
+        sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copy_tree(default), meta) for name, cls, default, meta in self._roots]
@@ -199,13 +202,6 @@ def _parse_option(option: Leaf, words: dict[str, Words]) -> Leaf:
         return option
     value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
     return replace(option, value=value)
-
-
-def _config_sources(words: dict[str, Words]) -> list[Source]:
-    files = words.pop(_CONFIG, None)
-    if files is not None and not files:
-        raise UsageError("--config needs the name of a file")
-    return [load_config(file) for file in files or ()]
 
 
 def require_values(roots: Sequence[Node], may_be_none: bool) -> None:

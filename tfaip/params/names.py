@@ -190,11 +190,8 @@ def is_made_for_params(found: Any, with_params: bool = True) -> bool:
         return is_nameable(found)
     # By name, since nothing here loads a backend.
     is_of_keras = any(base.__module__.partition(".")[0] == "keras" for base in found.__mro__[1:])
-    return is_nameable(found) or is_of_keras or (with_params and _is_params(found))
-
-
-def _is_params(cls: type) -> bool:
-    return dataclasses.is_dataclass(cls) and hasattr(cls, "__pai_dataclass__")
+    is_params = dataclasses.is_dataclass(found) and hasattr(found, "__pai_dataclass__")
+    return is_nameable(found) or is_of_keras or (with_params and is_params)
 
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)

@@ -267,7 +267,7 @@ class Resolver:
         if type(default) is cls:
             node.base = default
             return
-        shared = _names_of(origin_of(node.declared)) & _names_of(cls)
+        shared = origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
         node.base = {}
         for field in node_fields(default):
             if field.name in shared and getattr(default, field.name) != field_default(field):
@@ -283,7 +283,9 @@ class Resolver:
             if not field.init or field.metadata.get("mode") == "ignore":
                 continue  # there is no flag
             given = field.name in values
-            default = values[field.name] if given else _own_default(field)
+            default = values[field.name] if given else field_default(field)
+            if not given and field.default is not MISSING:
+                default = copy_tree(default)  # in which values can be set
             inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
         if place.meta.get("tuple_like"):
@@ -493,16 +495,6 @@ def _is_section(declared: Any) -> bool:
     """Return True for a list or dict that cannot be None."""
     members, optional = members_of(declared) if is_union(declared) else ([declared], False)
     return not optional and all(origin_of(member) in DICT_TYPES | SEQUENCE_TYPES for member in members)
-
-
-def _names_of(cls: type) -> set[str]:
-    return {field.name for field in node_fields(cls)}
-
-
-def _own_default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field, in which values can be set."""
-    default = field_default(field)
-    return default if field.default is MISSING else copy_tree(default)
 
 
 def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:

@@ -19,7 +19,15 @@ from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Decoder, Text, encode
 from tfaip.params.fields import FieldError
-from tfaip.params.names import RETURNN_OPTIONS, nearest, removed_fields, renamed_fields, warn_removed, warn_renamed
+from tfaip.params.names import (
+    RETURNN_OPTIONS,
+    listed,
+    nearest,
+    removed_fields,
+    renamed_fields,
+    warn_removed,
+    warn_renamed,
+)
 from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
@@ -287,10 +295,6 @@ def _given(value: Any, flag: str) -> Any:
         raise UsageError(str(error)) from error
 
 
-# More classes are counted.
-_MOST_NAMES = 3
-
-
 class UnknownFlag(UsageError):
     """A key of a config file that no params have."""
 
@@ -342,7 +346,7 @@ def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) 
         names = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
         if names and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
             choose = "choose it with" if len(names) == 1 else "choose one, as in"
-            return f"; it belongs to {_listed(names)}: {choose} --{node.flag} {names[0]}"
+            return f"; it belongs to {listed(names)}: {choose} --{node.flag} {names[0]}"
     counterpart = RETURNN_OPTIONS.get(key.rpartition(".")[2]) or RETURNN_OPTIONS.get(key.partition(".")[0])
     if counterpart is not None:
         near = [counterpart]
@@ -407,12 +411,6 @@ def _other_classes(node: Node) -> list[type]:
 
 def _choice(node: Node, cls: type) -> str:
     return node.choice.name_of(cls) if node.choice is not None else cls.__name__
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MOST_NAMES:
-        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _knows(cls: type, prefix: str, key: str) -> bool:
@@ -541,7 +539,7 @@ def _conformed(value: Any, declared: Any, place: Place) -> Any:
             f"value, or the type of the field ({shorten_text(type_name(declared))})"
         )
     # The object itself stays, if possible: it may be shared.
-    return value if _is_identical(value, decoded) else decoded
+    return value if type(value) is type(decoded) and repr(value) == repr(decoded) else decoded
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:
@@ -558,18 +556,6 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
         return str(decoded) == str(value) or decoded == type(decoded)(value)
     both_nan = value != value and decoded != decoded
     return bool(value == decoded) or both_nan
-
-
-def _is_identical(value: Any, decoded: Any) -> bool:
-    """Return True if the values are equal and their types are, too."""
-    if type(value) is not type(decoded):
-        return False
-    if isinstance(value, list | tuple):
-        return all(map(_is_identical, value, decoded))
-    if isinstance(value, dict):
-        pairs = zip([*value, *value.values()], [*decoded, *decoded.values()], strict=True)
-        return all(_is_identical(a, b) for a, b in pairs)
-    return True
 
 
 class RootParams(ParamsBase):

@@ -253,13 +253,15 @@ class FormerDecoder(Decoder):
         name = place.rpartition(".")[2]
         is_of_toolkit = _is_field_of_toolkit(owner, name)
         if is_of_toolkit:
-            item = _former_value(item, name)
+            known = _FORMER_VALUES.get(name, {})
+            item = known.get(item, item) if isinstance(item, int | float | str) else item
         try:
             return super()._decode_field(item, declared, decoder, place, owner)
         except UntrustedName:
             raise
         except UsageError as error:
-            if _is_plain(item) and not is_of_toolkit and not (_holds_text(item) and _may_name(declared)):
+            holds_text = any(isinstance(part, str) for part in (item if isinstance(item, list) else [item]))
+            if _is_plain(item) and not is_of_toolkit and not (holds_text and _may_name(declared)):
                 self.notes.append(f"{place}, kept although it does not fit: {shorten(item)}")
                 return tuple(item) if isinstance(item, list) and origin_of(declared) is tuple else item
             if not is_of_toolkit or not (_is_plain(item) or _names_toolkit(item)):
@@ -288,10 +290,6 @@ class FormerDecoder(Decoder):
         return super()._build(cls, values, place)
 
 
-def _holds_text(value: Any) -> bool:
-    return any(isinstance(item, str) for item in (value if isinstance(value, list) else [value]))
-
-
 def _may_name(declared: Any) -> bool:
     """Return True if a value of a type may name a file of the model, or code."""
     declared = strip(declared)
@@ -304,12 +302,6 @@ def _is_field_of_toolkit(cls: type, name: str) -> bool:
         if name in vars(base).get("__annotations__", {}):
             return top_package(base.__module__) == OWN_PACKAGE
     return False
-
-
-def _former_value(item: Any, name: str) -> Any:
-    """Return what a value of 1.2 means today."""
-    known = _FORMER_VALUES.get(name, {})
-    return known.get(item, item) if isinstance(item, int | float | str) else item
 
 
 def _is_plain(value: Any) -> bool:

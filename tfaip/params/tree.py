@@ -169,7 +169,11 @@ class Place:
         fields = parent.__dataclass_fields__ if is_dataclass(parent) else {}
         if name in fields:
             meta = fields[name].metadata
-        prefix = prefix_below(self.prefix, self.name, meta)
+        mode, prefix = meta.get("mode", "snake"), self.prefix
+        if mode == "flat":
+            prefix = ""
+        elif mode != "ssnake" and self.name:
+            prefix = f"{self.flag}{meta.get('separator', '.')}"
         if self.is_hidden:
             meta = {**meta, "mode": "ignore"}
         return Place(prefix, name, f"{self.path}.{name}" if self.path else name, meta)
@@ -205,20 +209,6 @@ def walk_places(params: Any, place: Place) -> Iterator[tuple[Place, Any]]:
     yield place, params
     for name, child in (children(params) or {}).items():
         yield from walk_places(child, place.below(name, params))
-
-
-def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
-    """Return the beginning of the flag of a field.
-
-    Args:
-        prefix: beginning of the flag of the node.
-        name: of the node; empty for a root without a name.
-        meta: of the field: `pai_meta(mode=..., separator=...)`.
-    """
-    mode = meta.get("mode", "snake")
-    if mode == "flat":
-        return ""
-    return prefix if mode == "ssnake" or not name else f"{prefix}{name}{meta.get('separator', '.')}"
 
 
 def get_path(params: Any, path: str) -> Any:
@@ -331,7 +321,7 @@ def diff(old: Any, new: Any, path: str = "") -> list[Change]:
         if type(old) is not type(new):
             changes.append(Change(path, type(old), type(new)))
     elif items_of(old) is None or items_of(new) is None:  # a node, or a container of nodes, and a value
-        changes.append(Change(path, _summary(old), _summary(new)))
+        changes.append(Change(path, *(type(value) if is_node(value) else value for value in (old, new))))
     before = old_parts or items_of(old) or {}
     after = new_parts or items_of(new) or {}
     for name in dict.fromkeys([*before, *after]):
@@ -345,10 +335,6 @@ def _equal(old: Any, new: Any) -> bool:
     # NaN is not equal to itself, and True is equal to 1.
     both_nan = isinstance(old, float) and isinstance(new, float) and old != old and new != new
     return both_nan or (type(old) is bool) == (type(new) is bool) and old == new
-
-
-def _summary(value: Any) -> Any:
-    return type(value) if is_node(value) else value
 
 
 def _shown(value: Any) -> str:
