@@ -47,7 +47,7 @@ run:
   either: "3"
   anything: {deep: [1, null]}
   grid: [[1, 2]]
-  span: [0.25, 4]
+  span: {low: 0.25, high: 4}
   backup: {__cls__: SGD, momentum: 1e-3}
   graph:
     __cls__: CNN

@@ -50,8 +50,6 @@ def test_the_metadata_are_equal(subtests: pytest.Subtests) -> None:
         {"choices": [First, Second]},
         {"choices": [First], "enforce_choices": True, "disable_subclass_check": True},
         {"fix_dc": True},
-        {"tuple_like": True},
-        {"tuple_like": True, "fix_dc": False},
     ]:
         with subtests.test(given=given):
             theirs = paiargparse.pai_meta(**given)

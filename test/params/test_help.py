@@ -46,7 +46,7 @@ def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.Capt
         "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0.units int = 4\n",
         "  --run.graph.heads KEY=CLASS ... = {}\n",
         "  --run.backup CLASS = None\n      Choices: Optimizer, Adam, SGD, or module:Class.\n",
-        "\nRangeParams (--run.span)\n  --run.span LOW HIGH\n      The values of its first fields, in their order.\n",
+        "\nRangeParams (--run.span)\n  --run.span.low ",
         "  --data.size tuple[int, int] = [28, 28]\n",
         "\nPipelineParams (--train)\n  --train.batch_size int = 16\n",
     ]:

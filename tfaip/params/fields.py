@@ -297,8 +297,7 @@ def pai_meta(
         disable_subclass_check: accept classes that do not derive from the type of the field.
         enforce_choices: accept nothing but the choices; None: only if they are values.
         fix_dc: the class cannot be chosen.
-        tuple_like: the flag of the node takes the values of its first fields; the class cannot be
-            chosen.
+        tuple_like: of `paiargparse`, refused: the fields have their own flags.
 
     Raises:
         ValueError: an argument has no meaning, or the choices are not unique.
@@ -311,12 +310,13 @@ def pai_meta(
         raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
     if nargs not in {"*", "+"}:
         raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
+    if tuple_like:
+        raise ValueError("pai_meta(tuple_like=True) is not supported: each field has a flag of its own")
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices:
         are_classes = _are_classes(choices)
         metadata["enforce_choices"] = (not are_classes) if enforce_choices is None else enforce_choices
-    metadata["fix_dc"] = fix_dc or tuple_like
     return metadata
 
 
@@ -346,7 +346,6 @@ class _Options(LimitOptions, total=False):
     enforce_choices: bool | None
     disable_subclass_check: bool
     fix_dc: bool
-    tuple_like: bool
 
 
 # As other libraries call them.

@@ -71,9 +71,7 @@ def _help_text(entry: Entry) -> str:
             text += f" {objects.choices}. Its arguments: --{entry.flag}{item}.NAME."
         if entry.meta.get("choices"):
             text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
-    elif entry.choice is None:
-        text += " The values of its first fields, in their order."
-    else:
+    elif entry.choice is not None:
         more = "" if entry.choice.enforced else ", or module:Class"
         text += f" Choices: {', '.join(entry.choice.names())}{more}."
     return text.strip()
@@ -84,9 +82,7 @@ def _type_text(entry: Entry) -> str:
         return "bool" if entry.declared is bool else expected(entry.declared)
     if isinstance(entry, Group):
         return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
-    if entry.choice is not None:
-        return "CLASS"
-    return " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
+    return "CLASS"
 
 
 def _range_text(entry: Entry) -> str:
@@ -99,8 +95,6 @@ def _range_text(entry: Entry) -> str:
 def _value_text(entry: Entry) -> str:
     if not isinstance(entry, Group) and entry.required:
         return " (required)"
-    if isinstance(entry, Node) and entry.choice is None:
-        return ""  # its fields show their values
     try:
         value = shown_value(entry)
     except TypeError:

@@ -288,8 +288,6 @@ class Resolver:
                 default = copy_tree(default)  # in which values can be set
             inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
-        if place.meta.get("tuple_like"):
-            self._set_like_tuple(node, lowest)
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
         kind = field_kind(declared)
@@ -423,22 +421,6 @@ class Resolver:
             if not isinstance(named, NamedObject):
                 raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen.label}")
             named.arguments[argument] = parse_argument(hit.value, hit.label)
-
-    def _set_like_tuple(self, node: Node, lowest: int) -> None:
-        hit = self.settings.value(node.flag, lowest, holds_nodes=True)
-        if hit is None or isinstance(hit.value, Mapping):
-            return
-        self.settings.value(node.flag, lowest)  # marks the flag as used
-        values = hit.value if isinstance(hit.value, list) else [hit.value]
-        targets = [entry for entry in node.entries if isinstance(entry, Leaf)]
-        if len(values) > len(targets):
-            known = ", ".join(leaf.name for leaf in targets)
-            raise UsageError(f"{hit.label} takes up to {len(targets)} values ({known}), got {len(values)}")
-        for leaf, value in zip(targets, values, strict=False):
-            if leaf.origin == DEFAULT:  # its own flag, if given, wins
-                value = Words([value]) if isinstance(hit.value, Words) else value
-                leaf.value = self._decoded(dataclasses.replace(hit, path=leaf.flag, value=value), leaf)
-                leaf.origin, leaf.required = hit.origin, False
 
 
 def _chosen_class(node: Node, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:

@@ -364,7 +364,7 @@ def all_entries(roots: Sequence[Node]) -> list[Entry]:
 
 def is_flag(entry: Entry) -> bool:
     """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
-    return not isinstance(entry, Node) or entry.choice is not None or bool(entry.meta.get("tuple_like"))
+    return not isinstance(entry, Node) or entry.choice is not None
 
 
 def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
