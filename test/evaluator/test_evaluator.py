@@ -10,7 +10,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, EvaluatorParams, result_of
 from tfaip.params import option
 from tfaip.params.classes import is_part
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 
 
 class ToleranceParams(EvaluatorParams):

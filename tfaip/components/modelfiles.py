@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.former import is_former
+from tfaip.params.stored import is_former
 from tfaip.util.files import name_problem
 from tfaip.util.reading import read_json
 

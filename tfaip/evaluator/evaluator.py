@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_ori
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.params import ParamsBase
 from tfaip.params.classes import Part
-from tfaip.params.generics import type_argument
+from tfaip.params.types import type_argument
 from tfaip.util.classes import check_hook_names, construct
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs

@@ -13,8 +13,7 @@ from tfaip.backend.kerastools import is_functional, layers_of
 from tfaip.data.specs import TensorSpec
 from tfaip.layers.baselayer import InlinedLayer, call_in_inference, is_inlined
 from tfaip.model.graphbase import GraphBase
-from tfaip.params.names import did_you_mean
-from tfaip.params.trust import top_package
+from tfaip.params.names import did_you_mean, top_package
 from tfaip.util.classes import refuse_uncalled
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict

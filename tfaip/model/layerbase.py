@@ -11,7 +11,7 @@ from tfaip.layers.baselayer import InlinedLayer
 from tfaip.model.keras_objects import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter, record_tensorboard_value
-from tfaip.params.generics import type_argument
+from tfaip.params.types import type_argument
 from tfaip.util.typing import Tensor
 
 __all__ = ["LayerBase", "LayerBaseParams", "TFAIPLayerBase"]

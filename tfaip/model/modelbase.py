@@ -13,8 +13,8 @@ from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.layerbase import WithScheduledValues
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.generics import type_argument
-from tfaip.params.trust import top_package
+from tfaip.params.names import top_package
+from tfaip.params.types import type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_parameters, refuse_uncalled
 from tfaip.util.oldnames import old_names
 from tfaip.util.typing import Tensor, TensorDict

@@ -13,7 +13,7 @@ from tfaip.backend.keras_private import layers_without_xla
 from tfaip.backend.kerastools import sublayers
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
-from tfaip.params.trust import top_package
+from tfaip.params.names import top_package
 from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
 from tfaip.util.text import shorten_text

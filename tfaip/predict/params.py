@@ -7,7 +7,7 @@ from typing import ClassVar
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.device import DeviceConfigParams
 from tfaip.params import option
-from tfaip.params.root import RootParams
+from tfaip.params.settings import RootParams
 
 
 class PassParams(RootParams):

@@ -17,7 +17,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import is_part
 from tfaip.params.fields import pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 from tfaip.scenario.scenariobase import make_class
 from tfaip.util.classes import log_near_hook, near_hooks
 from tfaip.util.text import shorten

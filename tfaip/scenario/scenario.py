@@ -10,9 +10,8 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.fields import copied
-from tfaip.params.generics import UNBOUND, arguments, type_argument
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields
+from tfaip.params.tree import fill_shared, node_fields
+from tfaip.params.types import UNBOUND, arguments, type_argument
 from tfaip.scenario.declared import (
     PARTS,
     ParamsClasses,

@@ -74,7 +74,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _require_resumable(params_file: Path) -> None:
     """Raise if a run was trained by tfaip 1.2, whose checkpoints hold another state."""
-    from tfaip.params.former import is_former
+    from tfaip.params.stored import is_former
     from tfaip.util.reading import read_json
 
     if is_former(read_json(params_file)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.names import listed, nearest
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX

@@ -25,9 +25,8 @@ from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.settings import flags_of
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus

@@ -29,7 +29,7 @@ from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import differences
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar

@@ -22,7 +22,7 @@ from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta

@@ -15,11 +15,10 @@ from tfaip.components.pipelineparams import (
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.generics import bound_field
-from tfaip.params.limits import FieldError, below
-from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
-from tfaip.params.types import FunctionName, expected_function
+from tfaip.params.fields import FieldError, below
+from tfaip.params.settings import RootParams
+from tfaip.params.tree import fill_shared
+from tfaip.params.types import FunctionName, bound_field, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.text import shorten, shorten_text
 
 

@@ -27,12 +27,10 @@ from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
-from tfaip.params.generics import type_argument
-from tfaip.params.settings import flags_of
-from tfaip.params.sharing import fill_shared
-from tfaip.params.storable import prepare
+from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import copy_tree, share_tree
+from tfaip.params.tree import copy_tree, fill_shared, share_tree
+from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer.best import EarlyStoppingStatus

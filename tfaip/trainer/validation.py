@@ -20,7 +20,7 @@ from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
 from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.tree import flag_of
 from tfaip.trainer.datasets import Feeder, Scenario, known_size
 from tfaip.trainer.params import Params

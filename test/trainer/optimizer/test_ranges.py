@@ -13,8 +13,8 @@ from keras import ops
 from test.trainer.line import line_params, train
 from test.trainer.optimizer.training import Training
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.limits import limits_of
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import limits_of
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.trainer.optimizer import (
     OPTIMIZERS,

@@ -10,7 +10,7 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     SCHEDULES,

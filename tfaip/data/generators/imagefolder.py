@@ -15,7 +15,7 @@ from tfaip.data.pipeline.datagenerator import Generator, flag_of, unreadable_fil
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.util.reading import MIB, expansion_limit, read_bytes
 from tfaip.util.text import shorten, shorten_text
 

@@ -16,7 +16,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.fields import FieldError, check_fields
 from tfaip.util.reading import MIB, TABLE_BYTES, open_file
 
 if TYPE_CHECKING:

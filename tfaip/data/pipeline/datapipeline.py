@@ -23,10 +23,8 @@ from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.errors import UsageError
-from tfaip.params.fields import copied
-from tfaip.params.limits import FieldAdvice
-from tfaip.params.sharing import with_shared
-from tfaip.params.tree import nodes_of
+from tfaip.params.fields import FieldAdvice, copied
+from tfaip.params.tree import nodes_of, with_shared
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names

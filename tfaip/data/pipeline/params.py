@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.util.logging import logger
 from tfaip.util.reading import parse_whole_number
 from tfaip.util.text import shorten_text

@@ -21,7 +21,7 @@ from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import generated_samples, read_sample
 from tfaip.params import option
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.terminal import track
 
 

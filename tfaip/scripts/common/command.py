@@ -74,7 +74,7 @@ def entry_point(
             # Before the working directory, from which a scenario may come, is on the search path.
             import argcomplete.completers  # noqa: F401
 
-            from tfaip.params.commandline.help import answer_shell, typed_words
+            from tfaip.params.help import answer_shell, typed_words
 
             # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
             if choices is None:
@@ -248,7 +248,7 @@ def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     Raises:
         UsageError: if it names no package.
     """
-    from tfaip.params.trust import check_packages
+    from tfaip.params.names import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)

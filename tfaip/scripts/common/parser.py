@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfaip.backend.environment import BACKENDS, select_backend, set_default
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.sources import Source
 from tfaip.util.files import require_directory, require_writable
 from tfaip.util.logging import logger

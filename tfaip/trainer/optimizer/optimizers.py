@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, option, pai_dataclass
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.util.oldnames import old_names
 

@@ -21,7 +21,7 @@ from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_va
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory

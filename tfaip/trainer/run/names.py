@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.util.files import name_problem, path_problem
 
 # Names of logged values: the prefix tells on which data a value was measured.

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History, mean_difference, quotient

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError, below
+from tfaip.params.fields import FieldError, below
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler.feedback import FEEDBACK
