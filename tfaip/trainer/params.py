@@ -129,10 +129,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     val_every_n: int = option(1, "Validate every n epochs and after the last (0: never)", low=0, common=True)
     val_silent: bool = option(True, "Print no samples after a validation (False: print_eval_limit of them)")
     lav_every_n: int = option(
-        0,
-        "Load and validate (LAV) every n epochs, and in the first and the last (0: never)",
-        low=0,
-        common=True,
+        0, "Load and validate (LAV) every n epochs, and in the first and the last (0: never)", low=0, common=True
     )
     lav_min_epoch: int = option(0, "First epoch in which LAV may run", low=0)
     lav_silent: bool = option(True, "Print no samples in LAV (False: print_eval_limit of them)")
@@ -143,8 +140,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "each checkpoint has its own directory (epoch_0007)",
     )
     checkpoint_save_freq: str = option(
-        "epoch",
-        "'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch",
+        "epoch", "'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch"
     )
     checkpoint_every_s: float = option(
         0.0, "Write a checkpoint also when the last one is so many seconds old (0: never)", low=0
@@ -158,11 +154,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "the rates of an existing file",
     )
     random_seed: int | None = option(
-        None,
-        "Seed of weights, data order and dropout (None: drawn and stored)",
-        low=0,
-        high=2**32 - 1,
-        common=True,
+        None, "Seed of weights, data order and dropout (None: drawn and stored)", low=0, high=2**32 - 1, common=True
     )
     preload_data: bool = option(
         False, "Cache training and validation data in memory after the deterministic processors"
@@ -202,9 +194,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     # JAX counts in 32 bits.
     train_accum_steps: int = option(1, "Batches per update; their gradients are averaged", low=1, high=2**31 - 1)
     loss_weights: dict[str, float] = option(
-        {},
-        "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
-        low=0,
+        {}, "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)", low=0
     )
     weight_penalties: list[WeightPenaltyParams] = option(
         [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
@@ -216,9 +206,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         mode="ssnake",
     )
     schedules: list[ScheduleParams] = option(
-        [],
-        "Values that change in the course of the training, besides the learning rate",
-        mode="ssnake",
+        [], "Values that change in the course of the training, besides the learning rate", mode="ssnake"
     )
     calc_ema: float = option(
         0.0,
@@ -237,16 +225,10 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         common=True,
     )
     device: DeviceConfigParams = option(
-        help="Devices, precision and processes",
-        factory=DeviceConfigParams,
-        fix_dc=True,
-        mode="ssnake",
+        help="Devices, precision and processes", factory=DeviceConfigParams, fix_dc=True, mode="ssnake"
     )
     warmstart: WarmStartParams = option(
-        help="Initial weights of a fresh training",
-        factory=WarmStartParams,
-        fix_dc=True,
-        mode="ssnake",
+        help="Initial weights of a fresh training", factory=WarmStartParams, fix_dc=True, mode="ssnake"
     )
     early_stopping: EarlyStoppingParams = option(
         help="Early stopping", factory=EarlyStoppingParams, fix_dc=True, mode="ssnake"
@@ -255,11 +237,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         help="Optimizer", factory=AdamOptimizer, mode="ssnake", choices=OPTIMIZERS, common=True
     )
     learning_rate: LearningRateParams = option(
-        help="Learning rate schedule",
-        factory=ExponentialDecayParams,
-        mode="ssnake",
-        choices=SCHEDULES,
-        common=True,
+        help="Learning rate schedule", factory=ExponentialDecayParams, mode="ssnake", choices=SCHEDULES, common=True
     )
     callbacks: list[FunctionName] = option(
         [],

@@ -9,13 +9,7 @@ from typing import Any
 import keras
 import pytest
 
-from tfaip.trainer.optimizer import (
-    OPTIMIZERS,
-    AdamWOptimizer,
-    KerasOptimizerParams,
-    OptimizerParams,
-    SGDOptimizer,
-)
+from tfaip.trainer.optimizer import OPTIMIZERS, AdamWOptimizer, KerasOptimizerParams, OptimizerParams, SGDOptimizer
 
 # What ours set for all optimizers alike.
 OF_THE_TOOLKIT = {field.name for field in dataclasses.fields(OptimizerParams)}

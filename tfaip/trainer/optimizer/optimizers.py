@@ -36,9 +36,7 @@ class GradientNoiseParams(ParamsBase):
 
     stddev: float = option(0.0, "Standard deviation at the first update (0: no noise)", low=0)
     gamma: float = option(
-        0.0,
-        "Exponent of the decay of the noise (0: constant; 0.55: as in Neelakantan et al., 2015)",
-        low=0,
+        0.0, "Exponent of the decay of the noise (0: constant; 0.55: as in Neelakantan et al., 2015)", low=0
     )
 
 
@@ -50,9 +48,7 @@ class OptimizerGroupParams(ParamsBase):
     """Weights with their own learning rate factor or optimizer."""
 
     match: str = option(
-        "",
-        "Regex on paths of weights; it must match the whole path of a weight or layer",
-        text=_expected_match,
+        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=_expected_match
     )
     lr_factor: float = option(1.0, "Factor on the learning rate of these weights", low=0)
     optimizer: OptimizerParams | None = option(
@@ -79,15 +75,10 @@ class OptimizerParams(ParamsBase):
     )
     clip_norm: float | None = option(None, "Maximum norm of the gradient of each variable (None: off)", above=0)
     clip_global_norm: float | None = option(
-        None,
-        "Maximum norm of the gradients of all variables together (None: off)",
-        above=0,
-        common=True,
+        None, "Maximum norm of the gradients of all variables together (None: off)", above=0, common=True
     )
     gradient_noise: GradientNoiseParams = option(
-        help="Noise on the gradients, before they are clipped",
-        factory=GradientNoiseParams,
-        fix_dc=True,
+        help="Noise on the gradients, before they are clipped", factory=GradientNoiseParams, fix_dc=True
     )
     skip_nonfinite: int = option(
         0, "Maximum number of consecutive non-finite updates to skip (0: stop at the first)", low=0
@@ -96,14 +87,10 @@ class OptimizerParams(ParamsBase):
         0, "Reset the moments and their update count after every n epochs (0: never)", low=0
     )
     groups: list[OptimizerGroupParams] = option(
-        [],
-        "Weights with their own rate factor or optimizer; a weight belongs to the first group that matches it",
+        [], "Weights with their own rate factor or optimizer; a weight belongs to the first group that matches it"
     )
     weight_decay: float = option(
-        0.0,
-        "Decoupled weight decay: weights shrink by rate * weight_decay per update",
-        low=0,
-        common=True,
+        0.0, "Decoupled weight decay: weights shrink by rate * weight_decay per update", low=0, common=True
     )
     exclude_from_weight_decay: str | None = option(
         None,

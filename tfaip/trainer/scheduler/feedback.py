@@ -81,8 +81,7 @@ class FeedbackParams(LearningRateParams):
     """The rate of the previous epoch, which decays or grows depending on the scores."""
 
     monitor: str | list[str] | None = option(
-        None,
-        "Logged value(s) to monitor, e.g. val_loss; the first available is used (None: the best-model monitor)",
+        None, "Logged value(s) to monitor, e.g. val_loss; the first available is used (None: the best-model monitor)"
     )
     mode: Mode | None = option(
         None,
@@ -90,17 +89,10 @@ class FeedbackParams(LearningRateParams):
         "monitor, else min)",
     )
     decay: float | FunctionName = option(
-        0.5,
-        "Factor of a decay, in (0, 1], or module:function(rate) -> rate",
-        above=0,
-        high=1,
-        text=_expected_factor,
+        0.5, "Factor of a decay, in (0, 1], or module:function(rate) -> rate", above=0, high=1, text=_expected_factor
     )
     growth: float | FunctionName = option(
-        1.0,
-        "Factor of a growth, at least 1, or module:function(rate) -> rate",
-        low=1,
-        text=_expected_factor,
+        1.0, "Factor of a growth, at least 1, or module:function(rate) -> rate", low=1, text=_expected_factor
     )
     threshold: float = option(
         -0.01,
