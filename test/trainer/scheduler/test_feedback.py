@@ -115,10 +115,6 @@ def test_zeros_and_values_that_are_not_finite(scores: tuple[float, float], rate:
     assert rates(multi(growth=2.0, window_epochs=2, update_every_n_epochs=1), *scores)[-1] == rate
 
 
-def test_a_rate_of_zero_divides_nothing() -> None:
-    assert rates(rel(lr=1.0, relative_to_lr=True, rates=[0.0, 0.0], growth=2.0), 2.0, 1.0)[-1] == 0.0
-
-
 def test_epochs_without_a_score_are_passed_over_and_change_nothing() -> None:
     # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
     scores = [None, 2.0, None, 1.9, None, 1.9, None]
@@ -138,11 +134,6 @@ def test_listed_rates_are_taken_as_they_are() -> None:
     assert rates(params, *[1.0] * 5) == [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]
     late = rel(lr=1.0, rates={4: 0.75})
     assert rates(late, *[1.0] * 5) == [1, 1, 0.5, 0.75, 0.375, 0.1875]
-
-
-def test_without_scores_the_last_listed_rate_goes_on() -> None:
-    params = rel(lr=1.0, rates={2: 0.5, 4: 0.25})
-    assert [params.rate(epoch, History()) for epoch in range(1, 7)] == [1, 0.5, 0.5, 0.25, 0.25, 0.25]
 
 
 def test_rates_that_somebody_edited_are_where_it_goes_on() -> None:
@@ -286,8 +277,6 @@ def test_a_rate_after_a_decision() -> None:
     assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
 
 
-def test_what_is_monitored() -> None:
-    assert NewbobRelParams().monitored() == []
-    assert NewbobRelParams(best_monitor="val_acc").monitored() == ["val_acc"]
-    assert NewbobRelParams(monitor="loss", best_monitor="val_acc").monitored() == ["loss"]
-    assert NewbobRelParams(monitor=["a", "b"]).monitored() == ["a", "b"]
+def test_without_scores_the_last_listed_rate_goes_on() -> None:
+    params = rel(lr=1.0, rates={2: 0.5, 4: 0.25})
+    assert [params.rate(epoch, History()) for epoch in range(1, 7)] == [1, 0.5, 0.5, 0.25, 0.25, 0.25]
