@@ -39,6 +39,7 @@ from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_st
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
+from tfaip.util.reading import parse_whole_number
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
@@ -270,19 +271,16 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         steps = self.profile_steps
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
-        self._check_directories()
+        # The run writes to its own directory, and each kind of output to its own place in it.
+        best = self.early_stopping.best_model_name or BEST_DIR
+        check_directory_names(self.checkpoint_sub_dir, best)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
+        check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
         check_stages(self.stages, self.epochs)
-
-    def _check_directories(self) -> None:
-        """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
-        best = self.early_stopping.best_model_name or BEST_DIR
-        check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
-        check_history_file(self.history_file, self.output_dir, replaced)
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.
@@ -304,14 +302,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         Raises:
             FieldError: if it is neither.
         """
-        if self.checkpoint_save_freq == "epoch":
-            return None
-        try:
-            updates = int(self.checkpoint_save_freq)
-        except ValueError:
-            updates = 0
-        if updates < 1:
-            raise FieldError(
-                "checkpoint_save_freq", self.checkpoint_save_freq, "'epoch' or a number of updates above 0"
-            )
+        text = self.checkpoint_save_freq
+        updates = parse_whole_number(text)
+        if text != "epoch" and not updates:
+            raise FieldError("checkpoint_save_freq", text, "'epoch' or a number of updates above 0")
         return updates

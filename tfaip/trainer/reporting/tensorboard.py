@@ -1,4 +1,4 @@
-"""TensorBoard events of a run."""
+"""TensorBoard events of a run, and traces for its profiler's page."""
 
 from __future__ import annotations
 
