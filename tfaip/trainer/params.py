@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
-    TrainerPipelineParams,
+    TrainerPipelineParams as TrainerPipelineParams,
     TrainerPipelineParamsBase,
-    TrainerPipelines,
-    TrainingPipelineGeneratorParams,
+    TrainerPipelines as TrainerPipelines,
+    TrainingPipelineGeneratorParams as TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, option, pai_meta
@@ -22,7 +22,7 @@ from tfaip.params.sharing import fill_shared
 from tfaip.params.types import FunctionName, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
-from tfaip.trainer.pathpatterns import expected_pattern
+from tfaip.trainer.pathpatterns import expected_match, expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     BEST_DIR,
@@ -44,15 +44,6 @@ from tfaip.util.reading import parse_whole_number
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
-__all__ = [
-    "ProgressBarMode",
-    "TrainerParams",
-    "TrainerPipelineParams",
-    "TrainerPipelineParamsBase",
-    "TrainerPipelines",
-    "TrainingPipelineGeneratorParams",
-]
-
 
 class ProgressBarMode(StrEnum):
     """Display of the progress of an epoch."""
@@ -66,10 +57,6 @@ class ProgressBarMode(StrEnum):
     def _missing_(cls, value: object) -> ProgressBarMode | None:
         """Return what a number of tfaip 1.2 means: 0 none, 1 a bar where there is a terminal, 2 lines."""
         return {"0": cls.PLAIN, "1": cls.AUTO, "2": cls.LINES}.get(str(value))
-
-
-def _expected_match(pattern: str) -> str | None:
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
 
 
 class WeightNoiseParams(ParamsBase):
@@ -90,7 +77,7 @@ class WeightPenaltyParams(ParamsBase):
     match: str = option(
         "",
         "Regex on paths of weights; it must match the whole path of a weight or layer, e.g. '.*kernel'",
-        text=_expected_match,
+        text=expected_match,
     )
     l1: float = option(0.0, "Factor of the absolute values", low=0)
     l2: float = option(0.0, "Factor of the squares", low=0)

@@ -1,4 +1,4 @@
-"""Base of the params of all optimizers."""
+"""Params of the optimizers: of Keras, with its defaults, and AdaBelief. No backend is needed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, option, pai_dataclass
 from tfaip.params.limits import FieldError
-from tfaip.trainer.pathpatterns import expected_pattern
+from tfaip.trainer.pathpatterns import expected_match, expected_pattern
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
     import keras
-
-
-# Noise, clips, skips and resets act on all weights together, so that groups cannot set them.
-FOR_ALL_WEIGHTS = (
-    "clip_value",
-    "clip_norm",
-    "clip_global_norm",
-    "gradient_noise",
-    "skip_nonfinite",
-    "reset_every_n_epochs",
-    "groups",
-)
 
 
 # Filled in `optimizers`, since the classes derive from `OptimizerParams` below.
@@ -40,15 +28,11 @@ class GradientNoiseParams(ParamsBase):
     )
 
 
-def _expected_match(pattern: str) -> str | None:
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
-
-
 class OptimizerGroupParams(ParamsBase):
     """Weights with their own learning rate factor or optimizer."""
 
     match: str = option(
-        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=_expected_match
+        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_match
     )
     lr_factor: float = option(1.0, "Factor on the learning rate of these weights", low=0)
     optimizer: OptimizerParams | None = option(
@@ -61,9 +45,13 @@ class OptimizerGroupParams(ParamsBase):
         super().__post_init__()
         if self.optimizer is None:
             return
-        for name in self.optimizer.changed_for_all():
-            expected = f"the default, since {name} applies to all weights (set it in the main optimizer)"
-            raise FieldError(f"optimizer.{name}", getattr(self.optimizer, name), expected)
+        defaults = OptimizerParams()
+        for name in (field.name for field in dataclasses.fields(defaults)):
+            # Noise, clips, skips and resets act on all weights together, so that groups cannot set them.
+            of_group = name in ("weight_decay", "exclude_from_weight_decay")
+            if not of_group and getattr(self.optimizer, name) != getattr(defaults, name):
+                expected = f"the default, since {name} applies to all weights (set it in the main optimizer)"
+                raise FieldError(f"optimizer.{name}", getattr(self.optimizer, name), expected)
 
 
 class OptimizerParams(ParamsBase):
@@ -98,11 +86,6 @@ class OptimizerParams(ParamsBase):
         "e.g. '.*/(bias|gamma|beta)'",
         text=expected_pattern,
     )
-
-    def changed_for_all(self) -> list[str]:
-        """Return the names of the fields that apply to all weights and differ from their defaults."""
-        defaults = OptimizerParams()
-        return [name for name in FOR_ALL_WEIGHTS if getattr(self, name) != getattr(defaults, name)]
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         """Return the Keras optimizer class."""

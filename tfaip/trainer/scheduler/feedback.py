@@ -18,7 +18,7 @@ from tfaip.params import option
 from tfaip.params.limits import FieldError
 from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.history import History, mean_difference, quotient
+from tfaip.trainer.history import History, absolute_difference, mean_difference, quotient, relative_difference
 from tfaip.trainer.run.names import LAV_NAME, measured_name
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.text import shorten_text
@@ -66,6 +66,10 @@ class Scores:
     def epochs(self) -> list[int]:
         """Evaluated epochs before `before`, ascending."""
         return list(self.history.scores(self.name, self.before))
+
+    def value(self, epoch: int) -> float:
+        """Return the score of an evaluated epoch."""
+        return self.history[epoch].values[self.name]
 
     def last(self, count: int) -> list[int]:
         """Return up to `count` last evaluated epochs, ascending. Faster than `epochs`."""
@@ -197,9 +201,7 @@ class FeedbackParams(LearningRateParams):
 
     def difference(self, scores: Scores, old: int, new: int) -> float:
         """Return how much worse epoch `new` is than epoch `old`; both have a score."""
-        found = scores.history.absolute_error(old, new, scores.name, scores.mode)
-        assert found is not None  # noqa: S101 (evaluated epochs)
-        return found
+        return absolute_difference(scores.value(old), scores.value(new), scores.mode)
 
     def has_news(self, epoch: int, scores: Scores, within: int = 1) -> bool:
         """Return True if one of the last `within` recorded epochs before `epoch` was evaluated."""
@@ -266,11 +268,10 @@ class RelativeFeedbackParams(FeedbackParams):
 
     def difference(self, scores: Scores, old: int, new: int) -> float:
         by_old = self.divide_by is Divisor.OLD
-        found = scores.history.relative_error(old, new, scores.name, scores.mode, by_old)
-        assert found is not None  # noqa: S101 (evaluated epochs)
-        if not self.relative_to_lr or found in (float("inf"), float("-inf")):
-            return found
-        return quotient(found * self.lr, self.rate_in(new, scores.history))
+        found = relative_difference(scores.value(old), scores.value(new), scores.mode, by_old)
+        if self.relative_to_lr and math.isfinite(found):
+            return quotient(found * self.lr, self.rate_in(new, scores.history))
+        return found
 
 
 class NewbobRelParams(RelativeFeedbackParams, NewbobAbsParams):
