@@ -256,17 +256,13 @@ def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
 def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
     """They mean the same on the command line, in files and in Python; what is stored is the word."""
     parser = TrainingParser("train", "", LineScenario)
-    for flag in ("--trainer.progress_bar_mode", "--progress_bar_mode"):
-        assert parser.parse([flag, str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
+    assert parser.parse(["--progress_bar_mode", str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
     params = line_params([1])
     assert type(params).from_dict({**params.to_dict(), "progress_bar_mode": number}).progress_bar_mode == mode
     params.progress_bar_mode = number  # type: ignore[assignment]
     assert train(params).params.to_dict()["progress_bar_mode"] == mode
-    for wrong in ("3", "bars"):
-        with pytest.raises(UsageError, match=rf"expected auto \| bar \| lines \| plain, got '{wrong}'"):
-            parser.parse(["--progress_bar_mode", wrong])
-    with pytest.raises(UsageError, match=r"progress_bar_mode: expected auto \| bar \| lines \| plain, got 3"):
-        params.set_flags({"trainer.progress_bar_mode": 3})
+    with pytest.raises(UsageError, match=r"expected auto \| bar \| lines \| plain, got '3'"):
+        parser.parse(["--progress_bar_mode", "3"])
 
 
 EXECUTE = "from nbclient.cli import main; main()"
@@ -307,13 +303,7 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
             "trainer = TinyScenario.create_trainer(params)\n"
             "logs = trainer.train()",
             "trainer.history.plot('loss')",
-            "from tfaip.predict.params import PredictorParams\n"
-            "from tfaip.predict.predictor import Predictor\n"
-            "predictor = Predictor(PredictorParams(), trainer.scenario.data)\n"
-            "predictor.set_model(trainer.scenario.graph)\n"
-            "predictor.params.pipeline.batch_size = 4\n"
-            "samples = list(predictor.predict(params.gen.val))\n"
-            "len(samples)",
+            "samples = list(trainer.predict(params.gen.val))",
         ],
         tmp_path,
     )
