@@ -233,7 +233,7 @@ def test_the_table_of_a_plan() -> None:
     assert table_of(stages) == [
         "stage  epochs  what differs from the plain params",
         "small  1-2     rate held, model.units=4, optimizer=SGD, optimizer.momentum=0.5, trainer.loss_weights.mse=2",
-        "align  -       apply the model (averaged weights) to val, write predictions.jsonl",
+        "align  -       apply the model to val, write predictions.jsonl",
         "next   3       trainer.no_train_scope={align.file}, known when it is reached",
         "main   4-20",
     ]

@@ -34,13 +34,6 @@ class PredictData(StrEnum):
     VAL = "val"
 
 
-class PredictWeights(StrEnum):
-    """Weights of the model that is applied."""
-
-    AVERAGED = "averaged"
-    CURRENT = "current"
-
-
 def expected_file_name(name: str) -> str | None:
     """Return in words what is expected instead of a text, or None if it can name a file of samples in a stage."""
     problem = name_problem(name)
@@ -102,25 +95,21 @@ StageParams.__default_choice__ = TrainStage
 class PredictStage(OverridingStage):
     """Application of the model to data; the predicted samples are written to a file of the stage.
 
-    The model is the one that was trained last. The params are those of its stage, with the overrides of this one,
-    which may choose other data.
+    The model is the one that was trained last, with the averages of its weights, if it has them. The params are those
+    of its stage, with the overrides of this one, which may choose other data.
     """
 
     data: PredictData = option(PredictData.TRAIN, "Data of the run: those of the training or of the validation")
     generator: DataGeneratorParams | None = option(None, "Other data, in the place of those of the run")
-    weights: PredictWeights = option(
-        PredictWeights.AVERAGED, "averaged: the moving average of the weights, if there is one (calc_ema); current"
-    )
     file_name: str = option(
         "predictions.jsonl", "File in the directory of the stage, as tfaip-predict writes it", text=expected_file_name
     )
     include_inputs: bool = option(False, "Also write the inputs of the samples")
     include_targets: bool = option(False, "Also write the targets of the samples")
-    include_meta: bool = option(True, "Also write the meta data of the samples")
 
     def describe(self) -> str:
         data = self.data.value if self.generator is None else type(self.generator).__name__
-        return f"apply the model ({self.weights.value} weights) to {data}, write {self.file_name}"
+        return f"apply the model to {data}, write {self.file_name}"
 
 
 class CallStage(StageParams):
