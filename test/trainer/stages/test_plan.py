@@ -82,12 +82,6 @@ def test_what_is_applied_has_other_data_than_the_training_before() -> None:
     assert (units(plan), plan[1].overrides) == ([3, 3, 8], {"val.samples": "4"})
 
 
-def test_a_list_is_a_value() -> None:
-    (stage, _) = plan_of({"small": TrainStage(epochs=1, overrides={"learning_rate.rates": [0.5, 0.25]})})
-    assert stage.params is not None
-    assert stage.params.learning_rate.rates == [0.5, 0.25]
-
-
 def test_overrides_may_be_nested_as_the_fields_are() -> None:
     nested = {
         "model": {"units": 3},
@@ -115,19 +109,6 @@ def test_overrides_may_be_nested_as_the_fields_are() -> None:
     assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
     # A dict that is a value replaces the whole one.
     assert stage.params.loss_weights == {"mse": 2.0}  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"model": {"unit": 3}}, "^stage a, overrides: unknown flag --model.unit; did you mean --model.units"),
-        ({"model": {"units": 3}, "model.units": 4}, "^stage a, overrides: --model.units is given twice: give it once$"),
-        ({"model": {"units": {"x": 3}}}, "^stage a, overrides: unknown flag|expected int, got 'x=3'$"),
-    ],
-)
-def test_nested_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        plan_of({"a": TrainStage(epochs=1, overrides=overrides)})
 
 
 def test_nested_overrides_give_each_param_once() -> None:
@@ -247,11 +228,6 @@ def test_a_long_table_is_cut() -> None:
     assert lines[-1] == "main   101-200"
 
 
-def test_many_epochs_take_no_time() -> None:
-    plan = plan_of({"a": TrainStage(epochs=2**60)}, epochs=2**61)
-    assert spans(plan) == [("a", 1, 2**60), ("main", 2**60 + 1, 2**61)]
-
-
 def test_a_program_is_shown_up_to_the_first_result_that_it_reads() -> None:
     params = tiny_params()
     known = preview_stages(params, AlignedScenario)
@@ -358,12 +334,6 @@ def test_names_that_no_stage_can_have(name: str) -> None:
 def test_lists_of_stages_that_cannot_work(stages: dict[str, Any], epochs: int, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         tiny_params(epochs, stages=stages)
-
-
-def test_a_function_that_does_not_exist() -> None:
-    call = CallStage(function=FunctionName("test.trainer.stages.scenarios:missing"))
-    with pytest.raises(UsageError, match=r"has; did you mean|expected a function .*change --stages.c.function$"):
-        plan_of({"c": call})
 
 
 def test_a_value_of_another_type() -> None:

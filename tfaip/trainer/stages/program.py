@@ -449,26 +449,29 @@ def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any, histor
     asked = {"history": history} if later else {}
     limit = _limit(plain, pretraining)
     stage: _OfHook | None = None
-    for epoch in range(1, limit + (1 if later else 2)):
+    for epoch in range(1, limit + 1):
         call = f"params_for_epoch({epoch}, params)"
-        if epoch > plain.epochs and stage is not None and limit == plain.epochs and not diff(plain, stage.params):
-            return  # the last epochs are those of the plain params
         params = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
-        if params is not None and type(params) is not type(plain):
+        if params is None:
+            break
+        if type(params) is not type(plain):
             raise _unexpected(call, scenario, params, plain, "")
-        if params is not None and epoch > limit:
-            raise _endless(call, scenario, limit)
-        if params is not None and stage is not None and not diff(stage.params, params):
+        if stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + 1
             continue
         if stage is not None:
             yield stage
-        if params is None:
-            return
         stage = _of_hook(f"{EPOCH}.{epoch}", call, params, plain, pretraining, scenario)
         if later:
             yield stage
             stage = None
+    else:
+        if limit == plain.epochs and stage is not None and not diff(plain, stage.params):
+            return  # the last epochs are those of the plain params
+        if not later and scenario.params_for_epoch(limit + 1, copy_for_stage(plain)) is not None:
+            raise _endless(f"params_for_epoch({limit + 1}, params)", scenario, limit)
+    if stage is not None:
+        yield stage
 
 
 def _limit(plain: Any, pretraining: PretrainingParams) -> int:

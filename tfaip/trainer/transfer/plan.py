@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+log = logger(__name__)
+
+_UNUSED_SHOWN = 5
+
+
 class Outcome(StrEnum):
     """Decision on a target weight."""
 
@@ -242,11 +247,6 @@ def _renamed(source: Source, rules: WeightRules) -> dict[str, str]:
     for alias, name in source.aliases.items():
         found.setdefault(rules.renamed_source(alias), name)
     return found
-
-
-log = logger(__name__)
-
-_UNUSED_SHOWN = 5
 
 
 def transfer_table(transfer: Transfer) -> list[str]:
