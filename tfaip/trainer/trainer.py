@@ -57,10 +57,10 @@ from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stagerunner import StageRunner
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.runner import StageRunner
 from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.trainingprogress import TrainingProgress

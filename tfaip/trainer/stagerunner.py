@@ -34,8 +34,8 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.work import call_function, check_calls, predict
 from tfaip.trainer.stagesetup import set_up_training
+from tfaip.trainer.stagework import call_function, check_calls, predict
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
