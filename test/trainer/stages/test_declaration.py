@@ -114,8 +114,6 @@ def test_a_generator_of_a_stage() -> None:
     [
         ({"optimizer": "foreign:Mine"}, "foreign"),
         ({"a": "x=1 b=foreign:f"}, "foreign"),
-        ({"a": {"b": {"c": {"d": ["foreign:f"]}}}}, "foreign"),
-        ({"learning_rate": {"__cls__": "foreign:Mine", "decay": {"a": 1}}}, "foreign"),
         ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
         ({"learning_rate.decay": "tfaip.trainer.stages.program:contextmanager"}, "contextlib"),
     ],

@@ -82,40 +82,6 @@ def test_what_is_applied_has_other_data_than_the_training_before() -> None:
     assert (units(plan), plan[1].overrides) == ([3, 3, 8], {"val.samples": "4"})
 
 
-def test_overrides_may_be_nested_as_the_fields_are() -> None:
-    nested = {
-        "model": {"units": 3},
-        "scenario": {"model": {"dropout": 0.5}},
-        "optimizer": {"__cls__": "SGD", "momentum": 0.5},
-        "train": {"batch_size": 2, "samples": 7},
-        "learning_rate": {"rates": [0.5, 0.25]},
-        "loss_weights": {"mse": 2},
-    }
-    flat = {
-        "model.units": "3",
-        "scenario.model.dropout": "0.5",
-        "optimizer": "SGD",
-        "optimizer.momentum": "0.5",
-        "train.batch_size": "2",
-        "train.samples": "7",
-        "learning_rate.rates": "0.5 0.25",
-        "loss_weights": "mse=2",
-    }
-    (stage, _) = plan_of({"a": TrainStage(epochs=1, overrides=nested)}, loss_weights={"other": 1.0})
-    (same, _) = plan_of({"a": TrainStage(epochs=1, overrides=flat)}, loss_weights={"other": 1.0})
-    same_flags = {"scenario.model.dropout": "model.dropout", "loss_weights": "trainer.loss_weights"}
-    assert stage.overrides == {same_flags.get(name, name): text for name, text in flat.items()}
-    assert stage.params == same.params
-    assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
-    # A dict that is a value replaces the whole one.
-    assert stage.params.loss_weights == {"mse": 2.0}  # type: ignore[union-attr]
-
-
-def test_nested_overrides_give_each_param_once() -> None:
-    with pytest.raises(FieldError, match=r"expected each param once \(model.units is given twice\)"):
-        TrainStage(overrides={"model": {"units": [1, 2]}, "model.units": 4})
-
-
 def test_other_params_of_a_training_stage() -> None:
     transfer = TransferParams(mode=TransferMode.NONE)
     stages: dict[str, StageParams] = {

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
-from tfaip.params.types import FieldValues, FunctionName, expected_function, flat_values, value_text
+from tfaip.params.types import FieldValues, FunctionName, expected_function, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.paths import name_problem
@@ -207,15 +207,7 @@ def check_stage(stage: StageParams, name: str, names: str, path: str, taken: Ite
 
 
 def _texts_by_key(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return overrides as text by whole paths.
-
-    Raises:
-        FieldError: if a value has another type.
-    """
-    try:
-        values = flat_values(values)
-    except ValueError as error:
-        raise FieldError("overrides", dict(values), f"each param once ({error})") from error
+    """Return overrides as text, or raise a `FieldError` if a value has another type."""
     texts = {}
     for key, value in values.items():
         try:

@@ -23,7 +23,7 @@ from tfaip.params.sharing import fill_shared
 from tfaip.params.sources import Setting
 from tfaip.params.storable import prepare
 from tfaip.params.tree import Place, children, copy_tree, diff, flag_of, walk_places
-from tfaip.params.types import load_function, path_below, value_text
+from tfaip.params.types import load_function, value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
@@ -306,7 +306,7 @@ def copy_for_stage(params: P) -> P:
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
-    """Return overrides by flags without dashes; the text of a group of params (`units=32` of `model`) is split.
+    """Return overrides by flags without dashes.
 
     Args:
         params: the root of the tree.
@@ -325,17 +325,11 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
     found: dict[str, str] = {}
     with _naming(stage):
         for name, text in overrides:
-            parts = {name: text}
-            words = [word.partition("=") for word in Text(text)]
-            begin = f"{name.lstrip('-')}."
-            if words and all(equals for _, equals, _ in words) and any(known.startswith(begin) for known in flags):
-                parts = {path_below(name, key): value for key, _, value in words}
-            for path, value in parts.items():
-                known, rest = split_known(path.lstrip("-"), flags)
-                flag = f"{flags[known]}{rest}" if known else rest
-                if flag in found:
-                    raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
-                found[flag] = value
+            known, rest = split_known(name.lstrip("-"), flags)
+            flag = f"{flags[known]}{rest}" if known else rest
+            if flag in found:
+                raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
+            found[flag] = text
         _check_of_a_stage(params, found)
     return found
 
