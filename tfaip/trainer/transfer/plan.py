@@ -142,7 +142,7 @@ def plan_transfer(
         sources: origins of values, in order of preference.
         rules: selection and names of the weights, and sizes of joined inputs.
         mode: subset: a target also takes entries of an array in another shape.
-        structure: of the target weights, for `subset`; without it, weights of another shape are ambiguous.
+        structure: of the target weights, for `subset`; without it, a weight of another shape is one block.
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
