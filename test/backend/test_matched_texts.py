@@ -16,7 +16,7 @@ from test.device.support import free_port
 from test.support.commands import finish_command, start_python
 from tfaip.backend.distributed import lost_connection
 from tfaip.events.plugin import _is_worth_a_warning
-from tfaip.util.origin import message_of
+from tfaip.util.logging import message_of
 
 pytestmark = pytest.mark.backend
 
@@ -70,7 +70,7 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
     config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
     with pytest.raises(Exception, match="could not be deserialized") as caught:
         keras.saving.deserialize_keras_object(config)
-    # export/kerasformat.py
+    # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
 
 

@@ -61,7 +61,7 @@ from tfaip.trainer.params import TrainerPipelineParams, TrainerPipelineParamsBas
 from tfaip.trainer.stages.params import PredictStage, TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerPar
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported, load_exported_params, load_weights
 from tfaip.export.modelwriting import ModelDirectoryWriter
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams
 from tfaip.model.exportgraph import ExportGraph
 from tfaip.model.trainingmodel import TrainingModel

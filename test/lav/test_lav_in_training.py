@@ -26,7 +26,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams, TrainerParams, TrainerPipelineParams
 from tfaip.params import pai_meta
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.signals import TrainingInterrupted
 

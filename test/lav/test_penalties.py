@@ -19,7 +19,7 @@ from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option
 from tfaip.scenario.scenario import Scenario
-from tfaip.trainer.weightrules import WeightPenaltyParams
+from tfaip.trainer.params import WeightPenaltyParams
 
 
 class Numbers(Data):

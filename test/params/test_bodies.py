@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import pickle
 from collections import namedtuple
-from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -198,21 +198,6 @@ def test_copies_pickles_comparisons_and_hashes() -> None:
         it: Frozen = Frozen()
 
     assert HasFrozen().it is HasFrozen().it
-
-
-class Named(Protocol):
-    def name(self) -> str: ...
-
-
-def test_protocols_and_abstract_classes_as_further_bases() -> None:
-    class Card(Tone, Named):
-        def name(self) -> str:
-            return str(self.frequency)
-
-    assert Card(3).name() == "3"
-    assert isinstance(Card(), Tone)
-    assert not isinstance(Tone(), Card)
-    assert not isinstance(3, Tone)
 
 
 def test_names_of_python_are_no_fields(subtests: pytest.Subtests) -> None:

@@ -29,9 +29,8 @@ from test.params.cli_params import (
 from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta
+from tfaip.params import ParamsBase, names as oldnames, pai_meta
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.names import oldnames
 
 
 def test_defaults() -> None:

@@ -18,7 +18,7 @@ from test.support.tiny.scenario import TinyScenario
 from tfaip.components.loading import load_scenario
 from tfaip.device import Precision
 from tfaip.export.modelloading import load_exported
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scripts import export
 from tfaip.scripts.common.models import open_models

@@ -19,7 +19,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.position import Position
 from tfaip.data.specs import TensorSpec
-from tfaip.trainer.feed import Feeder
+from tfaip.trainer.datasets import Feeder
 
 pytestmark = pytest.mark.usefixtures("_on_a_device")
 

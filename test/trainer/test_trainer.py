@@ -18,7 +18,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
-from tfaip.trainer.feed import Feeder
+from tfaip.trainer.datasets import Feeder
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict

@@ -7,8 +7,7 @@ from typing import Any
 from tfaip.data.data import DataBase
 from tfaip.params.classes import is_part
 from tfaip.params.tree import node_fields
-from tfaip.util.construction import construct
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import construct, overrides
 
 
 def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:

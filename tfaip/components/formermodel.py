@@ -12,7 +12,7 @@ from typing import Any
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.errors import UsageError
 from tfaip.params.former import is_former
-from tfaip.util.paths import name_problem
+from tfaip.util.files import name_problem
 from tfaip.util.reading import read_json
 
 TRAINER_PARAMS_FILE = "trainer_params.json"

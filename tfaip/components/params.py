@@ -10,10 +10,10 @@ from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
 from tfaip.params.generics import bound_field
-from tfaip.params.names.trust import Trust, check_function, import_named, top_package
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
-from tfaip.util.construction import construct
+from tfaip.params.trust import Trust, check_function, import_named, top_package
+from tfaip.util.classes import construct
 from tfaip.util.text import shorten
 
 TData = TypeVar("TData", bound=DataBaseParams)

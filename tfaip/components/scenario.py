@@ -29,15 +29,13 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
 from tfaip.params.generics import field_types, type_argument
-from tfaip.params.names.trust import OwnPackage, top_package
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.sharing import fill_shared
 from tfaip.params.stored import load_params
 from tfaip.params.tree import packages_of
-from tfaip.util.construction import takes
-from tfaip.util.hooknames import check_hook_names
+from tfaip.params.trust import OwnPackage, top_package
+from tfaip.util.classes import check_hook_names, overrides, refuse_uncalled, takes
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides, refuse_uncalled
 
 if TYPE_CHECKING:  # these load the numeric backend
     from tfaip.model.graphbase import GenericGraphBase

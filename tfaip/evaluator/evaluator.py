@@ -12,7 +12,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.classes import Part
 from tfaip.params.generics import type_argument
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 

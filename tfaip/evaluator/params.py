@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 
 class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):

@@ -14,9 +14,8 @@ from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.modeldirectory import FROZEN
-from tfaip.util.construction import construct
-from tfaip.util.manifest import MANIFEST_FILE, read_manifest
+from tfaip.util.classes import construct
+from tfaip.util.manifest import FROZEN, MANIFEST_FILE, read_manifest
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 

@@ -17,9 +17,8 @@ from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams
 from tfaip.predict.modelpass import BenchmarkResults
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import logger
-from tfaip.util.overriding import refuse_uncalled
 
 log = logger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from tfaip.params.names.trust import top_package
+from tfaip.params.trust import top_package
 
 _KINDS = (
     keras.layers.Layer,

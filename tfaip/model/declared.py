@@ -16,8 +16,8 @@ from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.lossterms import weights_like
 from tfaip.model.shapeerrors import shapes_named
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
+from tfaip.params.names import did_you_mean
+from tfaip.params.trust import OwnPackage, Trust, UntrustedName, top_package
 from tfaip.params.types import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict

@@ -12,7 +12,7 @@ from keras import ops
 from tfaip.backend.keras_private import attach_mask, mask_of
 from tfaip.backend.kerastools import own_training_flag
 from tfaip.model.layerbase import ParamsLayer
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names
 from tfaip.util.oldnames import old_names
 from tfaip.util.typing import Tensor, TensorDict
 

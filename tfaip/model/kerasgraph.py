@@ -13,9 +13,9 @@ from tfaip.data.specs import TensorSpec
 from tfaip.layers.inlining import InlinedLayer, call_in_inference, is_inlined
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import top_package
-from tfaip.util.overriding import refuse_uncalled
+from tfaip.params.names import did_you_mean
+from tfaip.params.trust import top_package
+from tfaip.util.classes import refuse_uncalled
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 

@@ -15,10 +15,8 @@ from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.scheduledvalues import WithScheduledValues
 from tfaip.params.generics import type_argument
-from tfaip.util.construction import construct
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names, construct, overrides, refuse_parameters, refuse_uncalled
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides, refuse_parameters, refuse_uncalled
 from tfaip.util.typing import Tensor, TensorDict
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from tfaip.backend.active import backend
 from tfaip.errors import TfaipError
-from tfaip.util.origin import find_place
+from tfaip.util.logging import find_place
 from tfaip.util.typing import TensorDict
 
 # Name of the operations of a loss or metric in the compiled step: this, and the place in letters that are allowed.

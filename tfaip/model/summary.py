@@ -10,7 +10,7 @@ import keras
 
 from tfaip.backend.kerastools import sublayers
 from tfaip.model.variables import all_layers_by_path
-from tfaip.params.names.trust import top_package
+from tfaip.params.trust import top_package
 from tfaip.util.terminal import table_lines
 
 

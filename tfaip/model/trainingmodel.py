@@ -25,7 +25,7 @@ from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
 from tfaip.model.symbolicstep import SymbolicStep
 from tfaip.model.updatenoise import UpdateNoise
 from tfaip.model.weightpenalty import WeightPenalty
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import overrides
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.classes import Part, is_part
-from tfaip.params.names.suggestions import did_you_mean, one_of
-from tfaip.params.names.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
+from tfaip.params.names import did_you_mean, one_of
+from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.params.types import origin_of
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 

@@ -18,7 +18,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache
 from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
@@ -26,8 +25,10 @@ from typing import Any, Literal, get_args, get_origin
 from tfaip.errors import UsageError
 from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
-from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import (
+from tfaip.params.names import current_names, did_you_mean, removed_fields
+from tfaip.params.resource import Resource
+from tfaip.params.tree import field_default, has_default, is_node, node_fields
+from tfaip.params.trust import (
     Trust,
     UntrustedName,
     check_function,
@@ -36,8 +37,6 @@ from tfaip.params.names.trust import (
     find_class,
     top_package,
 )
-from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, node_fields
 from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,
@@ -59,7 +58,6 @@ from tfaip.params.types import (
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 CLASS_KEY = "__cls__"
-_JSON_KEY = "dataclasses_json"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
 _NONE = {"none", "null"}
 _DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
@@ -95,39 +93,9 @@ class Word(str):
     __slots__ = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class JsonOptions:
-    """Options of a field as `dataclasses_json.config(...)` gives them; the library is not needed for them.
-
-    Args:
-        name: key in JSON.
-        encoder: makes the value of JSON; None: as params are stored.
-        decoder: makes the value of the field from that of JSON; None: as its type says.
-        exclude: returns True for a value that is not stored; None: every value is.
-    """
-
-    name: str
-    encoder: Callable[[Any], Any] | None = None
-    decoder: Callable[[Any], Any] | None = None
-    exclude: Callable[[Any], bool] | None = None
-
-    def is_excluded(self, value: Any) -> bool:
-        """Return True if a value is not stored."""
-        return self.exclude is not None and bool(self.exclude(value))
-
-
-@cache
-def options_of(cls: Any) -> Mapping[str, JsonOptions]:
-    """Return the options of all fields of a dataclass, by the name of the field."""
-    found: dict[str, JsonOptions] = {}
-    # Of `@dataclass_json(letter_case=...)`.
-    of_class = (getattr(cls, "dataclass_json_config", None) or {}).get("letter_case")
-    for field in node_fields(cls):
-        given = field.metadata.get(_JSON_KEY) or {}
-        letter_case = given.get("letter_case") or of_class
-        name = letter_case(field.name) if letter_case is not None else field.name
-        found[field.name] = JsonOptions(name, given.get("encoder"), given.get("decoder"), given.get("exclude"))
-    return found
+def json_option(meta: Mapping[str, Any], name: str) -> Any:
+    """Return the encoder or decoder of a field, as `dataclasses_json.config(...)` gives it, or None."""
+    return (meta.get("dataclasses_json") or {}).get(name)
 
 
 def decode_with(decoder: Callable[[Any], Any], value: Any, place: str) -> Any:
@@ -166,22 +134,16 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
 
 
 def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
-    cls: Any = type(node)
-    encoded: dict[str, Any] = {CLASS_KEY: class_name(cls)}
-    for field, options in options_of(cls).items():
-        value, below = getattr(node, field), f"{place}.{field}"
-        if options.is_excluded(value):
-            continue
-        if options.name in encoded:
-            raise TypeError(
-                f"{below} is stored as {options.name!r}, which another field has: give it another field_name"
-            )
-        if options.encoder is not None:
+    encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
+    for field in node_fields(node):
+        value, below = getattr(node, field.name), f"{place}.{field.name}"
+        encoder = json_option(field.metadata, "encoder")
+        if encoder is not None:
             try:
-                value = options.encoder(value)
+                value = encoder(value)
             except Exception as error:  # code of the user may raise anything
                 raise TypeError(f"{below}: its encoder refuses the value: {type(error).__name__}: {error}") from error
-        encoded[options.name] = encode(value, directory, below)
+        encoded[field.name] = encode(value, directory, below)
     return encoded
 
 
@@ -355,13 +317,12 @@ class Decoder:
         # The code of this package runs already: fields below may name more of its classes.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
         types_of, origin = field_types(cls), origin_of(cls)
-        options = options_of(origin)
-        names = {option.name: name for name, option in options.items()}
-        given: dict[str, Any] = {str(names.get(key, key)): item for key, item in value.items() if key != CLASS_KEY}
+        metadata = {field.name: field.metadata for field in node_fields(origin)}
+        given: dict[str, Any] = {str(key): item for key, item in value.items() if key != CLASS_KEY}
         decoded = {}
         for key, item in self._current_values(origin, given, types_of, place).items():
-            option = options[key]
-            found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
+            decoder = json_option(metadata[key], "decoder")
+            found = inner._decode_field(item, types_of[key], decoder, f"{place}.{key}", origin)
             if found is not dataclasses.MISSING:
                 decoded[key] = found
         required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
@@ -378,15 +339,15 @@ class Decoder:
         Raises:
             UsageError: if there is no such field: ignoring it would train with another value than the file says.
         """
-        removed = oldnames.removed_fields(cls)
+        removed = removed_fields(cls)
         values = {key: item for key, item in values.items() if key not in removed}
         try:
-            current = oldnames.current_names(cls, values)
+            current = current_names(cls, values)
         except TypeError as error:
             raise UsageError(f"{place}: {error}") from error
         for key in current:
             if key not in types_of:
-                hint = suggestions.did_you_mean(str(key), [options.name for options in options_of(cls).values()])
+                hint = did_you_mean(key, types_of)
                 raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
         return current
 

@@ -7,9 +7,10 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
-from tfaip.params.limits import NO_MEANINGS, Metadata, limits
+from tfaip.params.limits import LimitOptions, Metadata, limits
+from tfaip.params.names import did_you_mean
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ def pai_meta(
     Raises:
         ValueError: an argument has no meaning, or the choices are not unique.
     """
+    metadata = Metadata(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
     if separator not in "/._-+":
         raise ValueError(f"pai_meta(separator={separator!r}): expected one of / . _ - +")
@@ -61,22 +63,9 @@ def pai_meta(
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices:
         are_classes = _are_classes(choices)
-        if enforce_choices is None:
-            enforce_choices = not are_classes
-    return Metadata(
-        {
-            "help": help,
-            "separator": separator,
-            "mode": mode,
-            "required": required,
-            "nargs": nargs,
-            "choices": choices,
-            "disable_subclass_check": disable_subclass_check,
-            "enforce_choices": enforce_choices,
-            "fix_dc": fix_dc or tuple_like,
-            "tuple_like": tuple_like,
-        }
-    )
+        metadata["enforce_choices"] = (not are_classes) if enforce_choices is None else enforce_choices
+    metadata["fix_dc"] = fix_dc or tuple_like
+    return metadata
 
 
 def _are_classes(choices: Sequence[Any]) -> bool:
@@ -95,8 +84,8 @@ def is_common(meta: Mapping[str, Any]) -> bool:
     return bool(meta.get(_COMMON_KEY))
 
 
-class _FlagOptions(TypedDict, total=False):
-    """Further arguments of `pai_meta`."""
+class _Options(LimitOptions, total=False):
+    """Further arguments of `option`, which `limits` and `pai_meta` have."""
 
     mode: str
     separator: str
@@ -108,35 +97,20 @@ class _FlagOptions(TypedDict, total=False):
     tuple_like: bool
 
 
-class _NotGiven:
-    def __repr__(self) -> str:
-        return "<not given>"
-
-
-_NOT_GIVEN: Final = _NotGiven()
 # As other libraries call them.
-_OTHER_NAMES = {name: "; did you mean low?" for name in ("min", "ge", "minimum")}
-_OTHER_NAMES |= {name: "; did you mean high?" for name in ("max", "le", "maximum")}
+_OTHER_NAMES = {"min": "low", "ge": "low", "minimum": "low", "max": "high", "le": "high", "maximum": "high"}
 
 
 # Declared as a function that returns the value, not as a field specifier of `dataclass_transform`:
 # type checkers then compare the default with the annotation, and see that there is one although it
 # is no keyword argument.
 def option(
-    default: T | _NotGiven = _NOT_GIVEN,
+    default: T = dataclasses.MISSING,  # type: ignore[assignment]
     help: str = "",  # noqa: A002
     *,
     factory: Callable[[], T] | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    finite: bool = False,
-    also: Mapping[Any, str] = NO_MEANINGS,
-    choices: Sequence[Any] | None = None,
-    text: Callable[[Any], str | None] | None = None,
     common: bool = False,
-    **flag: Unpack[_FlagOptions],
+    **given: Unpack[_Options],
 ) -> T:
     """Declare a field of a params class: `height: int = option(16, "Height in pixels", low=1)`.
 
@@ -144,49 +118,42 @@ def option(
         default: value of the field. Lists, dicts, sets and params are copied for each object.
         help: text for `--help`.
         factory: function that makes the default, instead of `default`.
-        low: smallest allowed number; this and the following as in `tfaip.params.limits.limits`.
-        high: largest allowed number.
-        above: every allowed number is larger.
-        below: every allowed number is smaller.
-        finite: any finite number, if there is no end.
-        also: further values with their meaning: `{-1: "automatic"}`.
-        choices: allowed values, or params classes that may be chosen.
-        text: for a text: returns in words what is allowed instead, or None.
         common: `--help` shows the option, as one that most users set.
-        flag: further arguments of `pai_meta`, among them `mode`: "ignore" makes no flag.
+        given: arguments of `tfaip.params.limits.limits` (`low`, `high`, `above`, `below`, `finite`, `also`, `text`), of
+            `pai_meta` (among them `mode`: "ignore" makes no flag), and `choices`: allowed values, or params classes
+            that may be chosen.
 
     Raises:
         TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    for name in flag:
-        if name not in _FlagOptions.__annotations__:
-            raise TypeError(f"option() has no argument {name!r}{_OTHER_NAMES.get(name) or _near_name(name)}")
+    for name in given:
+        if name not in _Options.__annotations__:
+            near = _OTHER_NAMES.get(name)
+            hint = (
+                f"; did you mean {near}?"
+                if near
+                else did_you_mean(name, [*_Options.__annotations__, "common", "factory"])
+            )
+            raise TypeError(f"option() has no argument {name!r}{hint}")
+    ends: dict[str, Any] = {name: value for name, value in given.items() if name in LimitOptions.__annotations__}
+    choices = ends.pop("choices", None)
+    flag: dict[str, Any] = {name: value for name, value in given.items() if name not in LimitOptions.__annotations__}
     metadata = pai_meta(help=help or None, choices=choices, **flag)
     if common:
         metadata |= COMMON
-    values = tuple(choices or ()) if metadata["enforce_choices"] else ()
-    if any(map(dataclasses.is_dataclass, values)):
-        values = ()
-    if values or finite or also or text or (low, high, above, below) != (None,) * 4:
-        ends = {"low": low, "high": high, "above": above, "below": below}
-        metadata |= limits(**ends, finite=finite, also=also, choices=values, text=text)
-    field: Any
-    if factory is not None:
-        if not isinstance(default, _NotGiven):
-            raise ValueError(f"option({default!r}, factory=...): give a default or a factory")
-        field = dataclasses.field(default_factory=factory, metadata=metadata)
-    elif isinstance(default, _NotGiven):
-        field = dataclasses.field(metadata=metadata)
-    else:
+    if metadata["enforce_choices"] and not any(map(dataclasses.is_dataclass, choices or ())):
+        ends["choices"] = choices
+    if any(value is not None for value in ends.values()):
+        metadata |= limits(**ends)
+    field: T
+    if factory is None:
         field = default_field(default, metadata=metadata)
+    elif default is dataclasses.MISSING:
+        field = dataclasses.field(default_factory=factory, metadata=metadata)
+    else:
+        raise ValueError(f"option({default!r}, factory=...): give a default or a factory")
     return field
-
-
-def _near_name(name: str) -> str:
-    from tfaip.params.names.suggestions import did_you_mean
-
-    return did_you_mean(name, [*list(inspect.signature(option).parameters)[:-1], *_FlagOptions.__annotations__])
 
 
 def default_field(value: Any, **settings: Any) -> Any:

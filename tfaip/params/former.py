@@ -10,9 +10,9 @@ from typing import Any, get_args
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Decoder
 from tfaip.params.limits import FieldError
-from tfaip.params.names.oldnames import removed_fields, renamed_fields
-from tfaip.params.names.trust import OWN_PACKAGE, UntrustedName, top_package
+from tfaip.params.names import removed_fields, renamed_fields
 from tfaip.params.resource import Resource
+from tfaip.params.trust import OWN_PACKAGE, UntrustedName, top_package
 from tfaip.params.types import FieldText, FunctionName, NamedObject, is_node_type, is_subclass, origin_of, strip
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text

@@ -7,13 +7,13 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypedDict, Unpack
 
 from tfaip.errors import UsageError
 from tfaip.util.text import shorten
 
 _KEY = "limits"
-NO_MEANINGS: Mapping[Any, str] = {}
 
 
 class FieldError(UsageError, ValueError):
@@ -32,12 +32,19 @@ class FieldError(UsageError, ValueError):
 
     def __init__(self, path: str, value: Any, expected: str, *, index: Any = None, others: Sequence[str] = ()) -> None:
         super().__init__(path, value, expected)
-        self.path = path
-        self.value = value
-        self.expected = expected
-        self.index = index
-        self.others = tuple(others)
-        self.flags: list[str] = []
+        self.value, self.expected, self.index = value, expected, index
+        self.paths = (path, *others)
+        self._labels: Sequence[str | None] = ()
+
+    @property
+    def path(self) -> str:
+        """The path of the field itself."""
+        return self.paths[0]
+
+    @property
+    def flags(self) -> list[str]:
+        """What to change, as far as it is known."""
+        return [label for label in self._labels if label]
 
     def __str__(self) -> str:
         # The flag says where the field is.
@@ -49,17 +56,11 @@ class FieldError(UsageError, ValueError):
 
     def move_below(self, name: str) -> None:
         """Extend the paths by the field, index or key of the parent that holds the object; see `below`."""
-        self.path = f"{name}.{self.path}"
-        self.others = tuple(f"{name}.{other}" for other in self.others)
+        self.paths = tuple(f"{name}.{path}" for path in self.paths)
 
     def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
-        """Add what to change.
-
-        Args:
-            flag_of: returns the flag of a path, or None if it has none.
-        """
-        flags = map(flag_of, (self.path, *self.others))
-        self.flags = [flag for flag in flags if flag is not None]
+        """Add what to change: `flag_of` returns the flag of a path, or None if it has none."""
+        self._labels = list(map(flag_of, self.paths))
 
 
 class FieldAdvice(FieldError):
@@ -72,20 +73,13 @@ class FieldAdvice(FieldError):
 
     def __init__(self, text: str, *names: str) -> None:
         super().__init__(names[0], None, "", others=names[1:])
-        self._text = text
-        self._names = names
+        self.args = (text, *names)
 
     def __str__(self) -> str:
-        text = self._text
-        for name, label in zip(self._names, self.flags or (self.path, *self.others), strict=True):
-            text = text.replace(f"{{{name}}}", label)
-        return text
-
-    def __reduce__(self) -> Any:
-        return type(self), (self._text, *self._names), vars(self)
-
-    def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
-        self.flags = [flag_of(path) or path for path in (self.path, *self.others)]
+        text, *names = self.args
+        for name, path, label in zip_longest(names, self.paths, self._labels):
+            text = text.replace(f"{{{name}}}", label or path)
+        return str(text)
 
 
 @contextlib.contextmanager
@@ -98,9 +92,8 @@ def below(name: str) -> Iterator[None]:
         raise
 
 
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """Limits of the values of a field; see `limits`."""
+class LimitOptions(TypedDict, total=False):
+    """Arguments of `limits`."""
 
     low: float | None
     high: float | None
@@ -108,8 +101,22 @@ class Limits:
     below: float | None
     finite: bool
     also: Mapping[Any, str]
-    choices: tuple[Any, ...]
+    choices: Sequence[Any]
     text: Callable[[Any], str | None] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of the values of a field; see `limits`."""
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    finite: bool = False
+    also: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    choices: Sequence[Any] = ()
+    text: Callable[[Any], str | None] | None = None
 
     def expected(self, value: Any) -> str | None:
         """Return in words what is allowed instead of a single value; None if the value is allowed."""
@@ -182,17 +189,7 @@ class Metadata(dict[str, Any]):
         return id(self)
 
 
-def limits(
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    finite: bool = False,
-    also: Mapping[Any, str] = NO_MEANINGS,
-    choices: Sequence[Any] = (),
-    text: Callable[[Any], str | None] | None = None,
-) -> dict[str, Any]:
+def limits(**given: Unpack[LimitOptions]) -> dict[str, Any]:
     """Return metadata of a field that limits its value: `metadata=pai_meta(help="...") | limits(low=1)`.
 
     They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
@@ -208,12 +205,11 @@ def limits(
         choices: the only values.
         text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
     """
-    return Metadata({_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)})
+    return Metadata({_KEY: Limits(**given)})
 
 
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
-    dataclasses.fields(cls)  # an undecorated class becomes a dataclass
     for base in cls.__mro__:
         field = vars(base).get("__dataclass_fields__", {}).get(name)
         if field is not None and _KEY in field.metadata:

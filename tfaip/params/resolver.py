@@ -11,14 +11,23 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, make_node, parse_argument, plain_of
+from tfaip.params.codec import (
+    Decoder,
+    Word,
+    Words,
+    decode_with,
+    is_none,
+    json_option,
+    make_node,
+    parse_argument,
+    plain_of,
+)
 from tfaip.params.fields import COMMON, help_of, is_common
 from tfaip.params.generics import field_types
-from tfaip.params.names import oldnames
-from tfaip.params.names.suggestions import one_of
-from tfaip.params.names.trust import Trust, UntrustedName
+from tfaip.params.names import one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
+from tfaip.params.trust import Trust, UntrustedName
 from tfaip.params.types import (
     DICT_TYPES,
     SEQUENCE_TYPES,
@@ -337,7 +346,7 @@ class Resolver:
 
     def _hit(self, place: Place, lowest: int, owner: type) -> Setting | None:
         hit = self.settings.value(place.flag, lowest)
-        for old, new in oldnames.renamed_fields(owner).items():
+        for old, new in renamed_fields(owner).items():
             old_hit = self.settings.value(place.prefix + old, lowest) if new == place.name else None
             if old_hit is None:
                 continue
@@ -345,7 +354,7 @@ class Resolver:
                 raise UsageError(
                     f"both {old_hit.label} (the old name) and {hit.label} are given: give only {hit.label}"
                 )
-            oldnames.warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
+            warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
             if hit is None or old_hit.rank > hit.rank:
                 hit = dataclasses.replace(old_hit, path=place.flag)
         return hit
@@ -355,7 +364,7 @@ class Resolver:
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        custom = leaf.meta.get("dataclasses_json", {}).get("decoder")
+        custom = json_option(leaf.meta, "decoder")
         if custom is not None:
             is_one = isinstance(value, Words) and len(value) == 1
             value = decode_with(custom, plain_of(value[0] if is_one else value), hit.label)

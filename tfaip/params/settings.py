@@ -17,7 +17,7 @@ from tfaip.errors import UsageError
 from tfaip.params.choices import full_name
 from tfaip.params.codec import Text, encode
 from tfaip.params.limits import FieldError
-from tfaip.params.names import oldnames
+from tfaip.params.names import renamed_fields, warn_renamed
 from tfaip.params.resolver import Node, Resolver, set_field
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
 from tfaip.params.tree import Place, children, copy_tree, diff, is_node, node_fields, nodes_of, post_init, walk_places
@@ -186,9 +186,9 @@ def get_flag(params: Any, flag: str) -> Any:
         if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
             return value.arguments.get(name.removeprefix(f"{place.flag}."))
         if is_node(value):
-            for old, new in oldnames.renamed_fields(type(value)).items():
+            for old, new in renamed_fields(type(value)).items():
                 if new in (children(value) or {}) and place.below(new, value).prefix + old == name:
-                    oldnames.warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
+                    warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
                     return getattr(value, new)
     note = removed_note(name, [_resolve(params, [])])
     if note is not None:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.codec import Decoder, encode, options_of
+from tfaip.params.codec import Decoder, encode
 from tfaip.params.generics import field_types
 from tfaip.params.resource import Resource
 from tfaip.params.settings import check
@@ -76,7 +76,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
     decoded = _OWN.decode(encoded, cls, root)
     for change in diff(params, decoded):
-        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
+        if not _is_lossless(change.old, change.new):
             raise UsageError(
                 f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
                 f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
@@ -136,19 +136,6 @@ def _conformed(value: Any, declared: Any, place: Place) -> Any:
         )
     # The object itself stays, if possible: it may be shared.
     return value if _is_identical(value, decoded) else decoded
-
-
-def _is_excluded(params: Any, path: str) -> bool:
-    """Return True if a field of the path, or the node of one, is not to be stored."""
-    value = params
-    for name in path.split("."):
-        cls: Any = type(value)
-        options = options_of(cls) if is_node(value) else {}
-        below = (children(value) or {}).get(name)
-        if name in options and options[name].is_excluded(below):
-            return True
-        value = below
-    return False
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:

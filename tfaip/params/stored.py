@@ -1,13 +1,13 @@
 """Params as JSON: stored completely, loaded strictly and safely; stored ones by dotted paths and by flags.
 
 A file may name classes (`__cls__`). Their module must be in `tfaip`, in a package that the caller trusts, or in the
-package of the declared type of the field, before anything is imported; see `tfaip.params.names.trust`.
+package of the declared type of the field, before anything is imported; see `tfaip.params.trust`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +15,9 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.former import FormerDecoder, is_former, report
 from tfaip.params.generics import field_types
-from tfaip.params.names.trust import Trust
 from tfaip.params.tree import Place, nodes_of
-from tfaip.params.types import ARGUMENTS, CLASS, FieldKind, field_kind, origin_of
+from tfaip.params.trust import Trust
+from tfaip.params.types import ARGUMENTS, CLASS, field_kind, origin_of
 from tfaip.util.files import write_text
 from tfaip.util.reading import parse_json, read_json
 from tfaip.util.text import shorten, shorten_text
@@ -125,15 +125,6 @@ def _decode(
     return decoded
 
 
-_UNKNOWN = FieldKind("leaf", None, optional=False)
-
-
-class ClassName(str):
-    """Stored name of the class of a node: `module:Class`."""
-
-    __slots__ = ()
-
-
 def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
     if isinstance(value, dict) and value.keys() == {CLASS, ARGUMENTS}:  # an object: its class, and its arguments
@@ -151,8 +142,8 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
 def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str, Any]:
     """Return stored params as flag -> value, without dashes; what has no flag is named by its dotted path.
 
-    The value of a node whose class can be chosen is its class; that of a list or dict of nodes are theirs. No class
-    that is stored is imported: fields of these have the flags that fields have by default.
+    The value of a node whose class can be chosen is its class. No class that is stored is imported: its fields have the
+    flags that fields have by default.
 
     Args:
         stored: of the root.
@@ -160,46 +151,19 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
         root: name of the root, which begins its flags.
     """
     flat: dict[str, Any] = {}
-    for flag, path, value in _flags(stored, FieldKind("node", declared, optional=False), Place.of_root(root)):
+    for path, value in flat_params(stored).items():
+        place, kind = Place.of_root(root), field_kind(declared)
+        names = path.split(".")
+        is_class = names[-1] == CLASS_KEY
+        for name in names[:-1] if is_class else names:
+            is_node = kind.kind == "node"
+            place = place.below(name, origin_of(kind.declared) if is_node else None)
+            item = field_types(kind.declared).get(name) if is_node else kind.declared
+            kind = field_kind(None if kind.kind == "leaf" else item)
+        is_path = place.is_hidden or (is_class and (len(names) == 1 or place.meta.get("fix_dc")))
+        flag = path if is_path else place.flag
         flat[path if flag in flat else flag] = value
     return flat
-
-
-def _flags(value: Any, kind: FieldKind, place: Place) -> Iterator[tuple[str, str, Any]]:
-    """Yield flag, dotted path and value of each part of a stored value."""
-    path = place.path.partition(".")[2]
-    parts = _parts(value)
-    if parts is None or (kind.kind == "leaf" and kind is not _UNKNOWN):
-        yield path if place.is_hidden else place.flag, path, value
-    elif isinstance(value, list) or kind.kind == "dict":
-        classes = {name: _class_name(item.get(CLASS_KEY)) for name, item in parts.items() if isinstance(item, dict)}
-        yield place.flag, path, list(classes.values()) if isinstance(value, list) else classes
-        below = _UNKNOWN if kind is _UNKNOWN else FieldKind("node", kind.declared, optional=False)
-        for name, item in parts.items():
-            if isinstance(item, dict):
-                item = {key: part for key, part in item.items() if key != CLASS_KEY}
-            yield from _flags(item, below, place.below(str(name), value))
-    else:
-        yield from _flags_of_node(parts, kind, place, path)
-
-
-def _flags_of_node(
-    parts: Mapping[Any, Any], kind: FieldKind, place: Place, path: str
-) -> Iterator[tuple[str, str, Any]]:
-    cls = origin_of(kind.declared) if kind.kind == "node" else None
-    types = field_types(kind.declared) if cls is not None else {}
-    for name, item in parts.items():
-        if name == CLASS_KEY:
-            path_of_class = f"{path}.{name}" if path else name
-            has_flag = bool(path) and not place.is_hidden and not place.meta.get("fix_dc")
-            yield place.flag if has_flag else path_of_class, path_of_class, _class_name(item)
-        else:
-            below = field_kind(types[name]) if name in types else _UNKNOWN
-            yield from _flags(item, below, place.below(str(name), cls))
-
-
-def _class_name(stored: Any) -> Any:
-    return ClassName(stored) if isinstance(stored, str) else stored
 
 
 def _parts(value: Any) -> dict[Any, Any] | None:

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice, FieldError, check_fields
-from tfaip.params.names import oldnames
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import top_package
+from tfaip.params.names import current_name, did_you_mean
+from tfaip.params.trust import top_package
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 
@@ -229,7 +228,7 @@ def get_path(params: Any, path: str) -> Any:
     value, walked = params, ""
     for part in path.split(".") if path else []:
         if is_node(value):
-            part = oldnames.current_name(type(value), part)
+            part = current_name(type(value), part)
             parts = values_of(value)
         else:
             parts = items_of(value) or {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, get_args, get_o
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
-from tfaip.params.names.trust import (
+from tfaip.params.trust import (
     FULL_NAME,
     NotImportable,
     Trust,
@@ -31,7 +31,7 @@ class FieldText(str):
     """Type of a field that holds the value of another field as text.
 
     The text may name classes and functions, which are imported when the other field is set. The command line and
-    Python code may name any, a file only those of trusted packages, see `tfaip.params.names.trust.check_text`.
+    Python code may name any, a file only those of trusted packages, see `tfaip.params.trust.check_text`.
     """
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class FunctionName(str):
     """Type of a field that holds `module:function`.
 
     The command line and Python code may name any function, a file only those of trusted packages,
-    see `tfaip.params.names.trust.check_function`.
+    see `tfaip.params.trust.check_function`.
     """
 
     __slots__ = ()

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.oldnames import removed_fields, warn_removed
-from tfaip.params.names.suggestions import RETURNN_OPTIONS, nearest
+from tfaip.params.names import RETURNN_OPTIONS, nearest, removed_fields, warn_removed
 from tfaip.params.resolver import Entry, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, label
 from tfaip.params.tree import node_fields

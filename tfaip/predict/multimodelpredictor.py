@@ -25,7 +25,7 @@ from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
 from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.typing import TensorDict
 
 

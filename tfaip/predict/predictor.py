@@ -19,7 +19,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported
-from tfaip.export.savedmodelloading import ServedModel, is_saved_model
+from tfaip.export.savedmodelformat import ServedModel, is_saved_model
 from tfaip.model.predictionstep import PredictionStep
 from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.params import PredictorParams

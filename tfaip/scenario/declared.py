@@ -15,8 +15,8 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
-from tfaip.params.names.trust import SCENARIO_MARK
-from tfaip.util.hooknames import log_near_hook, near_hooks
+from tfaip.params.trust import SCENARIO_MARK
+from tfaip.util.classes import log_near_hook, near_hooks
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:

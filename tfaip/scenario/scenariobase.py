@@ -14,11 +14,10 @@ from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.params.generics import field_types
-from tfaip.params.names.trust import SCENARIO_MARK
+from tfaip.params.trust import SCENARIO_MARK
 from tfaip.scenario.declared import make_class, name_of
-from tfaip.util.construction import construct, takes
+from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     from tfaip.lav.lav import LAV
@@ -35,7 +34,7 @@ if not TYPE_CHECKING:
 
 __all__ = ["SCENARIO_PARAMS_FILE", "ScenarioBase"]
 
-_SET_LATE = ("checkpoint", "from_stage")
+_SET_LATE = ("checkpoint", "from_stage", "permission")
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")

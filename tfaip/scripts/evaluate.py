@@ -10,7 +10,7 @@ from typing import Any
 from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"

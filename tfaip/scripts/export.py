@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
 from tfaip.util.manifest import FORMAT_DIRS
 from tfaip.util.terminal import print_table
@@ -75,7 +75,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _check_formats(formats: Sequence[str]) -> None:
-    from tfaip.params.names.suggestions import nearest
+    from tfaip.params.names import nearest
 
     known = ", ".join(FORMAT_DIRS)
     if not formats:

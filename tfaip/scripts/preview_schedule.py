@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
 from tfaip.util.chart import text_plot, write_png
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 if TYPE_CHECKING:
     from tfaip.trainer.tools.rates import EpochRates
@@ -51,7 +51,7 @@ def main(name: str, flags: list[str]) -> None:
             "--trainer.epochs"
         )
     import_backend()
-    from tfaip.trainer.historyreading import read_history
+    from tfaip.trainer.history import read_history
     from tfaip.trainer.stages.program import StageKind, preview_stages as find_stages
     from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
 

@@ -96,8 +96,7 @@ def train_with_flags(
     with user_logs(scenario, args.trainer), ExitStack() as stack:
         if not (args.trainer.output_dir or args.summary or args.dry_run):
             args.trainer.output_dir = stack.enter_context(_new_directory(scenario, cluster))
-        trainer = scenario.create_trainer(args.trainer)
-        trainer.permission = permission
+        trainer = scenario.create_trainer(args.trainer, permission=permission)
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:

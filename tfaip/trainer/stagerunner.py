@@ -20,27 +20,25 @@ from tfaip.model.weights import assign_arrays, built_within, variable_arrays
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
 from tfaip.trainer.best import BestModel
+from tfaip.trainer.build import Run, Training, build_training
+from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
-from tfaip.trainer.modelexport import prepare_export
-from tfaip.trainer.modelsetup import weight_structure
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.modelbuilding import weight_structure
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
+from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.trainer.runparams import Params
-from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.schedules.epochvalues import EpochValues
-from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.stagework import call_function, check_calls, predict
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -73,7 +71,7 @@ class StageRunner:
 
     def __init__(
         self,
-        run: RunParts,
+        run: Run,
         program: Callable[[History], StageProgram],
         scenario: Scenario,
         create_warmstarter: Callable[[], WarmStarter],
@@ -86,7 +84,7 @@ class StageRunner:
         self._directories = None if run.root is None or not run.has_stages else run.root.stage_directories()
         history, root = History(), None if run.root is None else run.root.root
         self._sequence = StageSequence(program(history), history, root, run.devices)
-        self._setup: TrainingSetup | None = None
+        self._setup: Training | None = None
         self._loop: TrainingLoop | None = None
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
@@ -103,14 +101,14 @@ class StageRunner:
             self._run.profiler.close()
 
     @property
-    def setup(self) -> TrainingSetup:
+    def setup(self) -> Training:
         """The parts of the stage that was set up last."""
         if self._setup is None:
             raise UsageError("no stage trains: yield a TrainStage, or leave an epoch to the plain params")
         return self._setup
 
     @property
-    def latest_setup(self) -> TrainingSetup | None:
+    def latest_setup(self) -> Training | None:
         """The same; None: there is none yet."""
         return self._setup
 
@@ -213,12 +211,6 @@ class StageRunner:
         if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
             self._setup = replace(self._setup, params=copy_for_stage(self._setup.params))
         return logs
-
-    def forget_repeated(self, name: str | None) -> None:
-        """Remove the results of the stages that are run again, from the one of this name on."""
-        repeated = self._sequence.repeated
-        if repeated is not None and self._directories is not None:
-            self._directories.forget(repeated, kept=name)
 
     def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
         """Train a stage that is set up; also return True if a callback has ended the whole training."""
@@ -374,9 +366,7 @@ class StageRunner:
             if not is_whole(planned):
                 log_table(planned)
 
-    def _set_up(
-        self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None
-    ) -> None:
+    def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
         """Set up a stage.
 
         Args:
@@ -390,22 +380,19 @@ class StageRunner:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))
-        run = self._run.with_precision(params.device.precision)
         self._opened.enter_context(precision_scope(params.device.precision))
         try:
             with flags_of(params, "trainer"):
                 scenario = self._scenario_of(stage, before)
                 place = {RUNNING: self._sequence.record()}
-                self._setup = set_up_training(run, stage, scenario, place, warmstarter, before, self.progress)
-                is_same = before is not None and self._setup.model is before.model
-                prepare_export(self._setup, run.output.models if is_same else None)
+                self._setup = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
         except UsageError as error:
             if stage.settings is None:
                 raise
             raise UsageError(f"stage {stage.name}: {error}") from error
         self._opened.enter_context(self._setup.opened())
 
-    def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
+    def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
         params: Params = stage.params
         if before is not None and not diff(before.params.scenario, params.scenario):
@@ -466,7 +453,7 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
-def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
+def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Transfer:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
 
     Args:

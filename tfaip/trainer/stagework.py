@@ -22,14 +22,14 @@ from tfaip.params.settings import flags_of
 from tfaip.params.types import FunctionByName
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
+from tfaip.trainer.build import Run, Training
+from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
-from tfaip.trainer.runparams import Params
-from tfaip.trainer.runparts import RunParts
-from tfaip.trainer.setup import Scenario, TrainingSetup
+from tfaip.trainer.params import Params
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.params import PredictData, PredictStage
 from tfaip.trainer.stages.program import PlannedStage, StageKind
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
@@ -39,7 +39,7 @@ log = logger(__name__)
 _OFFERED = ("params", "directory", "run_directory", "stages", "history", "should_stop")
 
 
-def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: TrainingSetup) -> None:
+def predict(run: Run, stage: PlannedStage, directory: Path, setup: Training) -> None:
     """Apply the model that was trained last to data, and write the predicted samples.
 
     The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
@@ -84,7 +84,7 @@ def _pipeline(stage: PlannedStage, settings: PredictStage, scenario: Scenario) -
     return pipeline.with_params(whole).with_seed(params.random_seed or 0)
 
 
-def _predicted(pipeline: DataPipeline, setup: TrainingSetup, devices: Devices, stop: StopRequest) -> Iterator[Sample]:
+def _predicted(pipeline: DataPipeline, setup: Training, devices: Devices, stop: StopRequest) -> Iterator[Sample]:
     """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
     graph = setup.scenario.graph
     is_shared = devices.num_processes > 1
@@ -127,7 +127,7 @@ def check_calls(stages: Sequence[PlannedStage], params: Params) -> None:
 
 
 def call_function(
-    run: RunParts, stage: PlannedStage, directory: Path, history: History, stages: Mapping[str, Path]
+    run: Run, stage: PlannedStage, directory: Path, history: History, stages: Mapping[str, Path]
 ) -> dict[str, Any]:
     """Call the function of a stage on the chief, while the other processes wait for it; return facts for the result.
 

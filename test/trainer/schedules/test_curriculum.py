@@ -19,9 +19,9 @@ from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.build import Training
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
 
@@ -57,11 +57,11 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
     return params
 
 
-def setup_of(params: Any) -> TrainingSetup:
+def setup_of(params: Any) -> Training:
     return epochs.setup_of(params, GrowingScenario)
 
 
-def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
+def samples_of_epochs(setup: Training, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
     """The metas of each batch of each epoch, see `batches_of_epochs`."""
     return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 

@@ -14,9 +14,9 @@ from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
+from tfaip.trainer.params import WeightPenaltyParams
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.trainer.weightrules import WeightPenaltyParams
 
 PENALTY = [WeightPenaltyParams("line/kernel")]
 

@@ -18,7 +18,7 @@ from test.trainer.stages.stagedruns import Seen, StopAt, stage, staged_params
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.scripts import resume_training
-from tfaip.trainer.run.stagedirectories import StageDirectories
+from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import StageParams
 from tfaip.trainer.stages.records import require_place

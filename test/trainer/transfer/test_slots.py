@@ -10,10 +10,9 @@ from keras import ops
 from tfaip.model.structure.axis import Dimension, Structure, WeightStructure
 from tfaip.model.weights import variable_arrays
 from tfaip.trainer.optimizer import AdafactorOptimizer, AdamOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
-from tfaip.trainer.optimizer.params import OptimizerParams
-from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer, build_optimizer
+from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.transfer.params import TransferMode, WeightRules
 from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer, slot_arrays
 

@@ -27,9 +27,9 @@ from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.params.fields import copied
 from tfaip.params.sharing import with_shared
 from tfaip.params.tree import nodes_of
+from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides, refuse_uncalled
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)

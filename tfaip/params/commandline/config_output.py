@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import encode
+from tfaip.params.codec import encode, json_option
 from tfaip.params.resolver import MISSING, Entry, Leaf, Node, Resolver, walk_entries
 from tfaip.params.sources import Settings
 from tfaip.params.types import origin_of
@@ -96,7 +96,7 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
         TypeError: the value of a leaf cannot be written.
     """
     if isinstance(entry, Leaf):
-        encoder = entry.meta.get("dataclasses_json", {}).get("encoder")
+        encoder = json_option(entry.meta, "encoder")
         value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
         return encode(value, None, f"--{entry.flag}")
     if isinstance(entry, Node):

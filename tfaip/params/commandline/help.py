@@ -7,20 +7,21 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import FunctionType, ModuleType
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.commandline.backendnotes import backend_notes
 from tfaip.params.commandline.config_output import shown_value, yaml_value
 from tfaip.params.fields import is_common
 from tfaip.params.limits import limits_of
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import OWN_PACKAGE, top_package
+from tfaip.params.names import did_you_mean
 from tfaip.params.resolver import Entry, Group, Leaf, Node
+from tfaip.params.trust import OWN_PACKAGE, top_package
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
 from tfaip.params.unknown import flags_of_other_classes, is_flag
 from tfaip.util.text import shorten
@@ -237,7 +238,7 @@ class HelpText:
             if groups:
                 parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
         packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
-        parts += [self._wrap(note, 0, 2) for note in backend_notes(packages)]
+        parts += [self._wrap(note, 0, 2) for note in _backend_notes(packages)]
         return "\n\n".join(map("\n".join, parts))
 
     def _head(self) -> list[str]:
@@ -326,6 +327,23 @@ class HelpText:
         indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
         lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
         return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _backend_notes(packages: Collection[str]) -> Iterator[str]:
+    """Yield a line for each module of the packages of the user that imports a backend: commands wait for it."""
+    for name, module in sorted(sys.modules.items()):
+        if top_package(name) not in packages:
+            continue
+        # A module is imported as itself, or by a class or function that is defined in it.
+        values = list(vars(module).values())
+        homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
+        homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
+        found = sorted({"keras", "tensorflow", "jax"}.intersection(map(top_package, homes)))
+        if found:
+            yield (
+                f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
+                "the methods that need it"
+            )
 
 
 # --- Completion by shells

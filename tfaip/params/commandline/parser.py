@@ -14,11 +14,11 @@ from tfaip.params.commandline.arguments import split_arguments
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
 from tfaip.params.commandline.help import COMPLETION, HelpText, answer_shell, values_of
-from tfaip.params.names.trust import check_packages
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import build
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.tree import copy_tree
+from tfaip.params.trust import check_packages
 from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
 
 _CONFIG = "config"

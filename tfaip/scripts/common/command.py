@@ -23,9 +23,8 @@ from typing import Any
 
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
-from tfaip.util import origin
 from tfaip.util.files import write_json
-from tfaip.util.logging import LOG_FILE, is_debug, setup_console
+from tfaip.util.logging import LOG_FILE, find_place, is_debug, message_of, setup_console
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
@@ -249,7 +248,7 @@ def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     Raises:
         UsageError: if it names no package.
     """
-    from tfaip.params.names.trust import check_packages
+    from tfaip.params.trust import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)
@@ -338,7 +337,7 @@ def _reader_left() -> bool:
 
 def _error_lines(error: Exception, exit_code: int) -> list[str]:
     """Return one line about an error, and a second one if it was raised in the user's own code."""
-    place, text = origin.find_place(error), " ".join(origin.message_of(error).split())
+    place, text = find_place(error), " ".join(message_of(error).split())
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     kind, end, further = "", "", []
     if not isinstance(error, TfaipError):

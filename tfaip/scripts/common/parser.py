@@ -10,7 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.sources import Source
-from tfaip.util.paths import require_directory, require_writable
+from tfaip.util.files import require_directory, require_writable
 
 # Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {

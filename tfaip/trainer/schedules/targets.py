@@ -22,7 +22,7 @@ SCHEDULES = "schedules"
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
-_DROPOUT = Limits(0, None, None, 1, True, {}, (), None)
+_DROPOUT = Limits(low=0, below=1, finite=True)
 
 
 @dataclass(frozen=True)

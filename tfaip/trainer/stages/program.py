@@ -16,7 +16,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
 from tfaip.params.limits import FieldError
-from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names import did_you_mean
 from tfaip.params.root import RootParams
 from tfaip.params.settings import apply, check_flags, flags_of
 from tfaip.params.sharing import fill_shared
@@ -38,9 +38,8 @@ from tfaip.trainer.stages.params import (
     check_stage,
 )
 from tfaip.trainer.transfer.params import TransferParams
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct, overrides
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 

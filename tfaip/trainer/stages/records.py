@@ -14,8 +14,8 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
 from tfaip.trainer.history import History
+from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.stages.params import MAIN, PredictStage
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, with_files
 from tfaip.util.text import shorten, shorten_text

@@ -27,9 +27,9 @@ from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.trainer.transfer.plan import Outcome, Row, Transfer, log_table, plan_transfer, shape_text
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
+from tfaip.util.classes import overrides
+from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
-from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten
 
 _SHOWN = 5

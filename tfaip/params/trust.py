@@ -13,12 +13,53 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from types import FunctionType, ModuleType
-from typing import Any, get_origin
+from typing import Any, TypeVar, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.nameable import is_made_for_params
+from tfaip.params.names import RENAMED_CLASSES, did_you_mean
 from tfaip.util.text import shorten, shorten_text
+
+T = TypeVar("T")
+
+_MARK = "__nameable__"
+
+
+def nameable(named: T) -> T:
+    """Mark a function or class as made for params: files may name it.
+
+    As a decorator::
+
+        @nameable
+        def inverse(epoch: float) -> float:
+            return 1e-3 / (1 + epoch)
+
+    The params of a run, its checkpoints and config files may come from somebody else. Of the scenario's own package
+    they may name only what is marked: any other function could be called with arguments that the file chooses. What you
+    type on the command line, or give in Python, needs no mark, nor does a package that you trust (`--trust`).
+
+    A wrapper that `functools.wraps` makes of a marked function has the mark as well.
+    """
+    setattr(named, _MARK, True)
+    return named
+
+
+def is_nameable(found: Any) -> bool:
+    """Return True if an object itself has the mark, or `functools.wraps` copied it; a class does not inherit it."""
+    return getattr(found, "__dict__", {}).get(_MARK) is True
+
+
+def is_made_for_params(found: Any, with_params: bool = True) -> bool:
+    """Return True for what has the mark, classes derived from those of Keras, and (`with_params`) classes of params."""
+    if not isinstance(found, type):
+        return is_nameable(found)
+    # By name, since nothing here loads a backend.
+    is_of_keras = any(base.__module__.partition(".")[0] == "keras" for base in found.__mro__[1:])
+    return is_nameable(found) or is_of_keras or (with_params and _is_params(found))
+
+
+def _is_params(cls: type) -> bool:
+    return dataclasses.is_dataclass(cls) and hasattr(cls, "__pai_dataclass__")
+
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 # A class may be in the body of another one, as the params classes that are made for a scenario are.
@@ -212,7 +253,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
         else:
             kinds = FunctionType if kind == "function" else type | FunctionType
             known = [key for key, value in vars(module).items() if isinstance(value, kinds)]
-        hint = suggestions.did_you_mean(attribute, known)
+        hint = did_you_mean(attribute, known)
         shown = shorten_text(module_name)
         problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
         raise NotImportable(place, problem, f"a {kind} that module {shown} has")
@@ -243,7 +284,7 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    current = RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
     if not is_full_name(current, CLASS_NAME):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)

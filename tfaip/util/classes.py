@@ -1,14 +1,97 @@
-"""Names in the body of a class that are almost those of hooks: nothing would call a mistyped hook."""
+"""Classes of users: their construction from params, and the hooks that they override."""
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
 from tfaip.util.process import is_data_worker
+
+_PARAMS = "params"
+
+
+def takes(cls: type, name: str) -> bool:
+    """Return True if the constructor of a class has a parameter of this name.
+
+    A constructor that passes `**kwargs` on is followed to the one of the next base class.
+    """
+    for base in cls.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = inspect.signature(vars(base)["__init__"]).parameters
+        if name in parameters:
+            return True
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return False
+    return False
+
+
+def construct(cls: type, params: Any, **arguments: Any) -> Any:
+    """Return a new object of a class.
+
+    The params are the first argument, unless the class names another one first that is given too, or
+    optional, and passes the params on: `def __init__(self, extra, **kwargs)`.
+
+    Args:
+        cls: the class.
+        params: what its constructor calls `params`.
+        arguments: further arguments, by keyword.
+    """
+    if _begins_with_params(cls, arguments):
+        return cls(params, **arguments)
+    return cls(params=params, **arguments)
+
+
+def _begins_with_params(cls: type, given: Mapping[str, Any]) -> bool:
+    """Return True if the first argument of the constructor is, or may be, the params."""
+    init: Any = inspect.getattr_static(cls, "__init__")
+    for parameter in list(inspect.signature(init).parameters.values())[1:2]:
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+            return parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
+        if parameter.name == _PARAMS:
+            return True
+        is_other = parameter.name in given or parameter.default is not parameter.empty
+        return not (is_other and takes(cls, _PARAMS))
+    return False
+
+
+def overrides(cls: Any, base: type, name: str) -> bool:
+    """Return True if a class, or one of its objects, overrides a method of `base`, or adds it."""
+    return inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
+
+
+def refuse_parameters(cls: type, name: str, arguments: Sequence[str]) -> None:
+    """Raise if the body of a class overrides a hook that cannot be called with these positional arguments."""
+    hook = vars(cls).get(name)
+    if not inspect.isfunction(hook):
+        return
+    try:
+        inspect.signature(hook).bind(None, *arguments)
+    except TypeError as error:
+        place = f"{hook.__code__.co_filename}:{hook.__code__.co_firstlineno}"
+        expected = f"{name}(self, {', '.join(arguments)})"
+        raise TypeError(f"{place}: {cls.__qualname__}.{name} is called as {expected}: {error}") from None
+
+
+def refuse_uncalled(cls: Any, base: type, instead: Mapping[str, str]) -> None:
+    """Raise if a class, or one of its objects, overrides a method that is never called.
+
+    Args:
+        cls: the subclass, or an object of it.
+        base: what it derives from.
+        instead: name of such a method -> what to override.
+
+    Raises:
+        TypeError: if it does; names the method and its replacement.
+    """
+    for name, better in instead.items():
+        if overrides(cls, base, name):
+            owner = cls if isinstance(cls, type) else type(cls)
+            raise TypeError(f"{owner.__qualname__}.{name} would never be called: override {better} instead")
+
 
 # As difflib counts: `metircs` and `metrics` have 0.857, `losses` and `loss` 0.8.
 _SIMILARITY = 0.85
