@@ -41,10 +41,10 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
+from tfaip.trainer.stagerunner import StageRunner
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.runner import StageRunner
 from tfaip.trainer.start import (
     StartState,
     changes_text,
