@@ -68,9 +68,6 @@ from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
 from tfaip.util.terminal import ProgressDisplay
 
-# JAX counts in 32 bits.
-LARGEST_COUNT = 2**31 - 1
-
 log = logger(__name__)
 
 
@@ -313,13 +310,6 @@ def build_training(
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    if epoch_steps > LARGEST_COUNT:
-        raise FieldAdvice(
-            f"an epoch has {epoch_steps} batches, expected at most {LARGEST_COUNT}: change {{samples_per_epoch}} or "
-            "{scale_epoch_size}",
-            "samples_per_epoch",
-            "scale_epoch_size",
-        )
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program
