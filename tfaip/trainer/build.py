@@ -118,8 +118,13 @@ def check_params(params: Params, scenario: Scenario) -> None:
 
 
 @contextmanager
-def opened_devices(params: Params) -> Iterator[tuple[Devices, StopRequest]]:
-    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
+def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[tuple[Devices, StopRequest]]:
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs.
+
+    Args:
+        params: the params of the run.
+        stop: of a training that knows it already; None: a new one.
+    """
     with flags_of(params, "trainer", "device"):
         devices = open_devices(params.device)
     with ExitStack() as stack:
@@ -127,7 +132,7 @@ def opened_devices(params: Params) -> Iterator[tuple[Devices, StopRequest]]:
         stack.enter_context(explain_lost_process(devices))
         if not devices.is_chief:
             stack.enter_context(only_warnings())
-        yield devices, stack.enter_context(StopRequest(devices, params.device.preemption_signal))
+        yield devices, stack.enter_context(stop or StopRequest(devices, params.device.preemption_signal))
 
 
 def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
