@@ -439,7 +439,8 @@ class Trainer(Generic[P]):
         if self._runner is not None:  # within `train`
             yield self._runner.setup
             return
-        with flags_of(params, "trainer"), opened_devices(params) as (devices, stop):
+        known = None if self._training is None else self._training.run.stop
+        with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):
             if self._training is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
