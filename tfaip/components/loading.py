@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tfaip.backend.environment import import_keras
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.names.suggestions import nearest
@@ -28,6 +30,10 @@ Scenario = type[ScenarioComponents[Any, Any]]
 SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 # Characters of a name or path in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
+# A module that loads Keras at its top: it is imported before, without the start-up messages of TensorFlow.
+_LOADS_KERAS = re.compile(
+    r"^(import|from) (keras|tensorflow)\b|^from tfaip\S* import .*\b(Model|Graph|Layer)Base\b", re.M
+)
 
 
 def load_scenario(name: str, first: bool = True) -> Scenario:
@@ -96,6 +102,10 @@ def _import_scenario_module(name: str) -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     try:
+        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        source = "" if spec is None else spec.origin or ""
+        if source.endswith(".py") and _LOADS_KERAS.search(Path(source).read_text("utf-8", "replace")):
+            import_keras()
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
