@@ -159,11 +159,7 @@ def is_automatic_name(layer: keras.layers.Layer) -> bool:
 
 
 def counted_names(layers: Sequence[keras.layers.Layer]) -> list[str]:
-    """Return a name for each layer of one model: that of its author, or what Keras would name it in a new process.
-
-    Args:
-        layers: in the order of the model; their own names are unique.
-    """
+    """Return a name for each layer of one model: that of its author, or what Keras would name it in a new process."""
     taken = {layer.name for layer in layers if not is_automatic_name(layer)}
     names = []
     for layer in layers:
@@ -181,10 +177,6 @@ def output_names(network: keras.layers.Layer, count: int) -> list[str]:
     """Return a name for each output of a model that returns no dict.
 
     The name of the layer that computes it, if its author named it; else `output`, or `output_0`, `output_1` ...
-
-    Args:
-        network: built.
-        count: number of its outputs.
     """
     names: list[str | None] = [None] * count
     if isinstance(network, keras.Model):

@@ -152,11 +152,6 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
 
     Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
     by operation; on TensorFlow it is a graph without XLA, as it is by default.
-
-    Args:
-        model: built.
-        force_eager: of the trainer params.
-        jit_compile: of the trainer params.
     """
     if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
         return False

@@ -37,15 +37,7 @@ _BUILDS, _SPARE_ELEMENTS = 8, 2**27
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Write named arrays, part by part; equal arrays give equal bytes, those of the safetensors library.
-
-    Returns:
-        Size and checksum of the file, in the form of a manifest.
-
-    Raises:
-        OSError: if the file cannot be written, as on a full disk.
-        TfaipError: if the format has no type for an array.
-    """
+    """Write named arrays, part by part; equal arrays give equal bytes, those of the safetensors library."""
     import hashlib  # loads OpenSSL, which only commands that write or read models need
 
     digest, size = hashlib.sha256(), 0
@@ -80,11 +72,7 @@ def _file_parts(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read named arrays.
-
-    Raises:
-        TfaipError: if the file is missing or damaged.
-    """
+    """Read named arrays."""
     try:
         with open_file(path):  # a regular file
             return load_file(path)
@@ -95,11 +83,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
-    """Return the weights in a directory, compared with its manifest (those of other programs have none).
-
-    Raises:
-        TfaipError: if they are missing or damaged.
-    """
+    """Return the weights in a directory, compared with its manifest (those of other programs have none)."""
     if (directory / MANIFEST_FILE).is_file():
         verify_files(directory, [WEIGHTS_FILE])
     return load_arrays(directory / WEIGHTS_FILE)
@@ -116,11 +100,7 @@ class WeightsDoNotFit(UsageError):
 
 @contextmanager
 def built_within(arrays: Mapping[str, np.ndarray], source: str) -> Iterator[None]:
-    """Context that builds the model of stored weights; stored params may ask for a model of any size.
-
-    Raises:
-        WeightsDoNotFit: if the variables have far more elements than `arrays`, before the first one too many is made.
-    """
+    """Context that builds the model of stored weights; stored params may ask for a model of any size."""
     stored = sum(array.size for array in arrays.values())
     try:
         with limited_variables(_BUILDS * stored + _SPARE_ELEMENTS):
@@ -133,11 +113,7 @@ def built_within(arrays: Mapping[str, np.ndarray], source: str) -> Iterator[None
 
 
 def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray], source: str) -> None:
-    """Give every variable its array.
-
-    Raises:
-        WeightsDoNotFit: if names or shapes differ; the message names them and `source`. Nothing was assigned.
-    """
+    """Give every variable its array."""
     missing = sorted(set(variables) - set(arrays))
     unused = sorted(set(arrays) - set(variables))
     if missing or unused:
@@ -181,11 +157,7 @@ class HostBuffer:
         self._held = frozenset()
 
     def fill(self, variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
-        """Copy the values of named variables; wait for their computation.
-
-        Returns:
-            The arrays by name, which the next `fill` overwrites.
-        """
+        """Copy the values of named variables; wait for their computation."""
         # What does not fit is freed before anything else is allocated: the next stage may have another model.
         kept = {name: array for name, array in self._arrays.items() if name in variables}
         self._arrays = {name: array for name, array in kept.items() if array.shape == tuple(variables[name].shape)}
