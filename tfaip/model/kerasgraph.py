@@ -51,7 +51,7 @@ class KerasGraph(GraphBase[P]):
         super().__init__(params, **kwargs)
         where = f"{owner}.build_model"
         if not isinstance(network, keras.layers.Layer):
-            raise TypeError(f"{where} returned {_kind(network)}, expected a keras.Model, or a layer")
+            raise TypeError(f"{where} returned {shorten(network)}, expected a keras.Model, or a layer")
         if getattr(network, "optimizer", None) is not None:
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
@@ -147,10 +147,6 @@ def _can_hold(model: str, data: str) -> bool:
     if "bfloat16" in (model, data):
         return True
     return model == data or np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def is_automatic_name(layer: keras.layers.Layer) -> bool:

@@ -235,11 +235,6 @@ class TrainingModel(BuiltModel):
         own = {id(variable) for variable in self.non_trainable_variables}
         return list({id(v): v for v in self._values.assigned if id(v) in own}.values())
 
-    def _kept_finite(self) -> list[tuple[keras.Variable, list[keras.Variable]]]:
-        """Return the variables that must stay finite, each with all those that keep their values with it."""
-        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
-        return [*self._values.kept_finite, *values]
-
     def was_every_batch_forgotten(self) -> bool:
         """Return True if no batch counts in the logged values so far."""
         return self._values.forgets and value_of(self.loss_mean.count) == 0
@@ -278,7 +273,8 @@ class TrainingModel(BuiltModel):
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         if self._values.changes is not None:
             args = backend.before_step(self, args, self._values.changes.begin_step)
-        step = backend.keeping_finite(self, self._counted_step, self._kept_finite())
+        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
+        step = backend.keeping_finite(self, self._counted_step, [*self._values.kept_finite, *values])
         return backend.run_step(self, step, args)
 
     def _counted_step(self, *args: Any) -> Any:
