@@ -158,19 +158,14 @@ def import_backend(configure: Callable[[], None] = lambda: None) -> str:
         UsageError: if the backend is not one of ours, or is not installed.
     """
     import_keras()
-    name = _check_imported(select_backend())
+    import keras
+
+    name, imported = select_backend(), keras.config.backend()
+    if imported != name:
+        raise UsageError(f"Keras was imported on {imported} before tfaip chose {name}: set KERAS_BACKEND={name}")
     with quiet_stderr():
         configure()
-        # Makes the backend search its devices now, which it reports on stderr too.
-        importlib.import_module("keras").ops.zeros(())
-    return name
-
-
-def _check_imported(name: str) -> str:
-    from keras.config import backend
-
-    if backend() != name:
-        raise UsageError(f"Keras was imported on {backend()} before tfaip chose {name}: set KERAS_BACKEND={name}")
+        keras.ops.zeros(())  # makes the backend search its devices now, which it reports on stderr too
     return name
 
 

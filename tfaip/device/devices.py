@@ -197,7 +197,7 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
             backend.configure_devices(params.gpu_memory)
         except (RuntimeError, ValueError) as error:  # they are in use already, and stay as they are
             if params.gpu_memory is not None:
-                raise FieldAdvice(f"the memory cannot be limited any more: {error}", "gpu_memory") from error
+                raise FieldAdvice(f"{{gpu_memory}} comes too late: {error}", "gpu_memory") from error
 
     import_backend(configure)
     return cluster
