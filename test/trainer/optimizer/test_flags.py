@@ -54,19 +54,3 @@ def test_groups_are_a_list() -> None:
 
 def test_loss_weights_are_a_dict() -> None:
     assert parse("--trainer.loss_weights", "ctc=0.3", "attention=0").loss_weights == {"ctc": 0.3, "attention": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--optimizer.skip_nonfinite", "-1"], "expected at least 0: change --optimizer.skip_nonfinite$"),
-        (
-            ["--optimizer.groups", "OptimizerGroup"],
-            "match is '', expected a regular .*: change --optimizer.groups.0.match$",
-        ),
-        (["--trainer.loss_weights", "ctc=-1"], r"loss_weights\['ctc'\] is -1.0, .*: change --trainer.loss_weights$"),
-    ],
-)
-def test_a_mistake_is_told(flags: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse(*flags)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import logging
 import re
 import sys
@@ -14,9 +13,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from test.events.test_writer import scalars
 from test.support.commands import REPOSITORY, finish_command, start_python
-from test.trainer.line import LineScenario, line_params, train, weight
+from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
@@ -203,28 +201,6 @@ def parsed(line: str) -> tuple[int, dict[str, float]]:
     found = re.fullmatch(r"Results of epoch (\d{4,}) (.*)", line)
     assert found is not None
     return int(found[1]), {name: float(number) for name, number in re.findall(r"(\S+): (\S+)", found[2])}
-
-
-def test_every_place_shows_the_rate_that_was_in_use(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Base 1 and modulation 2^-n: updates 0 and 1 have the rates 1 and 1/2, the next two 1/4 and 1/8."""
-    on_a_terminal(monkeypatch)
-    params = line_params([1, 1], None, tmp_path / "run", epochs=2, progress_bar_mode=ProgressBarMode.BAR)
-    params.learning_rate.modulation = CyclicModulationParams(decay=0.5)
-    trainer = train(params)
-    used = {1: (1 + 1 / 2) / 2, 2: (1 / 4 + 1 / 8) / 2}
-    assert weight(trainer) == -2 * sum(used.values())
-    lines = dict(parsed(message) for message in caplog.messages if message.startswith("Results"))
-    assert {epoch: values["lr"] for epoch, values in lines.items()} == pytest.approx(used, abs=0.5e-4)
-    assert dict(scalars(tmp_path / "run" / "train", "lr")) == used
-    records = json.loads((tmp_path / "run" / "history.json").read_text())
-    assert {int(epoch): record["effective_lr"] for epoch, record in records.items()} == used
-    shown = capsys.readouterr().out
-    assert "lr 1.000" in shown or "lr 0.7500" in shown  # after the first execution, of one update or of both
 
 
 def test_a_validation_has_a_total(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
