@@ -12,7 +12,7 @@ from test.support.commands import REPOSITORY
 
 @functools.cache
 def parameters(file: Path) -> dict[str, set[str]]:
-    """Each test of a file, `name` or `Class::name`, with the texts in its decorators, and the keys of tables in them."""
+    """Each test of a file, `name` or `Class::name`, with the texts and keys of tables in its decorators."""
     found: dict[str, set[str]] = {}
     module = ast.parse(file.read_text())
     parents: list[tuple[str, ast.Module | ast.ClassDef]] = [("", module)]

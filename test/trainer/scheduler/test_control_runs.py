@@ -14,12 +14,7 @@ from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_par
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.scheduler import (
-    ConstantParams,
-    LearningRateParams,
-    NewbobAbsParams,
-    NewbobRelParams,
-)
+from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.manifest import write_manifest

@@ -99,11 +99,7 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
     "held for three epochs": (rel(lr=1.0, hold_epochs=3), FLAT, [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
     "held for one": (rel(lr=1.0, hold_epochs=1), FLAT[:4], [1, 1, 0.5, 0.25, 0.125]),
     "held for ever": (rel(lr=1.0, hold_epochs=2**62), FLAT[:4], [1, 1, 1, 1, 1]),  # not counted one by one
-    "listed": (
-        rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0),
-        FLAT[:5],
-        [0.125, 8.0, 4.0, 2.0, 1.0, 0.5],
-    ),
+    "listed": (rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0), FLAT[:5], [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]),
     "listed late": (rel(lr=1.0, rates={4: 0.75}), FLAT[:5], [1, 1, 0.5, 0.75, 0.375, 0.1875]),
     "listed, no scores": (rel(lr=1.0, rates={2: 0.5, 4: 0.25}), [None] * 5, [1, 0.5, 0.5, 0.25, 0.25, 0.25]),
     # Epoch 3 follows one change (-0.5, no decay); 5, 7, 9 a mean of 0.
@@ -122,11 +118,7 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
         [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
     ),
     # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
-    "plateau": (
-        plateau(),
-        [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6],
-        [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125],
-    ),
+    "plateau": (plateau(), [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6], [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]),
     "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),
 }
 
