@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
-from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, as_failure
@@ -18,7 +17,7 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, Segment
 from tfaip.data.pipeline.workers.pool import WorkerDied, WorkerPool, WorkerStats
-from tfaip.data.pipeline.workers.worker import WorkerSpec
+from tfaip.data.pipeline.workers.worker import BlockProcessor, BlockResult, WorkerSpec
 from tfaip.util.logging import logger
 
 AUTOMATIC_START_S = 1.0

@@ -17,7 +17,6 @@ from itertools import cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
-from tfaip.data.pipeline.blocks import BlockResult
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
@@ -26,7 +25,7 @@ from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position, Sampler
-from tfaip.data.pipeline.workers.worker import WorkerSpec
+from tfaip.data.pipeline.workers.worker import BlockResult, WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
