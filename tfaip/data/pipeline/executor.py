@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, as_failure
+from tfaip.data.pipeline.failures import DropCounts, SampleFilter, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
@@ -182,14 +182,14 @@ class PostProcessor:
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
-        failures = FailurePolicy(self._params.allowed_failures(), self._drops)
+        failures = SampleFilter(self._params.allowed_failures(), self._drops)
         return self._processors.stream(self._mapped(samples, failures), self._seed, 0, failures.keeps)
 
     def close(self) -> None:
         """End the workers."""
         self._executor.close()
 
-    def _mapped(self, samples: Iterable[Sample], failures: FailurePolicy) -> Iterator[Sample]:
+    def _mapped(self, samples: Iterable[Sample], failures: SampleFilter) -> Iterator[Sample]:
         def blocks() -> Iterator[Block]:
             iterator, size = iter(samples), self._params.batch_size
             for first in count(step=size):
