@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import copy
+import logging
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
 from test.data.support import epoch, make_pipeline, row, rows
-from tfaip.data.generators.sequence import SequenceGenerator
-from tfaip.data.pipeline.definitions import Sample
+from test.support.tiny.scenario import TinyData, TinyModelParams
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.generators.sequence import ArrayDataGenerator, DatasetGenerator, SequenceGenerator
+from tfaip.data.pipeline.datagenerator import BatchAccess, RandomAccess
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+from tfaip.scenario.scenario import Scenario
+from tfaip.trainer.trainer import Trainer
 
 
 class Items:
@@ -36,3 +49,262 @@ def test_items_are_samples_in_each_process() -> None:
     for workers in (0, 2):
         assert epoch(make_pipeline(Numbers(), num_processes=workers, **options), num_samples=16) == expected
     assert epoch(make_pipeline(Numbers(), num_processes=0, **options), expected[0][1], 12) == expected[1:]
+
+
+def generator(data: Sample) -> ArrayDataGenerator[DataGeneratorParams]:
+    class Arrays(ArrayDataGenerator[DataGeneratorParams]):
+        loads = 0
+
+        def load(self) -> Sample:
+            self.loads += 1
+            return data
+
+    return Arrays(PipelineMode.TRAINING, DataGeneratorParams())
+
+
+FULL = Sample(inputs={"x": np.array([[1], [2], [3]])}, targets={"y": np.array([4, 5, 6])}, meta=["a", "b", "c"])
+
+
+def test_rows_are_samples() -> None:
+    arrays = generator(FULL)
+    assert isinstance(arrays, RandomAccess)
+    assert isinstance(arrays, BatchAccess)
+    assert len(arrays) == 3
+    sample = arrays[1]
+    assert (sample.inputs["x"].tolist(), sample.targets["y"], sample.meta) == ([2], 5, "b")
+    assert arrays.loads == 1  # type: ignore[attr-defined]
+
+
+def test_get_batch_takes_rows_in_any_order() -> None:
+    batch = generator(FULL).get_batch(np.array([2, 0, 2]))
+    assert batch.inputs["x"].tolist() == [[3], [1], [3]]
+    assert batch.targets["y"].tolist() == [6, 4, 6]
+    assert batch.meta == ["c", "a", "c"]
+
+
+@pytest.mark.parametrize("data", [Sample(inputs={"x": np.zeros([3, 1])}), Sample(targets={"y": np.zeros(3)})])
+def test_parts_may_be_missing(data: Sample) -> None:
+    arrays = generator(data)
+    assert len(arrays) == 3
+    assert arrays[0].meta is None
+    assert (arrays[0].inputs is None, arrays[0].targets is None) == (data.inputs is None, data.targets is None)
+
+
+@pytest.mark.parametrize(
+    ("data", "sizes"),
+    [
+        (Sample(inputs={"x": np.zeros(3)}, targets={"y": np.zeros(2)}), "{'x': 3, 'y': 2}"),
+        (Sample(inputs={"x": np.zeros(3)}, meta=["a"]), "{'x': 3, 'meta': 1}"),
+        (Sample(), "{}"),
+    ],
+)
+def test_lengths_must_agree(data: Sample, sizes: Any) -> None:
+    with pytest.raises(ValueError, match="arrays of different length, or none: " + sizes):
+        len(generator(data))
+
+
+def test_the_base_says_what_to_override() -> None:
+    with pytest.raises(NotImplementedError, match="override load in ArrayDataGenerator"):
+        len(ArrayDataGenerator(PipelineMode.TRAINING, DataGeneratorParams()))
+
+
+COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y"]}
+
+
+class Tensor:
+    """As a tensor: no array, but it can be made one."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self._values, dtype)
+
+
+class Rows:
+    """Rows as dicts of plain values, with a column that nobody asks for."""
+
+    def __init__(self, damaged: int | None = None) -> None:
+        self.damaged = damaged
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> Any:
+        if index == self.damaged:
+            raise OSError("damaged")
+        return {"x": row(index).inputs["x"].tolist(), "y": index, "text": "unused"}
+
+
+class Pairs(Rows):
+    """Rows as tuples of tensors."""
+
+    def __getitem__(self, index: int) -> Any:
+        return Tensor(row(index).inputs["x"]), Tensor(index)
+
+
+class IterableDataset(Rows):
+    """As a stream of PyTorch: it inherits an index that only raises."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        return (Rows()[index] for index in range(9))
+
+
+class Stream:
+    """As a stream of Hugging Face: without a length."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(IterableDataset())
+
+
+class DataLoader(Stream):
+    """As that of PyTorch."""
+
+
+class Handle(Rows):
+    """As a data set with an open file."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("cannot pickle an open file")
+
+
+LIST = [Rows()[index] for index in range(9)]
+EXPECTED = [row(value).new_meta({"row": value}) for value in range(9)]
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param(Rows(), marks=pytest.mark.slow),
+        pytest.param(Pairs(), marks=pytest.mark.slow),
+        IterableDataset(),
+        Stream(),
+        LIST,
+        EXPECTED,
+        [(item["x"], item["y"]) for item in LIST],
+    ],
+)
+def test_equal_samples_with_any_number_of_workers_and_from_any_position(dataset: Any) -> None:
+    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
+    expected = epoch(make_pipeline(EXPECTED, num_processes=0, **options), num_samples=22)
+    generator = DatasetGenerator(dataset=dataset, **COLUMNS)
+    for workers in (0, 1, 2):
+        assert epoch(make_pipeline(generator, num_processes=workers, **options), num_samples=22) == expected
+    rest = epoch(make_pipeline(generator, num_processes=0, **options), expected[2][1], num_samples=10)
+    assert rest == expected[3:]
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_an_item_that_fails_costs_one_sample(workers: int) -> None:
+    pipeline = make_pipeline(
+        DatasetGenerator(dataset=Rows(damaged=4), **COLUMNS),
+        mode=PipelineMode.EVALUATION,
+        num_processes=workers,
+        worker_start_s=0.0,
+        on_error="skip",
+    )
+    with pipeline.generate_input_samples() as samples:
+        assert [sample.meta["row"] for sample in samples] == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_a_data_set_that_cannot_be_sent_is_read_in_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    generator = DatasetGenerator(dataset=Handle(), **COLUMNS)
+    expected = epoch(make_pipeline(EXPECTED, num_processes=0, batch_size=4), num_samples=9)
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        assert epoch(make_pipeline(generator, num_processes=2, batch_size=4), num_samples=9) == expected
+    assert caplog.messages == [
+        "samples are processed in the training process, since no workers could be started: TypeError: cannot pickle "
+        "an open file"
+    ]
+
+
+def test_copies_share_the_data_set() -> None:
+    generator = DatasetGenerator(dataset=Handle(), **COLUMNS)
+    other = copy.deepcopy({"train": generator})["train"]
+    assert other.dataset is generator.dataset
+    assert other.input_columns is not generator.input_columns
+    assert other == generator
+
+
+def test_the_length_is_that_of_the_data_set() -> None:
+    assert len(DatasetGenerator(dataset=IterableDataset(), **COLUMNS).create(PipelineMode.TRAINING)) == 9
+    with pytest.raises(TypeError, match="not known"):
+        len(DatasetGenerator(dataset=Stream(), **COLUMNS).create(PipelineMode.TRAINING))
+
+
+def test_items_of_another_form() -> None:
+    class Numbers(DatasetGenerator):
+        count: int = 3
+
+        def open_items(self) -> Any:
+            return range(self.count)
+
+        def sample(self, item: Any) -> Sample:
+            return Sample(inputs={"x": [item, item]}, meta="own")
+
+    samples = list(Numbers().create(PipelineMode.PREDICTION).generate())
+    assert [(sample.inputs, sample.meta) for sample in samples] == [({"x": [n, n]}, "own") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (None, r"has no data set, which only Python can give \(DatasetGenerator\(dataset=...\)\)"),
+        ({"train": Rows(), "test": Rows()}, "is a dict of train, test: expected one data set"),
+        (DataLoader(), "is a DataLoader, which makes batches: expected its dataset"),
+        (iter(LIST), "is a list_iterator, which can be read only once"),
+        (7, "is a int: expected an object with __len__ and __getitem__, or with __iter__"),
+    ],
+)
+def test_what_is_no_data_set(dataset: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        DatasetGenerator(dataset=dataset, **COLUMNS).create(PipelineMode.TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("item", "columns", "message"),
+    [
+        ({"a": 1, "b": 2}, COLUMNS, "has no column x, y: it has a, b"),
+        ((1, 2, 3), COLUMNS, "has 3 values, expected 2: x, y"),
+        (np.zeros(3), COLUMNS, r"is a ndarray, expected a dict or a tuple: override sample\(item\)"),
+        ((1, 2), {}, "no column is named: name some in input_columns and target_columns"),
+    ],
+)
+def test_items_that_do_not_fit(item: Any, columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DatasetGenerator(dataset=[item], **columns).create(PipelineMode.TRAINING)[0]  # type: ignore[index]
+
+
+class GivenScenario(Scenario):
+    """Points that Python gives."""
+
+    data, model = TinyData, TinyModelParams
+    train, val = DatasetGenerator(**COLUMNS), DatasetGenerator(**COLUMNS)
+    defaults = {
+        "trainer.epochs": 2,
+        "trainer.random_seed": 1,
+        "trainer.skip_model_load_test": True,
+        "trainer.export_best": False,
+        "trainer.export_final": False,
+        "scenario.export_serve": False,
+    }
+
+
+@pytest.mark.slow
+def test_a_run_is_continued_with_the_data_set_given_again(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(20, 4)).astype("float32")
+
+    def trainer(**resume: Any) -> Any:
+        params = GivenScenario.default_trainer_params()
+        params.output_dir = str(tmp_path / "run")
+        params.gen.train.dataset = list(zip(x, x.sum(axis=1), strict=True))
+        params.gen.val.dataset = params.gen.train.dataset[:5]
+        return GivenScenario.create_trainer(params, **resume)
+
+    logs = trainer().train()
+    assert trainer(restore=True, checkpoint="epoch_0001").train() == logs
+    with pytest.raises(UsageError, match=r"continue a run in Python, with create_trainer\(params, restore=True\)"):
+        Trainer.restore_trainer(tmp_path / "run").train()

@@ -42,26 +42,27 @@ def one_pass(samples: Any, **params: Any) -> Ids:
 
 
 # The length of row i is i % 3 + 1: lengths 1 2 3 1 2 3 1 for the ids 0 to 6.
-def test_a_batch_holds_the_samples_of_one_bucket() -> None:
-    # Buckets of length 1 and of 2 and longer: [0, 3] is full at 3, [1, 2] at 2, so it comes first.
-    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2]) == [[1, 2], [0, 3], [4, 5], [6]]
-    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2, 3]) == [[0, 3], [1, 4], [2, 5], [6]]
-
-
-def test_a_boundary_belongs_to_the_bucket_above_it() -> None:
-    assert one_pass(rows(3), batch_size=9, bucket_boundaries=[3]) == [[0, 1], [2]]
-    assert one_pass(rows(3), batch_size=9, bucket_boundaries=[4]) == [[0, 1, 2]]
-
-
-def test_each_bucket_has_its_batch_size() -> None:
-    assert one_pass(rows(12), bucket_boundaries=[2, 3], bucket_batch_sizes=[4, 2, 1]) == [
-        *([2], [1, 4], [5], [8]),
-        *([0, 3, 6, 9], [7, 10], [11]),
-    ]
-
-
-def test_what_is_left_comes_at_the_end_shortest_first() -> None:
-    assert one_pass(rows(4), batch_size=3, bucket_boundaries=[2, 3]) == [[0, 3], [1], [2]]
+@pytest.mark.parametrize(
+    ("count", "params", "expected"),
+    [
+        # Buckets of length 1 and of 2 and longer: [0, 3] is full at 3, [1, 2] at 2, so it comes first.
+        (7, {"batch_size": 2, "bucket_boundaries": [2]}, [[1, 2], [0, 3], [4, 5], [6]]),
+        (7, {"batch_size": 2, "bucket_boundaries": [2, 3]}, [[0, 3], [1, 4], [2, 5], [6]]),
+        # A boundary belongs to the bucket above it.
+        (3, {"batch_size": 9, "bucket_boundaries": [3]}, [[0, 1], [2]]),
+        (3, {"batch_size": 9, "bucket_boundaries": [4]}, [[0, 1, 2]]),
+        (
+            12,
+            {"bucket_boundaries": [2, 3], "bucket_batch_sizes": [4, 2, 1]},
+            [[2], [1, 4], [5], [8], [0, 3, 6, 9], [7, 10], [11]],
+        ),
+        # What is left comes at the end, the shortest first; samples that are too long are dropped before.
+        (4, {"batch_size": 3, "bucket_boundaries": [2, 3]}, [[0, 3], [1], [2]]),
+        (7, {"batch_size": 2, "bucket_boundaries": [2], "max_element_length": 2}, [[0, 3], [1, 4], [6]]),
+    ],
+)
+def test_a_batch_holds_the_samples_of_one_bucket(count: int, params: dict[str, Any], expected: Ids) -> None:
+    assert one_pass(rows(count), **params) == expected
 
 
 def test_what_is_left_is_dropped_if_asked_for() -> None:
@@ -72,20 +73,10 @@ def test_what_is_left_is_dropped_if_asked_for() -> None:
         assert ids(islice(batches, 5)) == [[1, 2], [0, 3], [4, 5], [1, 2], [0, 3]]
 
 
-def test_samples_that_are_too_long_are_dropped_before() -> None:
-    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2], max_element_length=2) == [[0, 3], [1, 4], [6]]
-
-
-def test_no_sample_is_longer_than_its_neighbours_need() -> None:
-    pipeline = make_pipeline(rows(40), batch_size=4, bucket_boundaries=[2, 3])
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        for batch in batches:
-            assert -1 not in batch.inputs["x"]  # the padding value
-
-
 def test_positions_name_the_samples_that_wait() -> None:
     pipeline = make_pipeline(rows(7), batch_size=2, bucket_boundaries=[2], shuffle_buffer_size=0)
     made = epoch(pipeline, Position(), 10)
+    assert len(made) == pipeline.num_batches(10)
     assert [position for _, position in made] == [
         Position(0, 3, 3, (0,)),  # [1, 2]
         Position(0, 4, 4),  # [0, 3]
@@ -93,24 +84,6 @@ def test_positions_name_the_samples_that_wait() -> None:
         Position(0, 7, 7),  # [6], the end of the pass
         Position(1, 3, 3, (0,)),
     ]
-
-
-def test_an_epoch_has_as_many_batches_as_without_buckets() -> None:
-    pipeline = make_pipeline(rows(7), batch_size=2, bucket_boundaries=[2])
-    assert len(epoch(pipeline, Position(), 7)) == pipeline.num_batches(7) == 4
-
-
-def test_the_next_epoch_goes_on_in_the_stream_of_batches() -> None:
-    params: Any = {"batch_size": 3, "bucket_boundaries": [2, 3]}
-    whole = [content for content, _ in epoch(make_pipeline(rows(11), **params), Position(), 30)]
-    position, parts = Position(), []
-    pipeline = make_pipeline(rows(11), **params)
-    for num_samples in (4, 9, 17):
-        made = epoch(pipeline, position, num_samples)
-        position = made[-1][1]
-        parts += [content for content, _ in made]
-    assert parts == [*whole, *parts[10:]]
-    assert len(parts) == 2 + 3 + 6
 
 
 PROCESSORS: list[DataProcessorParams] = [NoiseParams(), DropParams(), RepeatParams(), PairParams()]

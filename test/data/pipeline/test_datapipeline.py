@@ -97,18 +97,9 @@ def test_longer_samples_are_dropped_and_counted() -> None:
     pipeline = make_pipeline(rows(6), mode=PipelineMode.EVALUATION, max_element_length=2)
     assert sample_ids(pipeline) == [0, 1, 3, 4]
     assert (pipeline.dropped.too_long, pipeline.dropped.invalid) == (2, 0)
-
-
-def test_length_is_measured_behind_the_processors() -> None:
-    # The pairs (0, 1) (2, 3) (4, 5) have the lengths 3 4 5.
+    # It is measured after the processors: the pairs (0, 1) (2, 3) (4, 5) have the lengths 3 4 5.
     pipeline = make_pipeline(rows(6), [PairParams()], mode=PipelineMode.EVALUATION, max_element_length=4)
     assert sample_ids(pipeline) == [0, 2]
-
-
-def test_processors_of_the_mode_run() -> None:
-    drop = DropParams(every=2, modes={PipelineMode.EVALUATION})
-    assert sample_ids(make_pipeline(rows(4), [drop], mode=PipelineMode.EVALUATION)) == [1, 3]
-    assert sample_ids(make_pipeline(rows(4), [drop], mode=PipelineMode.PREDICTION)) == [0, 1, 2, 3]
 
 
 def test_to_mode_keeps_data_and_seed() -> None:
@@ -293,14 +284,6 @@ def test_an_epoch_of_dropped_batches_is_refused() -> None:
     pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=True)
     with pytest.raises(UsageError, match="3 samples give no batch of batch_size 4 with batch_drop_remainder"):
         pipeline.num_batches(3)
-
-
-def test_endless_data() -> None:
-    endless = RawDataGeneratorParams(samples=map(row, count()))
-    pipeline = make_pipeline(endless, batch_size=3, shuffle_buffer_size=4)
-    with pipeline.training_batches(Position(), 6) as batches:
-        (_, first), (_, second) = batches
-    assert (first, second) == (Position(0, 3, 3), Position(0, 6, 6))
 
 
 def test_leaving_the_context_closes_the_generator() -> None:

@@ -26,7 +26,7 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
-from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, FailurePolicy
+from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
@@ -251,7 +251,7 @@ def test_a_length_that_no_sample_has(subtests: pytest.Subtests) -> None:
 
 def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:
     drops = DropCounts()
-    policy = FailurePolicy(None, drops)
+    policy = SampleFilter(None, drops)
     for _ in range(MOST_LOGGED + 3):
         policy.handle(FailedSample(ValueError("bad pixel")))
     policy.enter_pass(1)

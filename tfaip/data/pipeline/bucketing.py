@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import Array, Batch
+from tfaip.data.pipeline.batching import Array
 from tfaip.data.pipeline.definitions import Sample, SampleSpecs
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.sampler import Position
@@ -112,38 +112,27 @@ class LengthPadding:
     """
 
     def __init__(self, data: SampleSpecs, lengths: Sequence[int]) -> None:
-        self._input_specs = data.input_layer_specs()
-        self._target_specs = data.target_layer_specs()
+        self._specs = data.input_layer_specs(), data.target_layer_specs()
         self._padding = data.padding_values()
         self._lengths = lengths
 
-    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], ...]:
+    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], dict[str, Array]]:
         """Pad inputs and targets of a batch."""
-        inputs, targets = element
-        return self._padded(inputs, self._input_specs), self._padded(targets, self._target_specs)
+        inputs, targets = map(self._padded, element, self._specs)
+        return inputs, targets
 
-    def batch(self, batch: Batch) -> Batch:
-        """Pad a batch."""
-        inputs, targets = self((batch.inputs, batch.targets))
-        return Batch(inputs, targets, batch.meta)
-
-    def _padded(self, part: Mapping[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
-        padded = {}
+    def _padded(self, part: dict[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
+        padded = dict(part)
         for key, array in part.items():
             missing = [(0, 0)]
             for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
                 longest = size
                 if wanted is None:
-                    longest = self._length(size)
+                    longest = next((length for length in self._lengths if length >= size), size)
                 missing.append((0, longest - size))
-            padded[key] = array
             if any(more for _, more in missing):
                 padded[key] = np.pad(array, missing, constant_values=self._padding[key])
         return padded
-
-    def _length(self, size: int) -> int:
-        index = bisect_left(self._lengths, size)
-        return self._lengths[index] if index < len(self._lengths) else size
 
 
 class SampleValues(dict[str, Any]):

@@ -328,7 +328,7 @@ class DataPipeline:
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)
-            return self._opened(padding.batch(batch) for batch, _ in batches)
+            return self._opened(Batch(*padding((batch.inputs, batch.targets)), batch.meta) for batch, _ in batches)
         return self._opened(batch for batch, _ in batches)
 
     def training_batches(

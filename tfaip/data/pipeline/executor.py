@@ -9,21 +9,22 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
-from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, as_failure
+from tfaip.data.pipeline.failures import DropCounts, SampleFilter, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, Segment
 from tfaip.data.pipeline.workers.pool import WorkerDied, WorkerPool, WorkerStats
-from tfaip.data.pipeline.workers.worker import WorkerSpec
+from tfaip.data.pipeline.workers.worker import BlockProcessor, BlockResult, WorkerSpec
 from tfaip.util.logging import logger
 
 AUTOMATIC_START_S = 1.0
 WORTHWHILE_S = 100e-6
 """A sample with less work than this is not worth the transport to another process and back."""
+
+T = TypeVar("T")
 
 log = logger(__name__)
 
@@ -49,12 +50,18 @@ class BlockExecutor:
         )
         self._processors = processors
         self._spec = spec
-        self._num_workers = 0
         self.cuts_batches = self._local.arrays is not None
         """True if whole batches are cut from arrays in this process."""
-        if (spec.generator_params is not None or processors.parallel) and not self.cuts_batches:
-            self._num_workers = _num_workers(spec)
-        self._start_s = _start_s(spec.pipeline_params)
+        params = spec.pipeline_params
+        number, self._start_s = params.num_processes, params.worker_start_s
+        # A 4 that the user typed cannot be told from the default; docs/data.md says how to get 4.
+        if params.has_default_workers():  # only the default number is limited to the cores
+            cores = available_cores()
+            number = min(number, cores) if cores > 1 else 0
+        elif self._start_s < 0:
+            self._start_s = 0.0
+        has_work = (spec.generator_params is not None or processors.parallel) and not self.cuts_batches
+        self._num_workers = spec.processors.worker_limit(number) if number and has_work else 0
         self._pool: WorkerPool | None = None
         self._seconds = 0.0
         self._samples = 0
@@ -111,27 +118,21 @@ class BlockExecutor:
     def _workers_are_ready(self) -> bool:
         if self._num_workers == 0:
             return False
-        if self._pool is None and self._workers_are_due():
-            self._start_workers()
+        due_s = self._start_s
+        if due_s < 0:
+            due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
+        if self._pool is None and self._seconds >= due_s:
+            try:
+                self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
+                log.debug("%d data workers started", self._num_workers)
+            except Exception as error:
+                self._num_workers = 0
+                log.warning(
+                    "samples are processed in the training process, since no workers could be started: %s: %s",
+                    type(error).__name__,
+                    error,
+                )
         return self._pool is not None and (self._start_s == 0 or self._pool.is_ready())
-
-    def _workers_are_due(self) -> bool:
-        if self._start_s is not None:
-            return self._seconds >= self._start_s
-        return self._seconds >= max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
-
-    def _start_workers(self) -> None:
-        try:
-            self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
-        except Exception as error:
-            self._num_workers = 0
-            log.warning(
-                "samples are processed in the training process, since no workers could be started: %s: %s",
-                type(error).__name__,
-                error,
-            )
-        else:
-            log.debug("%d data workers started", self._num_workers)
 
     def _prepare(self, block: Block) -> Block:
         """Return a block that contains its samples, unless workers read them."""
@@ -152,23 +153,6 @@ class BlockExecutor:
         for segment, outcomes in result.segments():
             completed += mapper.outcomes(outcomes, self._spec.seed, segment.pass_index, segment.first)
         return BlockResult(result.block, completed)
-
-
-def _start_s(params: DataPipelineParams) -> float | None:
-    """Return the seconds of work in this process before workers start; None: automatic."""
-    if params.worker_start_s >= 0:
-        return params.worker_start_s
-    return None if params.has_default_workers() else 0.0
-
-
-def _num_workers(spec: WorkerSpec) -> int:
-    """Return the number of workers; only the default number is limited to the cores."""
-    params = spec.pipeline_params
-    count = params.num_processes
-    if params.has_default_workers():  # a 4 that the user typed cannot be told from it; docs/data.md says how to get 4
-        cores = available_cores()
-        count = min(count, cores) if cores > 1 else 0
-    return spec.processors.worker_limit(count) if count else 0
 
 
 class PostProcessor:
@@ -198,30 +182,25 @@ class PostProcessor:
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
-        failures = FailurePolicy(self._params.allowed_failures(), self._drops)
+        failures = SampleFilter(self._params.allowed_failures(), self._drops)
         return self._processors.stream(self._mapped(samples, failures), self._seed, 0, failures.keeps)
 
     def close(self) -> None:
         """End the workers."""
         self._executor.close()
 
-    def _mapped(self, samples: Iterable[Sample], failures: FailurePolicy) -> Iterator[Sample]:
-        blocks = _blocks(samples, self._params.batch_size)
-        for result in self._executor.execute(blocks, as_batches=False):
+    def _mapped(self, samples: Iterable[Sample], failures: SampleFilter) -> Iterator[Sample]:
+        def blocks() -> Iterator[Block]:
+            iterator, size = iter(samples), self._params.batch_size
+            for first in count(step=size):
+                items = list(islice(iterator, size))
+                if not items:
+                    return
+                yield Block([Segment(0, first, items)])
+
+        for result in self._executor.execute(blocks(), as_batches=False):
             for _, outcomes in result.segments():
                 yield from filter(failures.keeps, outcomes)
-
-
-def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
-    iterator = iter(samples)
-    for first in count(step=size):
-        items = list(islice(iterator, size))
-        if not items:
-            return
-        yield Block([Segment(0, first, items)])
-
-
-T = TypeVar("T")
 
 
 class Prefetcher(Iterator[T], Generic[T]):

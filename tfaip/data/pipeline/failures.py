@@ -52,22 +52,36 @@ class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed 
         super().__init__(f"\n{trace}")
 
 
-class FailurePolicy:
-    """Policy of failed samples: how many may fail within one pass over the data.
+class SampleFilter:
+    """Selects the samples that can be used, and counts the others; some may fail within one pass over the data.
 
     Args:
         allowed: number of samples that may fail within a pass; None: any number.
         drops: counts every time that a sample is left out.
+        batcher: knows what it needs of a sample; None: valid samples are not looked at.
+        longest: drop longer samples (`max_element_length`); None: samples are not measured.
+        length: returns the length of a processed sample.
     """
 
-    def __init__(self, allowed: int | None, drops: DropCounts) -> None:
+    def __init__(
+        self,
+        allowed: int | None,
+        drops: DropCounts,
+        batcher: Batcher | None = None,
+        longest: int | None = None,
+        length: Callable[[Sample], int] | None = None,
+    ) -> None:
         self.drops = drops
         self.failed = 0
         """Samples of the running pass that failed."""
         self._allowed = allowed
-        self.may_skip = allowed != 0
         self._pass_index = 0
         self._logged = 0
+        self._needs_inputs = batcher is not None and batcher.needs_inputs
+        self._needs_targets = batcher is not None and batcher.needs_targets
+        self._failure = None if allowed == 0 or batcher is None else batcher.failure
+        self._longest = longest
+        self._length = length
 
     def resume(self, pass_index: int, failed: int) -> None:
         """Resume at a position of a pass before which so many samples failed."""
@@ -88,66 +102,9 @@ class FailurePolicy:
             return True
         return False
 
-    def handle(self, failed: FailedSample) -> None:
-        """Count a sample, or raise its error if no more may fail."""
-        if self._allowed is not None and self.failed >= self._allowed:
-            self._raise(failed)
-        self.failed += 1
-        self.drops.failed += 1
-        # Most samples that fail do so in every pass.
-        if self._logged < self.failed <= MOST_LOGGED:
-            self._logged = self.failed
-            log.warning("left out a sample, number %d of its pass: %s", self.failed, _one_line(failed.error))
-
-    def _raise(self, failed: FailedSample) -> None:
-        error = failed.error
-        if self._allowed:
-            error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
-        if isinstance(error, StopIteration):
-            error = _as_runtime_error(error)
-        if failed.trace is None:
-            raise error
-        log.debug("traceback of the worker:\n%s", failed.trace)
-        raise error from WorkerTraceback(failed.trace)
-
-
-def _as_runtime_error(stop: StopIteration) -> RuntimeError:
-    # Raised as it is, it would end the iterators that it passes, or lose its notes in a generator.
-    error = RuntimeError("StopIteration: next() found nothing more; give it a default, or catch it")
-    for note in getattr(stop, "__notes__", []):
-        error.add_note(note)
-    error.__cause__ = stop
-    return error
-
-
-def _one_line(error: Exception) -> str:
-    return "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
-
-
-class SampleFilter:
-    """Selects the processed samples that can be batched, and counts the others.
-
-    Args:
-        batcher: knows what it needs of a sample.
-        longest: drop longer samples (`max_element_length`); None: samples are not measured.
-        length: returns the length of a processed sample.
-        failures: decides about samples that failed.
-    """
-
-    def __init__(
-        self, batcher: Batcher, longest: int | None, length: Callable[[Sample], int], failures: FailurePolicy
-    ) -> None:
-        self._batcher = batcher
-        self._needs_inputs = batcher.needs_inputs
-        self._needs_targets = batcher.needs_targets
-        self._longest = longest
-        self._length = length
-        self.failures = failures
-        self.drops = failures.drops
-
     def accepts(self, outcome: Outcome) -> bool:
         """Return True if a sample is valid and can be batched; otherwise count it. A group keeps those that can."""
-        if not self.failures.keeps(outcome):
+        if not self.keeps(outcome):
             return False
         sample: Sample = outcome  # type: ignore[assignment]
         if isinstance(sample, SampleGroup):
@@ -157,13 +114,39 @@ class SampleFilter:
         if lacks_inputs or (sample.targets is None and self._needs_targets):
             self.drops.invalid += 1
             return False
-        if self.failures.may_skip and (failed := self._batcher.failure(sample)) is not None:
-            self.failures.handle(failed)
+        if self._failure is not None and (failed := self._failure(sample)) is not None:
+            self.handle(failed)
             return False
-        if self._longest is not None and self._length(sample) > self._longest:
+        if self._longest is not None and self._length is not None and self._length(sample) > self._longest:
             self.drops.too_long += 1
             return False
         return True
+
+    def handle(self, failed: FailedSample) -> None:
+        """Count a sample, or raise its error if no more may fail."""
+        error = failed.error
+        if self._allowed is None or self.failed < self._allowed:
+            self.failed += 1
+            self.drops.failed += 1
+            # Most samples that fail do so in every pass.
+            if self._logged < self.failed <= MOST_LOGGED:
+                self._logged = self.failed
+                text = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+                log.warning("left out a sample, number %d of its pass: %s", self.failed, text)
+            return
+        if self._allowed:
+            error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
+        if isinstance(error, StopIteration):
+            # Raised as it is, it would end the iterators that it passes, or lose its notes in a generator.
+            stop, error = (
+                error,
+                RuntimeError("StopIteration: next() found nothing more; give it a default, or catch it"),
+            )
+            error.__notes__, error.__cause__ = getattr(stop, "__notes__", []), stop
+        if failed.trace is None:
+            raise error
+        log.debug("traceback of the worker:\n%s", failed.trace)
+        raise error from WorkerTraceback(failed.trace)
 
 
 def as_failure(error: BaseException) -> BaseException:

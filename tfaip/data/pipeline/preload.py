@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, raise_noted
+from tfaip.data.pipeline.failures import DropCounts, SampleFilter, raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
@@ -97,7 +97,7 @@ def preload(
     mapping = [processor for processor, _ in pre_proc.create(params, data_params).mapper.steps]
     processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
     # One policy for all attempts: a sample that fails in each of them is logged once.
-    failures = FailurePolicy(params.allowed_failures(), DropCounts())
+    failures = SampleFilter(params.allowed_failures(), DropCounts())
     while True:
         if not processors and isinstance(generator, BatchAccess):
             return None, 0
@@ -149,7 +149,7 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
 
 
 def _processed(
-    sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: FailurePolicy
+    sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: SampleFilter
 ) -> list[Sample]:
     """Return what a sample becomes: one sample, unless a processor makes several; an invalid one if it failed."""
     try:

@@ -17,16 +17,15 @@ from itertools import cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
-from tfaip.data.pipeline.blocks import BlockResult
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
+from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position, Sampler
-from tfaip.data.pipeline.workers.worker import WorkerSpec
+from tfaip.data.pipeline.workers.worker import BlockResult, WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
@@ -48,7 +47,7 @@ class Cursor:
 
     __slots__ = ("_counted", "_dropped", "_failures", "consumed", "emitted", "pass_index")
 
-    def __init__(self, start: Position, failures: FailurePolicy) -> None:
+    def __init__(self, start: Position, failures: SampleFilter) -> None:
         self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
         self._failures = failures
         failures.resume(start.pass_index, start.failed)
@@ -107,8 +106,8 @@ class PipelineReader:
             self.stack = batcher.from_ready_made
         measures = params.max_element_length is not None or bool(params.bucket_boundaries)
         self._length = sample_length(data) if measures else data.element_length_fn
-        self.failures = FailurePolicy(params.allowed_failures(), drops)
-        self.filter = SampleFilter(batcher, params.max_element_length, self._length, self.failures)
+        allowed = params.allowed_failures()
+        self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
         # Every worker would load data in memory once more.
         has_access = generator_params is not None and isinstance(generator, RandomAccess)
         self.workers_read = has_access and not generator.in_memory()
@@ -196,19 +195,19 @@ class PipelineReader:
         a process knows that only of its own samples. A dropped sample is replaced by another one of the
         same rows, so that all processes stay at the same place of the data.
         """
-        cursor = Cursor(start, self.failures)
+        cursor = Cursor(start, self.filter)
         blocks = self.sampler.blocks(start.pass_index, start.consumed, sizes, True, shard)
         for result in self.executor.execute(blocks, as_batches=True):
             block, batch = result.block, result.batch
             if batch is None:
                 samples: list[Sample] = []
                 for segment, outcomes in result.segments():
-                    self.failures.enter_pass(segment.pass_index)
+                    self.filter.enter_pass(segment.pass_index)
                     samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
                 if not samples:
                     raise TfaipError(
                         f"all {block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
-                        f"{self.failures.drops}): check the data, or make the batch larger"
+                        f"{self.filter.drops}): check the data, or make the batch larger"
                     )
                 # The other processes wait for an update with as many rows as planned.
                 batch = self.stack(list(islice(cycle(samples), block.size)))
@@ -216,12 +215,12 @@ class PipelineReader:
             # Every process continues after the whole batch, not after its own rows.
             cursor.pass_index, cursor.consumed = block.end
             cursor.emitted = cursor.consumed
-            self.failures.enter_pass(cursor.pass_index)
+            self.filter.enter_pass(cursor.pass_index)
             yield batch, cursor.position()
 
     def _mapped_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         planned, wanted = tee(sizes)
-        cursor = Cursor(start, self.failures)
+        cursor = Cursor(start, self.filter)
         waiting: list[Sample] = []
         size = next(wanted, None)  # of the next batch; None after the last one
         if size is None:
@@ -273,7 +272,7 @@ class PipelineReader:
         if not self.processors.is_mapping:
             yield from self._generated_samples(start, repeat)
             return
-        cursor = Cursor(start, self.failures)
+        cursor = Cursor(start, self.filter)
         for result in self._results(cursor, repeated(self.samples_per_batch), repeat):
             for sample in self._passed(result, cursor, self.filter.accepts):
                 cursor.emitted += 1
@@ -287,7 +286,7 @@ class PipelineReader:
         # Without the suspended iterator every epoch would run its pass from the beginning.
         if suspended is not None and suspended[0] == start:
             _, cursor, rest = suspended
-            self.failures.resume(start.pass_index, start.failed)
+            self.filter.resume(start.pass_index, start.failed)
         else:
             cursor, rest = self._pass(start)
         while True:
@@ -306,15 +305,15 @@ class PipelineReader:
 
     def _pass(self, start: Position) -> tuple[Cursor, Iterator[tuple[Sample, Position]]]:
         """Return the rest of a pass of generated samples, which has to run from its beginning."""
-        cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self.failures)
+        cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self.filter)
         return cursor, self._rest_of_pass(start, cursor)
 
     def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
         def mapped() -> Iterator[Sample]:
             for result in self._results(cursor, repeated(self.samples_per_batch), repeat=False):
-                yield from map(_require_single, self._passed(result, cursor, self.failures.keeps))
+                yield from map(_require_single, self._passed(result, cursor, self.filter.keeps))
 
-        for sample in self.processors.stream(mapped(), self.sampler.seed, cursor.pass_index, self.failures.keeps):
+        for sample in self.processors.stream(mapped(), self.sampler.seed, cursor.pass_index, self.filter.keeps):
             if self.filter.accepts(sample):
                 cursor.emitted += 1
                 if cursor.emitted > start.emitted:
@@ -354,7 +353,7 @@ class PipelineReader:
         if pass_index != cursor.pass_index:
             self._check_pass(cursor, repeat=True)
             cursor.pass_index, cursor.consumed, cursor.emitted = pass_index, 0, 0
-            self.failures.enter_pass(pass_index)
+            self.filter.enter_pass(pass_index)
 
     def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
         # An endless stream without samples would never return. Nothing to predict is no error.
@@ -362,7 +361,7 @@ class PipelineReader:
         if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
             raise TfaipError(
                 f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped "
-                f"so far: {self.failures.drops}; check the lists or files of the generator and the "
+                f"so far: {self.filter.drops}; check the lists or files of the generator and the "
                 f"processors, and max_element_length"
             )
 

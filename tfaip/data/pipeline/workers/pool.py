@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 
-from tfaip.data.pipeline.blocks import BlockResult
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.sampler import Block
 from tfaip.data.pipeline.workers.worker import (
     ALIVE,
     Answer,
+    BlockResult,
     Slot,
     Start,
     Task,
