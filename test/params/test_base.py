@@ -10,8 +10,7 @@ from typing import Any
 import paiargparse
 import pytest
 
-from tfaip.params import ParamsBase, pai_dataclass, post_init
-from tfaip.params.names import oldnames
+from tfaip.params import ParamsBase, names as oldnames, pai_dataclass, post_init
 
 
 @pai_dataclass
@@ -146,12 +145,6 @@ def test_a_constructor_of_ones_own_calls_that_of_its_base() -> None:
             self.size = size
 
     assert (Own(3).lr, Own(3).size, list(inspect.signature(Own).parameters)) == (0.5, 3, ["size"])
-
-
-def test_the_signature_of_a_constructor_names_the_fields() -> None:
-    assert list(inspect.signature(Theirs).parameters) == ["lr", "decay"]
-    Theirs()
-    assert list(inspect.signature(Theirs).parameters) == ["lr", "decay"]
 
 
 def test_abstract_params_cannot_be_built() -> None:

@@ -23,9 +23,8 @@ from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.limits import limits
-from tfaip.params.root import RootParams
-from tfaip.params.settings import flag_values, get_flag, set_flags
+from tfaip.params.fields import limits
+from tfaip.params.settings import RootParams, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams
@@ -207,20 +206,20 @@ def test_stored_params_are_named_by_flags_without_their_classes() -> None:
     assert flat_flags(stored, declared, "trainer") == {
         "__cls__": "mine:Trainer",
         "trainer.epochs": 3,
-        "trainer.loss_weights": {"ctc": 0.5},
+        "trainer.loss_weights.ctc": 0.5,
         "optimizer": "mine:Own",
         "optimizer.own": "mine:Part",
         "optimizer.own.rate": 1,
-        "weight_penalties": ["mine:Penalty"],
+        "weight_penalties.0": "mine:Penalty",
         "weight_penalties.0.l2": 0.1,
         "schedules": [],
-        "stages": {"small": "mine:Stage"},
+        "stages.small": "mine:Stage",
         "stages.small.epochs": 1,
         "scenario.__cls__": "mine:Params",
         "scenario.scenario_id": "mine:Scenario",
         "scenario.print_eval_limit": 1,
         "scenario.model.__cls__": "mine:Model",
-        "model.layers": ["mine:Dense"],
+        "model.layers.0": "mine:Dense",
         "model.layers.0.units": 8,
         "model.sizes.a": 1,
         "gen.__cls__": "mine:Pipelines",

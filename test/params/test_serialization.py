@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase
-from tfaip.params.names import oldnames
-from tfaip.params.names.nameable import nameable
+from tfaip.params import ParamsBase, names as oldnames
+from tfaip.params.names import nameable
 from tfaip.params.stored import from_dict, from_json, load_params, save_params, to_dict, to_json
 
 
@@ -215,7 +214,7 @@ def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_old_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
     new = "test.params.test_serialization:Point3"
-    monkeypatch.setattr(oldnames, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
+    monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", new)
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.names.trust import OwnPackage, UntrustedName
+from tfaip.params.names import OwnPackage, UntrustedName
 from tfaip.params.stored import from_dict
 
 

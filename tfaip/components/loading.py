@@ -19,7 +19,7 @@ from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.names.suggestions import nearest
+from tfaip.params.names import nearest
 from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text

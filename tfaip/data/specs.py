@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names import did_you_mean
 from tfaip.params.tree import node_fields
 
 if TYPE_CHECKING:  # commands that only print their help import this module

@@ -13,9 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from tfaip.errors import UsageError
-from tfaip.params.names.nameable import is_nameable
-from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import import_named, top_package
+from tfaip.params.names import did_you_mean, import_named, is_nameable, top_package
 from tfaip.params.types import NamedObject, NameOfFile
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 

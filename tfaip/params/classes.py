@@ -19,7 +19,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
-    Protocol,
     Self,
     TypeGuard,
     TypeVar,
@@ -28,8 +27,17 @@ from typing import (
     overload,
 )
 
-from tfaip.params.fields import Shared, copied, default_field, is_mutable, shared_of, take_shared
-from tfaip.params.generics import (
+from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
+from tfaip.params.names import (
+    OWN_PACKAGE,
+    current_name,
+    current_names,
+    did_you_mean,
+    removed_fields,
+    top_package,
+    warn_removed,
+)
+from tfaip.params.types import (
     UNBOUND,
     BoundDefault,
     anchored,
@@ -38,10 +46,7 @@ from tfaip.params.generics import (
     declaration,
     is_params_class,
 )
-from tfaip.params.limits import check_fields
-from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import OWN_PACKAGE, top_package
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import overrides
 
 T = TypeVar("T")
 
@@ -54,41 +59,18 @@ _MOST_PATHS = 3
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
 
-if TYPE_CHECKING:
-    _ProtocolMeta = ABCMeta
-else:
-    _ProtocolMeta = type(Protocol)
 
-
-class ParamsMeta(_ProtocolMeta):
+class ParamsMeta(ABCMeta):
     """Metaclass that keeps the safe JSON methods of params.
 
-    Scenarios may import `pai_dataclass` from `paiargparse` itself. It assigns methods to the
-    finished class, among them a `from_dict` that imports whatever a file names; only a metaclass
-    sees that assignment. The base is that of protocols, which is also that of abstract classes, so
-    that params may derive from both.
+    Decorators of other libraries assign methods to the finished class, among them a `from_dict` that imports whatever a
+    file names; only a metaclass sees that assignment.
     """
-
-    # Params are no protocols themselves, and `isinstance` is asked often.
-    __instancecheck__ = ABCMeta.__instancecheck__
-
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
-        # Keywords are for `__init_subclass__`. Since Python 3.12 this method of protocols cannot take one named `cls`.
-        super().__init__(name, bases, namespace)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
         if name not in _JSON_METHODS or top_package(module) not in _UNSAFE_PACKAGES:
             super().__setattr__(name, value)
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        """Signature of the shared constructor, for editors and notebooks."""
-        if cls.__init__ is not ParamsBase.__init__:  # type: ignore[misc]
-            raise AttributeError("the signature is that of the constructor")
-        cls_: Any = cls
-        known = [(known.name, known.type, copy.copy(known)) for known in fields(cls_)]
-        return inspect.signature(dataclasses.make_dataclass(cls.__name__, known))
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -97,14 +79,14 @@ class ParamsBase(metaclass=ParamsMeta):
 
     The annotated attributes of a subclass are its fields; decorators (`@dataclass`, or
     `@pai_dataclass` of `tfaip.params` or of `paiargparse` above it) are accepted. Attributes that
-    are not fields cannot be set. Names of tfaip 1.2 (`tfaip.params.names.oldnames`) are accepted with a
+    are not fields cannot be set. Names of tfaip 1.2 (`tfaip.params.names`) are accepted with a
     `DeprecationWarning`; setting a field that was removed logs a warning and does nothing else.
 
     - `epochs = 5` for an inherited field changes its default; type, help and limits stay. Defaults
       follow the order of the base classes, as attributes do.
     - A default that objects could change (a list, dict, set, or params) is copied for each of them.
     - A field of a type parameter has the bound class as its type and default, see
-      `tfaip.params.generics`.
+      `tfaip.params.types`.
     """
 
     # `paiargparse` stores the chosen class of parts with this mark.
@@ -126,7 +108,7 @@ class ParamsBase(metaclass=ParamsMeta):
             _make_dataclass(params_cls)
 
     def __post_init__(self) -> None:
-        """Check the limits of the fields (`tfaip.params.limits`).
+        """Check the limits of the fields (`tfaip.params.fields`).
 
         An override calls `super().__post_init__()` first.
 
@@ -164,20 +146,13 @@ class ParamsBase(metaclass=ParamsMeta):
 
         return from_json(cls, text, trusted=trusted)
 
-    @classmethod
-    def schema(cls, **options: Any) -> Any:
-        """Return a marshmallow schema of the class; see `tfaip.params.marshmallowschema.schema_of`."""
-        from tfaip.params.marshmallowschema import schema_of
-
-        return schema_of(cls, **options)
-
     if not TYPE_CHECKING:  # a type checker must see the constructor, and find mistyped attributes itself
 
         def __init__(self, /, *args: Any, **values: Any) -> None:
             cls = type(self)
             for name in shared_of(cls).keys() & values.keys():
                 setattr(self, name, values.pop(name))
-            values = _bound(cls, args, oldnames.current_names(cls, values) if values else values)
+            values = _bound(cls, args, current_names(cls, values) if values else values)
             for known in fields(cls):
                 if known.name in values:
                     value = values[known.name]
@@ -210,7 +185,7 @@ class ParamsBase(metaclass=ParamsMeta):
             cls = type(self)
             if name.startswith("__") and not hasattr(cls, name):  # what `copy` and others ask each object
                 raise AttributeError(f"{cls.__name__}.{name} does not exist", name=name, obj=self)
-            new = oldnames.current_name(cls, name)
+            new = current_name(cls, name)
             if new != name:
                 return getattr(self, new)
             if hasattr(cls, name):  # a property raised an AttributeError: again, for its own message
@@ -220,10 +195,10 @@ class ParamsBase(metaclass=ParamsMeta):
         def __setattr__(self, name: str, value: Any) -> None:
             cls = type(self)
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
-                new = oldnames.current_name(cls, name)
-                removed = oldnames.removed_fields(cls)
+                new = current_name(cls, name)
+                removed = removed_fields(cls)
                 if name in removed:
-                    oldnames.warn_removed(f"{cls.__name__}.{name}", removed[name])
+                    warn_removed(f"{cls.__name__}.{name}", removed[name])
                     return
                 if new == name:
                     raise _no_attribute(self, name)
@@ -245,7 +220,7 @@ def _bound(cls: Any, args: tuple[Any, ...], values: dict[str, Any]) -> dict[str,
     bound = dict(zip(names, args, strict=False))
     for name, value in values.items():
         if name not in taken:
-            hint = suggestions.did_you_mean(name, taken)
+            hint = did_you_mean(name, taken)
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}{hint}")
         if name in bound:
             raise TypeError(f"{function} got multiple values for argument {name!r}")
@@ -267,7 +242,7 @@ def _forget(cls: type, name: str) -> None:
 def _no_attribute(node: Any, name: str) -> AttributeError:
     """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
     cls = type(node)
-    known, removed = [known.name for known in fields(cls)], oldnames.removed_fields(cls)
+    known, removed = [known.name for known in fields(cls)], removed_fields(cls)
     below = list(islice(_paths_below(node, name), _MOST_PATHS))
     if name in known:
         reason = "is not set yet"
@@ -276,7 +251,7 @@ def _no_attribute(node: Any, name: str) -> AttributeError:
     elif below:
         reason = f"does not exist; did you mean {' or '.join(below)}?"
     else:
-        reason = f"does not exist{suggestions.did_you_mean(name, known)}"
+        reason = f"does not exist{did_you_mean(name, known)}"
     return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)
 
 
@@ -336,7 +311,8 @@ def _prepare_body(cls: type) -> None:
         retained[name] = anchored(annotation, owner.__module__)
         setattr(cls, name, new)
     for name, annotation in own.items():
-        if _is_class_variable(annotation):
+        text = annotation if isinstance(annotation, str) else str(get_origin(annotation) or annotation)
+        if _CLASS_VARIABLE.match(text):
             continue
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
@@ -369,12 +345,6 @@ def _nearest(cls: type, name: str) -> tuple[Any, Field[Any]]:
         if value is MISSING and (isinstance(given, type | Field) or not hasattr(given, "__get__")):  # no method
             value = given
     raise TypeError(f"{cls.__qualname__} has no field {name}")
-
-
-def _is_class_variable(annotation: Any) -> bool:
-    if isinstance(annotation, str):
-        return _CLASS_VARIABLE.match(annotation) is not None
-    return annotation is ClassVar or get_origin(annotation) is ClassVar
 
 
 def _make_dataclass(cls: Any) -> None:
@@ -433,12 +403,13 @@ class Part(ParamsBase):
                 f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
                 "object: compute other values in a functools.cached_property"
             )
+        ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
         fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
         shared = {name: None for name, value in vars(cls).items() if isinstance(value, Shared)}
         for name, annotation in {**inspect.get_annotations(cls), **shared}.items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
-            if name in _ATTRIBUTES or _is_ours(cls, name):
+            if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
                 kind, hint = ("shared", "") if name in shared else ("a field", ", or leave out the annotation")
                 raise TypeError(
                     f"{cls.__qualname__}.{name} cannot be {kind}, since {name} is something else in "
@@ -499,12 +470,6 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     return not cls._is_created and not overrides(cls, Part, "cls")
 
 
-def _is_ours(cls: type, name: str) -> bool:
-    """Return True if a base class of this package has an attribute of this name."""
-    ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
-    return any(name in vars(base) for base in ours)
-
-
 @overload
 def pai_dataclass(_cls: type[T], alt: str | None = None, no_assign_to_unknown: bool = True) -> type[T]: ...
 
@@ -537,7 +502,7 @@ def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown
         cls.__pai_dataclass__ = None
         cls.__alt_name__ = alt
         if not issubclass(cls, ParamsBase):
-            for method in ("to_dict", "from_dict", "to_json", "from_json", "schema"):
+            for method in ("to_dict", "from_dict", "to_json", "from_json"):
                 setattr(cls, method, vars(ParamsBase)[method])
             if no_assign_to_unknown:
                 cls.__setattr__ = vars(ParamsBase)["__setattr__"]

@@ -18,22 +18,22 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache
 from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.generics import field_types
-from tfaip.params.limits import FieldError
-from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import (
+from tfaip.params.fields import FieldError
+from tfaip.params.names import (
     Trust,
     UntrustedName,
     check_function,
     check_text,
     class_name,
+    current_names,
+    did_you_mean,
     find_class,
+    removed_fields,
     top_package,
 )
 from tfaip.params.resource import Resource
@@ -47,6 +47,7 @@ from tfaip.params.types import (
     NamedObject,
     checked_name,
     expected,
+    field_types,
     is_node_type,
     is_subclass,
     is_union,
@@ -59,7 +60,6 @@ from tfaip.params.types import (
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 CLASS_KEY = "__cls__"
-_JSON_KEY = "dataclasses_json"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
 _NONE = {"none", "null"}
 _DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
@@ -95,39 +95,9 @@ class Word(str):
     __slots__ = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class JsonOptions:
-    """Options of a field as `dataclasses_json.config(...)` gives them; the library is not needed for them.
-
-    Args:
-        name: key in JSON.
-        encoder: makes the value of JSON; None: as params are stored.
-        decoder: makes the value of the field from that of JSON; None: as its type says.
-        exclude: returns True for a value that is not stored; None: every value is.
-    """
-
-    name: str
-    encoder: Callable[[Any], Any] | None = None
-    decoder: Callable[[Any], Any] | None = None
-    exclude: Callable[[Any], bool] | None = None
-
-    def is_excluded(self, value: Any) -> bool:
-        """Return True if a value is not stored."""
-        return self.exclude is not None and bool(self.exclude(value))
-
-
-@cache
-def options_of(cls: Any) -> Mapping[str, JsonOptions]:
-    """Return the options of all fields of a dataclass, by the name of the field."""
-    found: dict[str, JsonOptions] = {}
-    # Of `@dataclass_json(letter_case=...)`.
-    of_class = (getattr(cls, "dataclass_json_config", None) or {}).get("letter_case")
-    for field in node_fields(cls):
-        given = field.metadata.get(_JSON_KEY) or {}
-        letter_case = given.get("letter_case") or of_class
-        name = letter_case(field.name) if letter_case is not None else field.name
-        found[field.name] = JsonOptions(name, given.get("encoder"), given.get("decoder"), given.get("exclude"))
-    return found
+def json_option(meta: Mapping[str, Any], name: str) -> Any:
+    """Return the encoder or decoder of a field, as `dataclasses_json.config(...)` gives it, or None."""
+    return (meta.get("dataclasses_json") or {}).get(name)
 
 
 def decode_with(decoder: Callable[[Any], Any], value: Any, place: str) -> Any:
@@ -166,22 +136,16 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
 
 
 def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
-    cls: Any = type(node)
-    encoded: dict[str, Any] = {CLASS_KEY: class_name(cls)}
-    for field, options in options_of(cls).items():
-        value, below = getattr(node, field), f"{place}.{field}"
-        if options.is_excluded(value):
-            continue
-        if options.name in encoded:
-            raise TypeError(
-                f"{below} is stored as {options.name!r}, which another field has: give it another field_name"
-            )
-        if options.encoder is not None:
+    encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
+    for field in node_fields(node):
+        value, below = getattr(node, field.name), f"{place}.{field.name}"
+        encoder = json_option(field.metadata, "encoder")
+        if encoder is not None:
             try:
-                value = options.encoder(value)
+                value = encoder(value)
             except Exception as error:  # code of the user may raise anything
                 raise TypeError(f"{below}: its encoder refuses the value: {type(error).__name__}: {error}") from error
-        encoded[options.name] = encode(value, directory, below)
+        encoded[field.name] = encode(value, directory, below)
     return encoded
 
 
@@ -291,7 +255,9 @@ class Decoder:
         origin = origin_of(declared)
         is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
         if isinstance(value, Words):
-            _require_text(value, place)
+            for word in value:
+                if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+                    raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
             value = value if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
@@ -355,13 +321,12 @@ class Decoder:
         # The code of this package runs already: fields below may name more of its classes.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
         types_of, origin = field_types(cls), origin_of(cls)
-        options = options_of(origin)
-        names = {option.name: name for name, option in options.items()}
-        given: dict[str, Any] = {str(names.get(key, key)): item for key, item in value.items() if key != CLASS_KEY}
+        metadata = {field.name: field.metadata for field in node_fields(origin)}
+        given: dict[str, Any] = {str(key): item for key, item in value.items() if key != CLASS_KEY}
         decoded = {}
         for key, item in self._current_values(origin, given, types_of, place).items():
-            option = options[key]
-            found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
+            decoder = json_option(metadata[key], "decoder")
+            found = inner._decode_field(item, types_of[key], decoder, f"{place}.{key}", origin)
             if found is not dataclasses.MISSING:
                 decoded[key] = found
         required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
@@ -378,15 +343,15 @@ class Decoder:
         Raises:
             UsageError: if there is no such field: ignoring it would train with another value than the file says.
         """
-        removed = oldnames.removed_fields(cls)
+        removed = removed_fields(cls)
         values = {key: item for key, item in values.items() if key not in removed}
         try:
-            current = oldnames.current_names(cls, values)
+            current = current_names(cls, values)
         except TypeError as error:
             raise UsageError(f"{place}: {error}") from error
         for key in current:
             if key not in types_of:
-                hint = suggestions.did_you_mean(str(key), [options.name for options in options_of(cls).values()])
+                hint = did_you_mean(key, types_of)
                 raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
         return current
 
@@ -432,35 +397,31 @@ class Decoder:
         return items if origin in LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
-        if isinstance(value, Words):
-            return self._decode_pairs(value, declared, place)
-        if not isinstance(value, Mapping):
-            raise mismatch(value, declared, place)
-        key_type, item_type = get_args(declared) or (Any, Any)
-        found = {}
-        for key, item in value.items():
-            item_place = f"{place}.{key}"
+        is_typed = isinstance(value, Words)
+        key_type, item_type = get_args(declared) or (str if is_typed else Any, Any)
+        if is_typed:
+            pairs = [self._pair(word, place) for word in value]
+        elif isinstance(value, Mapping):
             # JSON knows only strings as keys.
-            if isinstance(key, str) and is_subclass(strip(key_type), int | float):
-                key = Word(key)
-            decoded = self.decode(key, key_type, item_place)
+            is_number = is_subclass(strip(key_type), int | float)
+            pairs = [(Word(key) if is_number and isinstance(key, str) else key, item) for key, item in value.items()]
+        else:
+            raise mismatch(value, declared, place)
+        found: dict[Any, Any] = {}
+        for key, item in pairs:
+            item_place = f"{place} {shorten_text(key)}" if is_typed else f"{place}.{key}"
+            decoded = self.decode(key, key_type, place if is_typed else item_place)
             if decoded in found:  # as 0 and 0.0
                 raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
             found[decoded] = self.decode(item, item_type, item_place)
         return found
 
-    def _decode_pairs(self, words: Words, declared: Any, flag: str) -> Any:
-        key_type, item_type = get_args(declared) or (str, Any)
-        found: dict[Any, Any] = {}
-        for word in words:
-            key_text, equals, text = word.partition("=")
-            if not equals:
-                raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
-            key = self.decode(Word(key_text), key_type, flag)
-            if key in found:
-                raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
-            found[key] = self.decode(Word(text), item_type, f"{flag} {shorten_text(key_text)}")
-        return found
+    @staticmethod
+    def _pair(word: str, flag: str) -> tuple[Word, Word]:
+        key, equals, item = word.partition("=")
+        if not equals:
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+        return Word(key), Word(item)
 
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
@@ -521,12 +482,6 @@ def only_word(words: Words, declared: Any, flag: str) -> Any:
     return Word(words[0])
 
 
-def _require_text(words: Words, place: str) -> None:
-    for word in words:
-        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
-            raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
-
-
 def _expanded(word: str) -> str:
     """Return a text with the home directory that `~/` means, which shells replace only at the beginning of a word."""
     return os.path.expanduser(word) if word.startswith("~/") else str(word)
@@ -550,7 +505,10 @@ def _parse_number(word: Word, declared: Any, flag: str) -> Any:
     text = word.strip().lower()
     if _LEADING_ZERO.match(text):
         raise UsageError(f"{flag}: expected {expected(declared)} without leading zeros, got {shorten(word)}")
-    number = _converted(word, lambda _: declared(_DOTTED.get(text, text)), declared, flag)
+    try:
+        number = declared(_DOTTED.get(text, text))
+    except ValueError:
+        raise mismatch(word, declared, flag) from None
     _check_number(number, flag)
     # float("1e400") is infinite.
     if isinstance(number, float) and math.isinf(number) and "inf" not in text:
@@ -585,12 +543,8 @@ def plain_of(value: Any) -> Any:
 
 def json_of(word: Word, declared: Any, flag: str) -> Any:
     """Return the value of a word that is JSON."""
-    return _converted(word, json.loads, declared, flag)
-
-
-def _converted(word: Word, function: Callable[[str], Any], declared: Any, flag: str) -> Any:
     try:
-        return function(word)
+        return json.loads(word)
     except ValueError:
         raise mismatch(word, declared, flag) from None
     except RecursionError:

@@ -7,7 +7,7 @@ import sys
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -26,7 +26,7 @@ written), and:
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 

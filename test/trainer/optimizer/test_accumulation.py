@@ -8,8 +8,8 @@ import pytest
 
 from test.trainer.line import line_params, train, weight
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.update import AverageRate
 
 pytestmark = pytest.mark.backend
 
@@ -47,14 +47,6 @@ def test_clipping_acts_on_the_mean():
     optimizer = optimizer_of(SGDOptimizer(clip_global_norm=1), weight, accum_steps=2)
     # The mean 1.55 is clipped to 1; clipping each of 3 and 0.1 would give 0.55.
     assert weights_after(optimizer, weight, [3, 0.1]) == [0, -1]
-
-
-def test_the_remainder_is_a_named_variable_of_the_optimizer():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
-    weights_after(optimizer, weight, [1, 2])
-    named = optimizer.named_variables({"w": weight})
-    assert float(keras.ops.convert_to_numpy(named["gradient_accumulator/w"].value)) == 3
 
 
 def test_the_average_moves_only_with_an_update():

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyScenario
 from test.trainer.stages import scenarios
 from test.trainer.stages.scenarios import ConstructionScenario, returning, tiny_params
 from tfaip.errors import UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PredictStage, PretrainingParams, TrainStage
-from tfaip.trainer.stages.preview import preview_stages
-from tfaip.trainer.stages.program import PlannedStage, planned_stages
+from tfaip.trainer.stages.program import PlannedStage, planned_stages, preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 
@@ -41,7 +39,7 @@ def test_five_indices_twice() -> None:
     weights = [stage.params.loss_weights.get("mse") for stage in plan]
     assert weights == [0.0, 0.2, 0.4, 0.6, 0.8, None]
     assert (plan[-1].name, plan[-1].first_epoch, plan[-1].last_epoch) == ("main", 11, 20)
-    assert plan[2].overrides == {"loss_weights": "{'mse': 0.4}"}
+    assert plan[2].overrides == {"trainer.loss_weights.mse": "0.4"}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,3 @@ def test_both_hooks() -> None:
 def test_repetitions_that_cannot_work(repetitions: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         PretrainingParams(repetitions=repetitions)
-
-
-def test_a_scenario_without_hooks() -> None:
-    assert [stage.name for stage in plan_of(TinyScenario)] == ["main"]

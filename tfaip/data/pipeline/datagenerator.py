@@ -11,8 +11,8 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
-from tfaip.params.limits import FieldAdvice
-from tfaip.util.hooknames import check_hook_names
+from tfaip.params.fields import FieldAdvice
+from tfaip.util.classes import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:

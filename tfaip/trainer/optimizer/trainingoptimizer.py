@@ -12,14 +12,20 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
-from tfaip.model.lossterms import batch_samples
-from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
-from tfaip.trainer.optimizer.gradients import Clips, GradientNoise, clip
-from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer
-from tfaip.trainer.optimizer.lossscale import LossScale
-from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
-from tfaip.trainer.optimizer.params import OptimizerParams
-from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
+from tfaip.model.losses import batch_samples
+from tfaip.trainer.optimizer.groups import GroupOptimizer, GroupSetup, SlotOptimizer, build_group
+from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
+from tfaip.trainer.optimizer.update import (
+    AverageRate,
+    GradientNoise,
+    LossScale,
+    NonFiniteUpdates,
+    ScheduledRate,
+    WeightAverages,
+    clip,
+)
+from tfaip.trainer.pathpatterns import matching_paths
+from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
 
@@ -77,12 +83,9 @@ class TrainingOptimizer(SlotOptimizer):
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
         self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
-            self.track(self._noise.state)
-        self._clips = Clips(
-            self.scheduled.get("clip_value", params.clip_value),
-            self.scheduled.get("clip_norm", params.clip_norm),
-            self.scheduled.get("clip_global_norm", params.clip_global_norm),
-        )
+            self.track(self._noise.generator.state)
+        clips = ("clip_value", "clip_norm", "clip_global_norm")
+        self._clips = {name.removeprefix("clip_"): self.scheduled.get(name, getattr(params, name)) for name in clips}
         self.groups: Sequence[GroupOptimizer] = ()
         """The optimizers of the groups of weights."""
         self._buffers: Mapping[int, keras.Variable] = {}
@@ -91,12 +94,7 @@ class TrainingOptimizer(SlotOptimizer):
         self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
 
     def build_groups(self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer]) -> None:
-        """Take the groups, which together update all weights.
-
-        Args:
-            weights: the trained weights, in the order of the model.
-            groups: the optimizers of the groups, already built.
-        """
+        """Take the built groups, which together update the trained weights, given in the order of the model."""
         super().build(weights)
         self.groups = tuple(groups)
         if self.accum_steps > 1:
@@ -314,7 +312,7 @@ class TrainingOptimizer(SlotOptimizer):
         self._branch(may_update, lambda: self._step_if_finite(gradients, weights), self._skip)
 
     def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        clipped = clip(gradients, self._clips)
+        clipped = clip(gradients, **self._clips)
         self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
@@ -338,3 +336,81 @@ class TrainingOptimizer(SlotOptimizer):
             # The scale may be the cause of an overflow: skipped updates count only at its minimum.
             self._nonfinite.count(self.batch_counter.value, self._loss_scale.is_lowest())
             self._loss_scale.shrink()
+
+
+def build_optimizer(
+    params: OptimizerParams,
+    weights: Mapping[str, keras.Variable],
+    trainable: list[keras.Variable],
+    accum_steps: int = 1,
+    average_rate: AverageRate | None = None,
+    rate: LearningRateParams | None = None,
+    network: Any = None,
+    seed: int = 0,
+    scales_loss: bool = False,
+    scheduled: Mapping[str, keras.Variable] | None = None,
+) -> TrainingOptimizer:
+    """Build the optimizer of a training.
+
+    Args:
+        params: the optimizer params.
+        weights: all variables of the graph by path.
+        trainable: those that are trained, in the order of the model (JAX passes them by position).
+        accum_steps: batches per update; the gradient of an update is the mean over them.
+        average_rate: keep averages of the weights with this rate; None: keep none.
+        rate: rule and modulation of the learning rate, see `ScheduledRate`; None: the caller sets the rate.
+        network: the training graph, for functions of the user.
+        seed: of the gradient noise.
+        scales_loss: scale the loss, as mixed_float16 needs it.
+        scheduled: variables in the place of numbers of the params, by their path, see `scheduled_numbers`.
+
+    Raises:
+        FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
+    """
+    schedule = ScheduledRate(rate, accum_steps, network)
+    optimizer = TrainingOptimizer(params, schedule, accum_steps, seed, scales_loss, scheduled)
+    trained = {id(weight) for weight in trainable}
+    paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
+    optimizer.paths = {id(weight): path for path, weight in paths.items()}
+    groups, left = [], set(trained)
+    # A weight belongs to the first group that matches it; a last group takes all remaining ones.
+    for index, group in enumerate([*params.groups, OptimizerGroupParams(match=".*")]):
+        place, own, prefix = f"groups.{index}", params, ""
+        if group.optimizer is not None:
+            own, prefix = group.optimizer, f"{place}.optimizer."
+        members = _matching(group.match, f"{place}.match", paths) & left
+        left -= members
+        if members:
+            setup = GroupSetup(
+                own,
+                optimizer.scheduled.get(f"{place}.lr_factor", group.lr_factor),
+                _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
+                optimizer.scheduled.get(f"{prefix}weight_decay", own.weight_decay),
+                f"{prefix}momentum",
+            )
+            groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
+    optimizer.build_groups(trainable, groups)
+    if average_rate is not None:
+        optimizer.build_averages(average_rate)
+    return optimizer
+
+
+def scheduled_numbers(params: OptimizerParams) -> list[str]:
+    """Return the numbers that schedules may change, as dotted paths from the optimizer params."""
+    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", "weight_decay"]
+    for index, group in enumerate(params.groups):
+        found.append(f"groups.{index}.lr_factor")
+        if group.optimizer is not None:
+            found.append(f"groups.{index}.optimizer.weight_decay")
+    return found
+
+
+def scheduled_momenta(params: OptimizerParams) -> list[str]:
+    """Return each momentum that schedules may change, as dotted paths from the optimizer params."""
+    optimizers: dict[str, Any] = {"": params}
+    optimizers.update({f"groups.{i}.optimizer.": group.optimizer for i, group in enumerate(params.groups)})
+    return [f"{prefix}momentum" for prefix, own in optimizers.items() if hasattr(own, "momentum")]
+
+
+def _matching(pattern: str | None, field: str, paths: Mapping[str, keras.Variable]) -> set[int]:
+    return set() if pattern is None else {id(paths[path]) for path in matching_paths(pattern, field, "weight", paths)}

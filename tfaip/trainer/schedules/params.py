@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
-from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
+from tfaip.params.fields import FieldError
+from tfaip.trainer.scheduler.rules import Interpolation, interpolate
 
 
 class ScheduleParams(ParamsBase):

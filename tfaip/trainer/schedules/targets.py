@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from tfaip.errors import UsageError
-from tfaip.params.generics import field_types
-from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
+from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.tree import Place, children, get_path, is_node, walk_places
+from tfaip.params.types import field_types
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
@@ -22,7 +22,7 @@ SCHEDULES = "schedules"
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
-_DROPOUT = Limits(0, None, None, 1, True, {}, (), None)
+_DROPOUT = Limits(low=0, below=1, finite=True)
 
 
 @dataclass(frozen=True)

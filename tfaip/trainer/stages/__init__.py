@@ -1,1 +1,1 @@
-"""Stages of a training: their params, and the plan that they resolve to. Needs no backend."""
+"""Stages of a training: their params, their program, and the records of those that are done. Needs no backend."""

@@ -1,0 +1,493 @@
+"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand; completion."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import Any, Literal, get_args, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.codec import encode, json_option
+from tfaip.params.fields import is_common, limits_of
+from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
+from tfaip.params.resolver import MISSING, ClassChoice, Entry, Group, Leaf, Node, Resolver, walk_entries
+from tfaip.params.settings import flags_of_other_classes, is_flag
+from tfaip.params.sources import Settings
+from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
+from tfaip.util.text import shorten
+
+ALL = "all"
+# Set by a shell for the command whose line it completes.
+COMPLETION = "_ARGCOMPLETE"
+_MIN_WIDTH, _MAX_WIDTH = 40, 100
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_GENERAL = "General options"
+_GENERAL_FLAGS = (
+    ("--help, -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
+    ("--python", "With --help: show the Python path of each flag, too."),
+    ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
+    ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
+    ("--print_config", "Print all values and where they come from, as a config file."),
+)
+
+
+def described(cls: type) -> str:
+    """Return the name of a class and the summary of its docstring."""
+    text = _summary_of(cls)
+    return f"{cls.__name__}: {text}" if text else f"{cls.__name__}."
+
+
+def _summary_of(cls: type) -> str:
+    """Return the first paragraph of the docstring of a class, on one line; "" if it has none."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n\n")[0]
+    if text.startswith(f"{cls.__name__}("):  # written by @dataclass where the class has no docstring
+        return ""
+    return " ".join(text.split())
+
+
+def described_flag(entry: Entry) -> tuple[str, str]:
+    """Return the kind of the values of a flag, and its help text with choices and value."""
+    return _type_text(entry), f"{_help_text(entry)}{_value_text(entry)}{_range_text(entry)}".strip()
+
+
+def _help_text(entry: Entry) -> str:
+    text = entry.help
+    if text and text[-1] not in ".!?":
+        text += "."
+    if isinstance(entry, Leaf):
+        objects = object_type(entry.declared)
+        if objects is not None:
+            item = ".0" if "list[" in expected(entry.declared) else ""
+            text += f" {objects.choices}. Its arguments: --{entry.flag}{item}.NAME."
+        if entry.meta.get("choices"):
+            text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
+    elif entry.choice is not None:
+        more = "" if entry.choice.enforced else ", or module:Class"
+        text += f" Choices: {', '.join(entry.choice.names())}{more}."
+    return text.strip()
+
+
+def _type_text(entry: Entry) -> str:
+    if isinstance(entry, Leaf):
+        return "bool" if entry.declared is bool else expected(entry.declared)
+    if isinstance(entry, Group):
+        return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
+    return "CLASS"
+
+
+def _range_text(entry: Entry) -> str:
+    """Return the range of a number in parentheses; "" if there is none."""
+    limits = limits_of(entry.owner, entry.name) if isinstance(entry, Leaf) and entry.owner is not None else None
+    text = limits.range_text() if limits is not None else ""
+    return " " + f"({text})".replace(" ", _NO_BREAK) if text else ""
+
+
+def _value_text(entry: Entry) -> str:
+    if not isinstance(entry, Group) and entry.required:
+        return " (required)"
+    try:
+        value = shown_value(entry)
+    except TypeError:
+        return ""  # a default that params cannot store
+    text = str(value) if value is None or isinstance(value, bool) else yaml_value(value)
+    return f" ={_NO_BREAK}{text}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A flag of a tree.
+
+    Args:
+        entry: the flag.
+        section: the node below whose title the flag is shown.
+        holder: the node that has the field; None for the root itself.
+        path: Python path, with the name of the root.
+    """
+
+    entry: Entry
+    section: Node
+    holder: Node | None
+    path: str
+
+    @property
+    def group(self) -> str:
+        """The first part of the flag, also of flags that leave it out."""
+        return self.section.flag.partition(".")[0]
+
+    @property
+    def is_common(self) -> bool:
+        """True for an option that most users set."""
+        return is_common(self.entry.meta) or (isinstance(self.entry, Leaf) and self.entry.required)
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the class in the heading, and of chosen ones."""
+        nodes = [self.section, *((self.entry.items or ()) if isinstance(self.entry, Group) else ())]
+        return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+    def is_about(self, topic: str) -> bool:
+        """Return True if the flag or its help text mentions a topic, or the name of a class begins with it."""
+        has_class = any(name.lower().startswith(topic.lower()) for name in self.class_names)
+        return has_class or _mentions(self.entry, topic)
+
+
+def _lines(node: Node, path: str, holder: Node | None = None) -> Iterator[_Line]:
+    """Yield the flags of a root, or of a node that is an object; those of nodes below it last."""
+    if is_flag(node):
+        yield _Line(node, node, holder, path)
+    yield from _field_lines(node, path)
+
+
+def _field_lines(node: Node, path: str) -> Iterator[_Line]:
+    # Nodes follow after all flags of this one, so that the flags of a class stay together.
+    inner: list[Iterator[_Line]] = []
+    for entry in node.entries:
+        below = f"{path}.{entry.name}"
+        if isinstance(entry, Node) and entry.cls is not None:
+            inner.append(_lines(entry, below, node))
+            continue
+        yield _Line(entry, node, node, below)
+        if isinstance(entry, Group):
+            for item in entry.items or ():
+                key = repr(item.name) if entry.keyed else item.name
+                inner.append(_field_lines(item, f"{below}[{key}]"))
+    for lines in inner:
+        yield from lines
+
+
+def _mentions(entry: Entry, topic: str) -> bool:
+    """Return True if the flag contains a text, or a word of the help text begins with it."""
+    if topic.lower() in entry.flag.lower():
+        return True
+    return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
+
+
+def _nodes(nodes: Sequence[Entry]) -> Iterator[Node]:
+    """Yield the objects among entries and below them."""
+    for node in nodes:
+        if isinstance(node, Group):
+            yield from _nodes(node.items or ())
+        elif isinstance(node, Node) and node.cls is not None:
+            yield node
+            yield from _nodes(node.entries)
+
+
+class HelpText:
+    """Text of `--help`, with the flags and values as they are after the other arguments.
+
+    Args:
+        prog: the command as the user types it.
+        description: of the command.
+        options: flags outside of any params class.
+        roots: resolved trees.
+        home: module of the scenario: what its package declares is shown first.
+        with_paths: show the Python path of each flag.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        options: Sequence[Leaf],
+        roots: Sequence[Node],
+        home: str = "",
+        with_paths: bool = False,
+    ) -> None:
+        self._prog = prog
+        self._description = description
+        self._options = options
+        self._nodes = list(_nodes(roots))
+        self._roots = roots
+        self._package = f"{home.rpartition('.')[0] or home}."
+        self._with_paths = with_paths
+        self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
+        self._lines = [line for root in roots for line in _lines(root, root.name)]
+
+    def text(self, topics: Sequence[str]) -> str:
+        """Return the text.
+
+        Args:
+            topics: groups, flags, classes or words to explain; `all` for everything; none for the overview.
+
+        Raises:
+            UsageError: if nothing is known about a topic.
+        """
+        if ALL in topics:
+            parts = [self._head(), self._general(), *self._sections(self._lines, by_class=True)]
+        elif topics:
+            parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]
+        else:
+            parts = [self._head(), *self._overview(), self._general()]
+            groups = dict.fromkeys(line.group for line in self._lines)
+            if groups:
+                parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
+        packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
+        parts += [self._wrap(note, 0, 2) for note in _backend_notes(packages)]
+        return "\n\n".join(map("\n".join, parts))
+
+    def _head(self) -> list[str]:
+        usage = self._wrap(f"usage: {self._prog} [--flag value ...]", 0, 7)
+        return [*usage, "", *self._wrap(self._description, 0, 0)] if self._description else usage
+
+    def _general(self) -> list[str]:
+        lines = [_GENERAL]
+        for flag, text in _GENERAL_FLAGS:
+            lines += [*self._wrap(flag, 2, 6), *self._wrap(text, 6, 6)]
+        for option in self._options:
+            lines += self._entry(option)
+        return lines
+
+    def _overview(self) -> Iterator[list[str]]:
+        """Yield the sections with the scenario's own options, then the others, each with its common options."""
+        first = [line for line in self._lines if self._is_own(line)]
+        shown = [*first, *(line for line in self._lines if line.is_common and line not in first)]
+        own = {line.group for line in first}
+        for is_first in (True, False):
+            yield from self._sections([line for line in shown if (line.group in own) is is_first], by_class=False)
+
+    def _is_own(self, line: _Line) -> bool:
+        """Return True for an option that a class of the scenario declares, or with which one is chosen."""
+        entry, holder = line.entry, line.holder
+        if holder is not None:
+            bases = reversed(origin_of(holder.cls).__mro__)
+            declaring = [base for base in bases if entry.name in inspect.get_annotations(base)]
+            if declaring and self._is_own_class(declaring[0]):
+                return True
+        if isinstance(entry, Leaf) or entry.choice is None:
+            return False
+        is_choice = isinstance(entry, Group) or len(entry.choice.classes) > 1
+        return is_choice and any(map(self._is_own_class, entry.choice.classes))
+
+    def _is_own_class(self, cls: type) -> bool:
+        module = f"{cls.__module__}."
+        return top_package(module) != OWN_PACKAGE or module.startswith(self._package)
+
+    def _about(self, topic: str) -> Iterator[list[str]]:
+        """Yield the sections about a topic."""
+        found = [line for line in self._lines if topic == line.group or f"{line.entry.flag}.".startswith(f"{topic}.")]
+        options = [option for option in self._options if option.flag == topic]
+        others: list[str] = []
+        if not found and not options:
+            found = [line for line in self._lines if line.is_about(topic)]
+            options = [option for option in self._options if _mentions(option, topic)]
+            for flag, choice in flags_of_other_classes(self._roots, topic):
+                others += self._wrap(f"--{flag} with {choice}", 2, 6)
+        if not found and not options and not others:
+            known = {name for line in self._lines for name in (line.group, line.entry.name, *line.class_names)}
+            hint = did_you_mean(topic, known)
+            raise UsageError(f"--help {shorten(topic)}: no flag, class or help text has this word{hint}")
+        if options:
+            yield [_GENERAL, *(text for option in options for text in self._entry(option))]
+        yield from self._sections(found, by_class=True)
+        if others:
+            yield ["Flags of other classes", *others]
+
+    def _sections(self, lines: Sequence[_Line], by_class: bool) -> Iterator[list[str]]:
+        """Yield a section per group, with the number of flags that it leaves out, or one per node."""
+        sections: dict[int | str, list[_Line]] = {}
+        for line in lines:
+            sections.setdefault(id(line.section) if by_class else line.group, []).append(line)
+        for key, members in sections.items():
+            node = members[0].section
+            if not by_class and node.flag != key:
+                node = next((item for item in self._nodes if item.flag == key), node)
+            cls = origin_of(node.declared if node.cls is None else node.cls)
+            title, summary = f"{cls.__name__} (--{node.flag})", _summary_of(cls)
+            text = self._wrap(f"{title}: {summary}" if summary else title, 0, 2)
+            for member in members:
+                text += self._entry(member.entry, member.path)
+            hidden = 0 if by_class else sum(line.group == key for line in self._lines) - len(members)
+            if hidden:
+                text.append(f"  {hidden} more: --help {key}")
+            yield text
+
+    def _entry(self, entry: Entry, path: str = "") -> list[str]:
+        lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}{_range_text(entry)}", 2, 6)
+        if path and self._with_paths:
+            lines += self._wrap(f"Python: {path}", 6, 10)
+        return lines + self._wrap(_help_text(entry), 6, 6)
+
+    def _wrap(self, text: str, first: int, rest: int) -> list[str]:
+        indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
+        lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
+        return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _backend_notes(packages: Collection[str]) -> Iterator[str]:
+    """Yield a line for each module of the packages of the user that imports a backend: commands wait for it."""
+    for name, module in sorted(sys.modules.items()):
+        if top_package(name) not in packages:
+            continue
+        # A module is imported as itself, or by a class or function that is defined in it.
+        values = list(vars(module).values())
+        homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
+        homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
+        found = sorted({"keras", "tensorflow", "jax"}.intersection(map(top_package, homes)))
+        if found:
+            yield (
+                f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
+                "the methods that need it"
+            )
+
+
+# --- Completion by shells
+
+
+def typed_words() -> list[str]:
+    """Return the words before the cursor, without the program and without a flag whose values are being typed."""
+    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = shlex.split(before)
+    prefix = "" if before.endswith(" ") else words.pop()
+    starts = [index for index, word in enumerate(words) if word.startswith("--")]
+    if starts and not prefix.startswith("-"):
+        words = words[: starts[-1]]
+    return words[1:]
+
+
+def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None:
+    """Print the completions for the shell that has started this process, and end it.
+
+    Args:
+        flags: name, help and values (None: any, or a file) of each flag.
+    """
+    import argparse
+
+    from argcomplete import autocomplete
+    from argcomplete.completers import ChoicesCompleter
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("words", nargs="*")
+    known = {name: (name, "", None) for name in ("--help", "--config", "--print_config", "--trust")}
+    for name, text, values in {**known, **{flag[0]: flag for flag in flags}}.values():
+        action: Any = parser.add_argument(name, nargs="*", help=text.replace("%", "%%"))
+        if values is not None:
+            action.completer = ChoicesCompleter(dict.fromkeys(values, ""))
+    autocomplete(parser, always_complete_options=False)
+
+
+def values_of(entry: Entry) -> list[str] | None:
+    """Return the values of a flag that is a choice, none for a number; None for any other flag."""
+    if not isinstance(entry, Leaf):
+        return [] if entry.choice is None else list(entry.choice.names())
+    if entry.meta.get("choices"):
+        return [str(choice) for choice in entry.meta["choices"]]
+    declared = strip(entry.declared)
+    values: list[str] = []
+    for member in members_of(declared)[0] if is_union(declared) else [declared]:
+        if member is bool:
+            values += ["True", "False"]
+        elif get_origin(member) is Literal:
+            values += map(str, get_args(member))
+        elif is_subclass(member, Enum):
+            values += [str(choice.value) for choice in member]
+        elif not is_subclass(member, int | float):
+            return None
+    return values
+
+
+# --- Config files as `--print_config` writes them
+
+DERIVED = "derived"
+
+_PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+# Words that mean booleans, None or numbers, here or in YAML 1.1.
+_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "infinity", "nan"}
+
+
+def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line per flag: `flag: value  # origin`.
+
+    Args:
+        roots: as they were resolved.
+        values: name of each root -> the object that was built from it, after all `__post_init__`.
+    """
+    for root in roots:
+        # Flag -> value and origin before any __post_init__.
+        before = {flag: (text, origin) for flag, text, origin in _flags(root)}
+        # Of the finished object, since __post_init__ may have changed anything.
+        final = Resolver(Settings()).root(root.name, root.declared, values[root.name], root.meta)
+        for flag, text, _ in _flags(final):
+            old_text, origin = before.get(flag, (text, DERIVED))
+            yield f"{yaml_text(flag)}: {text}  # {origin if text == old_text else DERIVED}"
+
+
+def yaml_value(value: Any) -> str:
+    """Return a plain value (see `encode`) in the flow style of YAML: one line."""
+    if isinstance(value, dict):
+        items = (f"{yaml_text(key)}: {yaml_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(yaml_value, value)) + "]"
+    if isinstance(value, str):
+        return yaml_text(value)
+    if isinstance(value, float):
+        return _yaml_float(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def yaml_text(text: str) -> str:
+    """Return a string in YAML, quoted if it could be read as something else."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+        return text
+    return '"' + "".join(map(_yaml_character, text)) + '"'
+
+
+def _yaml_character(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def _yaml_float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    mantissa, exponent, power = repr(value).partition("e")
+    # YAML 1.1 reads 1e-05 as a string.
+    return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
+
+
+def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
+    for entry in walk_entries(root):
+        if isinstance(entry, Node) and entry.choice is None:
+            continue
+        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
+
+
+def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:
+    """Return an entry as a config file has it: plain values, and classes by name.
+
+    Args:
+        entry: of a resolved tree.
+        name_of: returns the name of a class.
+
+    Raises:
+        TypeError: the value of a leaf cannot be written.
+    """
+    if isinstance(entry, Leaf):
+        encoder = json_option(entry.meta, "encoder")
+        value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
+        return encode(value, None, f"--{entry.flag}")
+    if isinstance(entry, Node):
+        if entry.choice is None or entry.cls is None:
+            return None
+        return name_of(entry.choice, origin_of(entry.cls))
+    if entry.items is None:
+        return None
+    names = {item.name: name_of(entry.choice, origin_of(item.cls)) for item in entry.items}
+    return names if entry.keyed else list(names.values())

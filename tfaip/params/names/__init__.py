@@ -1,1 +1,0 @@
-"""Names in params: of classes and functions, old ones, mistyped ones."""
