@@ -12,15 +12,22 @@ from test.support.commands import REPOSITORY
 
 @functools.cache
 def parameters(file: Path) -> dict[str, set[str]]:
-    """Each test of a file, `name` or `Class::name`, with the texts in its decorators."""
+    """Each test of a file, `name` or `Class::name`, with the texts and keys of tables in its decorators."""
     found: dict[str, set[str]] = {}
-    parents: list[tuple[str, ast.Module | ast.ClassDef]] = [("", ast.parse(file.read_text()))]
+    module = ast.parse(file.read_text())
+    parents: list[tuple[str, ast.Module | ast.ClassDef]] = [("", module)]
+    tables: dict[str, list[ast.expr | None]] = {}
+    for statement in module.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.Dict):
+            target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
+            tables[ast.unparse(target)] = statement.value.keys
     for prefix, parent in parents:
         for node in parent.body:
             if isinstance(node, ast.ClassDef):
                 parents.append((f"{prefix}{node.name}::", node))
             elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
                 inside = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+                inside += [key for n in inside if isinstance(n, ast.Name) for key in tables.get(n.id, []) if key]
                 found[f"{prefix}{node.name}"] = {str(c.value) for c in inside if isinstance(c, ast.Constant)}
     return found
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from tfaip.errors import UsageError
-from tfaip.trainer.best import BestModel
+from tfaip.trainer.best import BestModel, EarlyStoppingParams, EarlyStoppingStatus
 from tfaip.trainer.history import EpochRecord, History
 
 LOGGED = ["loss", "acc", "loss/mean_epoch"]
@@ -43,9 +47,142 @@ def test_unknown_modes_and_names_are_listed() -> None:
         BestModel.of(("max", "val_acc"), True, LOGGED)
 
 
-def test_a_near_name_comes_first_and_no_name_is_cut() -> None:
-    logged = [f"lav_l0_{name}_last_step_of_the_horizon" for name in "abcdef"] + ["lav_l0_mae_degrees"]
-    with pytest.raises(UsageError, match=r"not logged; did you mean lav_l0_mae_degrees\? Logged values: ") as raised:
-        BestModel("min", "lav_l0_mae_degree").check(logged)
-    names = str(raised.value).partition("Logged values: ")[2].split(", ")
-    assert names == [*sorted(logged)[:4], "..."]
+def stops(values, mode="max", **kwargs):
+    return status(values, mode, **kwargs).stops_after
+
+
+def status(values, mode="max", **kwargs):
+    return EarlyStoppingParams(**kwargs).status(dict(enumerate(values, start=1)), mode)
+
+
+FLAT, NAN, INF = [0.5] * 10, math.nan, math.inf
+STOPS = {
+    "off by default": (FLAT * 10, {}, None),
+    "the first epoch counts": (FLAT, {"n_to_go": 4}, 4),
+    "not yet": (FLAT[:3], {"n_to_go": 4}, None),
+    # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
+    "every second epoch": (FLAT, {"n_to_go": 3, "frequency": 2}, 4),
+    "a new best starts again": ([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], {"n_to_go": 3}, 6),
+    "min": ([0.3, 0.2, 0.2, 0.2], {"mode": "min", "n_to_go": 3}, 4),
+    "min improves": ([0.3, 0.2, 0.1, 0.05], {"mode": "min", "n_to_go": 2}, None),
+    "not finite is no improvement": ([0.5, NAN, INF, NAN], {"n_to_go": 3}, 3),
+    "never finite": ([NAN] * 3, {"n_to_go": 3}, 3),
+    "goal": ([0.5, 0.98, 0.99, 0.995], {"n_to_go": 100, "upper_threshold": 0.99}, 3),
+    "goal of min": ([0.5, 0.02, 0.01], {"mode": "min", "n_to_go": 100, "lower_threshold": 0.01}, 3),
+    "goal without n_to_go": ([0.5, 1.0, 1.0], {"upper_threshold": 0.9}, 2),
+    "goal of min without n_to_go": ([0.5, 0.1, 0.1], {"mode": "min", "lower_threshold": 0.2}, 2),
+    "goal not reached": (FLAT, {"upper_threshold": 0.9, "lower_threshold": 0.1}, None),
+    "inf reaches no goal": ([0.5, INF, NAN], {"upper_threshold": 0.9}, None),
+    "-inf reaches no goal of min": ([0.5, -INF], {"mode": "min", "lower_threshold": 0.1}, None),
+    "inf begins no count": ([0.1, INF, 0.1, 0.1, 0.1], {"n_to_go": 2, "lower_threshold": 0.5}, None),
+    "the count never begins": ([0.4] * 50, {"n_to_go": 2, "lower_threshold": 0.5}, None),
+    "the count begins": ([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], {"n_to_go": 3, "lower_threshold": 0.5}, 6),
+    "the count of min begins": ([3.0, 3.0, 3.0, 1.0, 1.0], {"mode": "min", "n_to_go": 2, "upper_threshold": 2.0}, 5),
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_stops(name):
+    values, fields, expected = STOPS[name]
+    assert stops(values, **fields) == expected
+
+
+def test_epochs_without_a_value_are_passed_over():
+    assert EarlyStoppingParams(n_to_go=3).status({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
+
+
+def test_best_value_and_counter_epoch_by_epoch():
+    values = [0.3, 0.5, 0.4, math.nan, 0.6]
+    seen = [status(values[:epoch], n_to_go=9) for epoch in range(6)]
+    assert [s.current for s in seen] == [None, 0.3, 0.5, 0.5, 0.5, 0.6]
+    assert [s.n for s in seen] == [0, 1, 1, 2, 3, 1]
+    assert status(values, "min").current == 0.3
+    # The counter stays where it stopped the training.
+    assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
+
+
+def test_once_counting_has_begun_epochs_below_its_threshold_count():
+    collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
+    params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
+    assert params.status(collapsed, "max") == EarlyStoppingStatus(0.6, 3, 4)
+    assert params.status({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == EarlyStoppingStatus(0.6, 3, 4)
+    mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
+    assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
+        -0.6, 3, 4
+    )
+
+
+@pytest.mark.parametrize("limit", [0.95, 0.9, 0.7, 0.1])
+def test_a_threshold_is_reached_exactly_in_float32_and_in_float64(limit):
+    for value in (float(np.float32(limit)), limit):
+        assert stops([0.05, value], upper_threshold=limit) == 2
+        assert stops([0.99, value], mode="min", lower_threshold=limit) == 2
+        # Counting begins when the other one is reached: the second value is the first that counts.
+        assert stops([0.05, value, 0.05], n_to_go=2, lower_threshold=limit) == 3
+        assert stops([0.99, value, 0.99], mode="min", n_to_go=2, upper_threshold=limit) == 3
+    below = float(np.nextafter(np.float32(limit), np.float32(0)))
+    assert stops([below], upper_threshold=limit) is None
+
+
+def test_earlier_epochs_are_compared_but_not_counted():
+    params = EarlyStoppingParams(n_to_go=3)
+    values = dict(enumerate([0.9, 0.5, 0.5, 0.5, 0.6, 0.6, 0.6], start=1))
+    assert params.status(values, "max", counted_from=5) == EarlyStoppingStatus(0.9, 3, 7)
+    assert params.status({**values, 6: 0.95}, "max", counted_from=5) == EarlyStoppingStatus(0.95, 2, None)
+
+
+def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):
+    """The epoch after which to stop, read off the description, epoch by epoch, without a counter."""
+    if mode == "min":
+        values = {epoch: -value for epoch, value in values.items()}
+        lower_threshold, upper_threshold = (
+            None if threshold is None else -threshold for threshold in (upper_threshold, lower_threshold)
+        )
+    for now in sorted(values):
+        seen = {epoch: values[epoch] for epoch in sorted(values) if epoch <= now}
+        finite = {epoch: value for epoch, value in seen.items() if math.isfinite(value)}
+        if upper_threshold is not None and now in finite and finite[now] >= upper_threshold:
+            return now
+        reached = [epoch for epoch in finite if lower_threshold is None or finite[epoch] >= lower_threshold]
+        if n_to_go == -1 or (lower_threshold is not None and not reached):
+            continue
+        best_epoch = min((e for e in finite if finite[e] == max(finite.values())), default=None)
+        without_a_new_best = [e for e in seen if e % frequency == 0 and (best_epoch is None or e > best_epoch)]
+        if len(without_a_new_best) + (best_epoch is not None) >= n_to_go:
+            return now
+    return None
+
+
+VALUES = st.dictionaries(
+    st.integers(1, 30), st.sampled_from([-2, -1, -0.5, 0, 0.5, 1, 2, math.nan, math.inf, -math.inf]), max_size=30
+)
+THRESHOLD = st.none() | st.sampled_from([-1.5, -1, -0.5, 0, 0.5, 1, 1.5])
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(
+    values=VALUES,
+    mode=st.sampled_from(["min", "max"]),
+    n_to_go=st.sampled_from([-1, 1, 2, 3, 5]),
+    frequency=st.integers(1, 4),
+    thresholds=st.tuples(THRESHOLD, THRESHOLD).filter(lambda pair: None in pair or pair[0] < pair[1]),
+)
+def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency, thresholds):
+    fields = {"n_to_go": n_to_go, "frequency": frequency}
+    fields |= {"lower_threshold": thresholds[0], "upper_threshold": thresholds[1]}
+    assert EarlyStoppingParams(**fields).status(values, mode).stops_after == reference(values, mode, **fields)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"n_to_go": 0}, "n_to_go is 0, expected at least 1, or -1 for off"),
+        ({"frequency": 0}, "frequency is 0, expected at least 1"),
+        ({"lower_threshold": 1.0, "upper_threshold": 0.5}, "lower_threshold is 1.0, expected a number below upper"),
+        ({"lower_threshold": math.nan}, "lower_threshold is nan, expected a finite number"),
+    ],
+)
+def test_impossible_values_name_the_field(kwargs, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        EarlyStoppingParams(**kwargs)

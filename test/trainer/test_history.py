@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.history import EpochRecord, History, HistoryDict, read_history
+from tfaip.trainer.history import (
+    EpochRecord,
+    History,
+    HistoryDict,
+    absolute_difference,
+    mean_difference,
+    quotient,
+    read_history,
+    relative_difference,
+)
 from tfaip.trainer.scheduler import NewbobRelParams
 from tfaip.trainer.tools.rates import replay
 
@@ -290,3 +300,46 @@ def test_a_worst_value_is_reached_exactly_in_float32() -> None:
     logged = float(np.float32(0.1))  # 0.10000000149
     assert scores(logged).best_epoch("s", "min", worst_value=0.1) == 1
     assert scores(logged, 0.05).best_epoch("s", "max", worst_value=0.1) == 1
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "absolute", "relative", "by_old"),
+    [
+        (2.0, 1.0, -1.0, -1.0, -0.5),
+        (1.0, 2.0, 1.0, 0.5, 1.0),
+        (-2.0, -4.0, -2.0, -0.5, -1.0),
+        (0.0, 0.0, 0.0, 0.0, 0.0),
+        (0.0, 1.0, 1.0, 1.0, INF),
+        (1.0, 0.0, -1.0, -INF, -1.0),
+        (1.0, NAN, INF, INF, INF),
+        (1.0, -INF, INF, INF, INF),
+        (INF, 1.0, -INF, -INF, -INF),
+        (NAN, INF, INF, INF, INF),
+    ],
+)
+def test_differences(old: float, new: float, absolute: float, relative: float, by_old: float) -> None:
+    assert absolute_difference(old, new) == absolute
+    assert relative_difference(old, new) == relative
+    assert relative_difference(old, new, divide_by_old=True) == by_old
+
+
+def test_high_scores_may_be_good() -> None:
+    assert absolute_difference(2.0, 1.0, "max") == 1.0
+    assert relative_difference(1.0, 2.0, "max") == -0.5
+    assert absolute_difference(1.0, NAN, "max") == INF
+
+
+def test_quotients_and_means() -> None:
+    assert [quotient(n, d) for n, d in ((6.0, 3.0), (0.0, 0.0), (-0.0, 2.0), (1.0, 0.0), (-1.0, 0.0))] == [
+        2.0,
+        0.0,
+        0.0,
+        INF,
+        -INF,
+    ]
+    assert mean_difference([1.0, 2.0, 6.0]) == 3.0
+    assert mean_difference([-INF, INF, 0.0]) == INF
+    assert mean_difference([-INF, 5.0]) == -INF

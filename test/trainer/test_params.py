@@ -51,8 +51,8 @@ def test_impossible_values_name_the_field(field: str, value: Any, message: str) 
         post_init(params)
 
 
-@pytest.mark.parametrize(("text", "updates"), [("epoch", None), ("1", 1), ("250", 250)])
-def test_checkpoint_frequency(text: str, updates: int | None) -> None:
+@pytest.mark.parametrize(("text", "updates"), [("epoch", None), ("1", 1), ("250", 250), (250, 250)])
+def test_checkpoint_frequency(text: Any, updates: int | None) -> None:
     assert Params(checkpoint_save_freq=text).checkpoint_every_n_updates() == updates
 
 

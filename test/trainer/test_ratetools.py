@@ -33,16 +33,15 @@ MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
 
 
-def preview_rates(
-    params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
-) -> list[EpochRates]:
-    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, network)], chosen)
+def preview_rates(params: TrainerParams[Any, Any], batches: int, **fields: Any) -> list[EpochRates]:
+    chosen = fields.pop("chosen", None)
+    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, **fields)], chosen)
 
 
-def rates_of(rule: LearningRateParams, batches: int = 4, accum_steps: int = 1, epochs: int = 2) -> list[list[float]]:
-    params = line_params([1.0], learning_rate=rule, epochs=epochs, train_accum_steps=accum_steps)
+def rates_of(rule: LearningRateParams, batches: int = 4, accum: int = 1, epochs: int = 2, **fields: Any) -> list[Any]:
+    params = line_params([1.0], learning_rate=rule, epochs=epochs, train_accum_steps=accum)
     rule.epochs = epochs
-    return [[rate for _, rate in rates.points] for rates in preview_rates(params, batches, None)]
+    return [[rate for _, rate in rates.points] for rates in preview_rates(params, batches, **fields)]
 
 
 def test_preview() -> None:
@@ -54,16 +53,13 @@ def test_preview() -> None:
     listed = PolynomialDecayParams(lr=1.0, step_function=False, rates={2: 3.0})
     assert rates_of(listed) == [[1, 0.875, 0.75, 0.625], [3.0] * 4]
     cyclic = ConstantParams(lr=1.0, modulation=CyclicModulationParams(3, 0.5))
-    assert rates_of(cyclic, batches=3, accum_steps=2, epochs=3) == [[1.0], [0.5, 0.25], [1.0]]
+    assert rates_of(cyclic, batches=3, accum=2, epochs=3) == [[1.0], [0.5, 0.25], [1.0]]
     assert rates_of(NewbobRelParams(lr=1.0, rates={2: 0.5}), epochs=3) == [[1.0], [0.5], [0.5]]
 
 
 def test_preview_of_rates_that_somebody_has_chosen() -> None:
     def rates(rule: LearningRateParams) -> list[list[float]]:
-        params = line_params([1.0], learning_rate=rule, epochs=3)
-        rule.epochs = 3
-        found = preview_rates(params, 2, None, History({2: EpochRecord(0.25)}))
-        return [[rate for _, rate in epoch.points] for epoch in found]
+        return rates_of(rule, batches=2, epochs=3, chosen=History({2: EpochRecord(0.25)}))
 
     assert rates(ConstantParams(lr=1.0)) == [[1.0], [0.25], [1.0]]
     assert rates(NewbobRelParams(lr=1.0)) == [[1.0], [0.25], [0.25]]
@@ -96,9 +92,8 @@ def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
     params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)
     params = train(params).params
     records = json.loads((tmp_path / "run" / "history.json").read_text())
-    planned = [
-        [rate for _, rate in rates.points] for rates in preview_rates(params, 5, LineScenario(params.scenario).graph)
-    ]
+    found = preview_rates(params, 5, network=LineScenario(params.scenario).graph)
+    planned = [[rate for _, rate in rates.points] for rates in found]
     means = [sum(rates) / len(rates) for rates in planned]
     assert [record["effective_lr"] for record in records.values()] == pytest.approx(means, rel=1e-6)
     assert [record["meta"]["updates"] for record in records.values()] == [2, 5, 7]
@@ -337,7 +332,7 @@ def test_stages_that_hold_the_rate_keep_it_in_a_replay() -> None:
 
 def test_long_epochs_are_shown_by_some_updates() -> None:
     params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
-    (rates,) = preview_rates(params, 1000, None)
+    (rates,) = preview_rates(params, 1000)
     assert rates.updates == (0, 1000)
     assert len(rates.points) == 40
     assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))

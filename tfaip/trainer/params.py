@@ -289,7 +289,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
             FieldError: if it is neither.
         """
         text = self.checkpoint_save_freq
-        updates = parse_whole_number(text)
+        updates = parse_whole_number(str(text))
         if text != "epoch" and not updates:
             raise FieldError("checkpoint_save_freq", text, "'epoch' or a number of updates above 0")
         return updates

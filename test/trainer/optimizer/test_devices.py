@@ -62,7 +62,7 @@ def test_two_devices_give_what_one_gives(found: Found, backend: str, case: str) 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "noise"])
 def test_both_backends_give_the_same(found: Found, case: str) -> None:
-    # Noise has the same mean and deviation on both (test_noise), but the generators differ.
+    # Noise has the same mean and deviation on both (test_update), but the generators differ.
     names = [name for name in found["jax", "one", case] if not name.startswith(("batches_", "part_"))]
     # The kernel of `FusedAdam` computes 1 - beta_2 in float32: after 3 updates with a rate of 0.1 weights differ by up
     # to 3 * 0.1 * 6.5e-6, and sums of gradients, which follow from them, by 20 times as much.

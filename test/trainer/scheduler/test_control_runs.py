@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_par
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.scheduler import (
-    ConstantParams,
-    LearningRateParams,
-    NewbobAbsParams,
-    NewbobRelParams,
-)
+from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.manifest import write_manifest
@@ -245,30 +239,27 @@ def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]
 
 
-def replaced(state: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    return {**state, name: value}
-
-
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        lambda state: {name: value for name, value in state.items() if name != "backend"},
-        lambda state: replaced(state, "epoch", -1),
-        lambda state: replaced(state, "step", True),
-        lambda state: replaced(state, "history", {"1": {"lr": -1}}),
-        lambda state: replaced(state, "position", {"consumed": "x" * 10_000}),
-        lambda state: replaced(state, "random", {**state["random"], "numpy": ["MT19937", ["a"], 1, 0, 0.0]}),
-        lambda state: replaced(state, "params", None),
-        lambda state: replaced(state, "params", {}),
+        ("backend", None),
+        ("epoch", -1),
+        ("step", True),
+        ("history", {"1": {"lr": -1}}),
+        ("position", {"consumed": "x" * 10_000}),
+        ("random", {"numpy": ["MT19937", ["a"], 1, 0, 0.0]}),
+        ("params", None),
+        ("params", {}),
     ],
 )
-def test_a_state_of_another_form_is_damage(
-    change: Callable[[dict[str, Any]], dict[str, Any]], three_epochs: Path, tmp_path: Path
-) -> None:
+def test_a_state_of_another_form_is_damage(name: str, value: Any, three_epochs: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
     for checkpoint in (copy / "checkpoint").glob("epoch_*"):
         state = json.loads((checkpoint / "state.json").read_text())
-        (checkpoint / "state.json").write_text(json.dumps(change(state)))
+        state[name] = {**state[name], **value} if name == "random" else value
+        if name == "backend":
+            del state[name]
+        (checkpoint / "state.json").write_text(json.dumps(state))
         write_manifest(checkpoint, {})
     with pytest.raises(TfaipError) as caught:
         resumed(three_epochs, copy)

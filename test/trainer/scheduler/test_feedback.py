@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler import (
+    FEEDBACK,
+    ConstantParams,
     Decision,
     Divisor,
     FeedbackParams,
@@ -19,6 +24,7 @@ from tfaip.trainer.scheduler import (
     NewbobAbsParams,
     NewbobMultiEpochParams,
     NewbobRelParams,
+    PolynomialDecayParams,
     ReduceOnPlateauParams,
 )
 
@@ -93,11 +99,7 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
     "held for three epochs": (rel(lr=1.0, hold_epochs=3), FLAT, [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
     "held for one": (rel(lr=1.0, hold_epochs=1), FLAT[:4], [1, 1, 0.5, 0.25, 0.125]),
     "held for ever": (rel(lr=1.0, hold_epochs=2**62), FLAT[:4], [1, 1, 1, 1, 1]),  # not counted one by one
-    "listed": (
-        rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0),
-        FLAT[:5],
-        [0.125, 8.0, 4.0, 2.0, 1.0, 0.5],
-    ),
+    "listed": (rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0), FLAT[:5], [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]),
     "listed late": (rel(lr=1.0, rates={4: 0.75}), FLAT[:5], [1, 1, 0.5, 0.75, 0.375, 0.1875]),
     "listed, no scores": (rel(lr=1.0, rates={2: 0.5, 4: 0.25}), [None] * 5, [1, 0.5, 0.5, 0.25, 0.25, 0.25]),
     # Epoch 3 follows one change (-0.5, no decay); 5, 7, 9 a mean of 0.
@@ -116,11 +118,7 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
         [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
     ),
     # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
-    "plateau": (
-        plateau(),
-        [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6],
-        [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125],
-    ),
+    "plateau": (plateau(), [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6], [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]),
     "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),
 }
 
@@ -258,3 +256,143 @@ def test_functions_of_the_user() -> None:
 def test_a_rate_after_a_decision() -> None:
     params = NewbobRelParams(lr=1.0, decay=0.5, growth=1.5)
     assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "message"),
+    [
+        (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
+        (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
+        (NewbobRelParams, {"decay": "half"}, "decay is 'half', expected a number or module:function$"),
+        (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
+        (NewbobRelParams, {"min_lr": 0.1}, r"min_lr is 0.1, expected at most lr \(0.001\)$"),
+        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, "expected epochs from 1 to 7, the last .*; one is 8$"),
+        (NewbobRelParams, {"rates": [0.1, -0.1]}, r"rates\[1\] is -0.1, expected at least 0"),
+        (NewbobRelParams, {"step_function": False}, "step_function is False, expected True, as NewbobRelParams"),
+        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold is 0.0, expected at most threshold"),
+        (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
+    ],
+)
+def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(**fields)
+
+
+@st.composite
+def controls(draw: st.DrawFn) -> FeedbackParams:
+    cls = draw(st.sampled_from(FEEDBACK))
+    lr = draw(st.floats(1e-4, 1.0))
+    threshold = draw(st.floats(-0.5, 0.5))
+    fields: dict[str, Any] = {}
+    if cls is NewbobMultiEpochParams:
+        fields = {
+            "window_epochs": draw(st.integers(1, 4)),
+            "update_every_n_epochs": draw(st.none() | st.integers(1, 4)),
+            "grow_threshold": threshold - draw(st.floats(0, 0.5)),
+        }
+    return cls(
+        lr=lr,
+        monitor="s",
+        min_lr=lr * draw(st.floats(0, 1)),
+        max_lr=lr * draw(st.floats(1, 10)),
+        threshold=threshold,
+        decay=draw(st.floats(0.01, 1.0)),
+        growth=draw(st.floats(1.0, 5.0)),
+        hold_epochs=draw(st.integers(0, 4)),
+        **fields,
+    )
+
+
+SCORES = st.lists(st.none() | st.floats(allow_nan=True, allow_infinity=True), max_size=15)
+
+
+@given(params=controls(), scores=SCORES)
+def test_rates_stay_in_their_bounds_and_decays_never_raise(params: FeedbackParams, scores: list[float | None]) -> None:
+    history = History()
+    for epoch, score in enumerate([*scores, None], start=1):
+        decision, before = params.decision(epoch, history), history.most_recent_rate(epoch)
+        rate = params.rate(epoch, history)
+        assert params.min_lr <= rate <= params.max_lr
+        if decision is Decision.DECAY:
+            assert rate <= before
+        elif decision is Decision.GROW:
+            assert rate >= before
+        elif before is not None:
+            assert rate == before
+        history.record(epoch, EpochRecord(rate, {} if score is None else {"s": score}))
+
+
+@given(params=controls(), scores=SCORES)
+def test_a_resume_at_any_epoch_gives_the_same_rates(params: FeedbackParams, scores: list[float | None]) -> None:
+    whole = rates(params, *scores)
+    for start in range(len(scores) + 1):
+        known = {e: EpochRecord(whole[e - 1], {} if s is None else {"s": s}) for e, s in enumerate(scores[:start], 1)}
+        history = History.from_dict(History(known).to_dict())
+        again = FeedbackParams.from_json(params.to_json())
+        for epoch in range(start + 1, len(scores) + 1):
+            score = scores[epoch - 1]
+            values = {} if score is None else {"s": score}
+            history.record(epoch, EpochRecord(again.rate(epoch, history), values))
+        assert [history[epoch].lr for epoch in history.epochs] == whole[:-1]
+        assert again.rate(len(scores) + 1, history) == whole[-1]
+
+
+def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them() -> None:
+    for cls in (ConstantParams, NewbobRelParams):
+        params = cls(lr=1e-5, rates=[1e-5, 1e-4, 1e-3], min_lr=2e-4)
+        history = History()
+        rates = [history.set_default_rate(epoch, params.rate(epoch, history)) for epoch in range(1, 6)]
+        assert rates == [1e-5, 1e-4, 1e-3, 1e-3, 1e-3]
+        # Without a listed rate of epoch 1 `lr` is its rate.
+        for listed in ([], {2: 1e-4}):
+            with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
+                cls(lr=1e-5, rates=listed, min_lr=2e-4)
+    with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
+        PolynomialDecayParams(lr=1e-5, rates=[1e-5], min_lr=2e-4)
+
+
+CASES = json.loads((Path(__file__).parents[2] / "data" / "newbob_cases.json").read_text())
+CLASSES = {
+    "constant": ConstantParams,
+    "newbob_abs": NewbobAbsParams,
+    "newbob_rel": NewbobRelParams,
+    "newbob_multi_epoch": NewbobMultiEpochParams,
+}
+FIELDS = {
+    "learning_rates": "rates",
+    "min_learning_rate": "min_lr",
+    "newbob_learning_rate_decay": "decay",
+    "newbob_learning_rate_growth": "growth",
+    "newbob_error_threshold": "threshold",
+    "newbob_relative_error_threshold": "threshold",
+    "newbob_relative_error_grow_threshold": "grow_threshold",
+    "newbob_multi_num_epochs": "window_epochs",
+    "newbob_multi_update_interval": "update_every_n_epochs",
+    "learning_rate_control_min_num_epochs_per_new_lr": "hold_epochs",
+    "learning_rate_control_relative_error_relative_lr": "relative_to_lr",
+    "relative_error_div_by_old": "divide_by",
+}
+
+
+def params_of(case: dict[str, Any]) -> LearningRateParams:
+    """The params of a case, without options that its control does not have."""
+    cls = CLASSES[case["control"]]
+    known = cls.__dataclass_fields__
+    fields: dict[str, Any] = {"lr": case["initial_lr"], "monitor": "s"}
+    for name, value in case["params"].items():
+        fields[FIELDS[name]] = value
+    if "divide_by" in fields:
+        fields["divide_by"] = Divisor.OLD if fields["divide_by"] else Divisor.NEW
+    if isinstance(fields.get("rates"), dict):
+        fields["rates"] = {int(epoch): rate for epoch, rate in fields["rates"].items()}
+    return cls(**{name: value for name, value in fields.items() if name in known})
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case['control']}-{case['id']}" for case in CASES])
+def test_case(case: dict[str, Any]) -> None:
+    assert rates(params_of(case), *case["scores"]) == pytest.approx(case["expected"], rel=1e-12, abs=0)
+
+
+def test_there_are_cases_of_every_control() -> None:
+    assert {case["control"] for case in CASES} == set(CLASSES)
+    assert len(CASES) == 57
