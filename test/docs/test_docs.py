@@ -171,3 +171,5 @@ def test_files_that_pages_name_exist() -> None:
         text = re.sub(BLOCK, "", page.read_text())
         named = re.findall(r"`((?:tfaip|examples|docs|benchmarks|test)/[\w/.]+)`", text)
         assert [name for name in named if not (REPOSITORY / name).exists()] == [], page
+    modules = re.findall(r"`(\w+/[\w/]+\.(?:py|txt))`", (DOCS / "architecture.md").read_text())
+    assert [name for name in modules if not any((REPOSITORY / root / name).exists() for root in ("tfaip", "."))] == []
