@@ -30,15 +30,7 @@ from typing import (
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import (
-    FULL_NAME,
-    NotImportable,
-    Trust,
-    check_module,
-    import_named,
-    is_full_name,
-    top_package,
-)
+from tfaip.params.names import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name, top_package
 from tfaip.util.text import shorten
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
