@@ -29,8 +29,8 @@ BACKEND = import_backend()
 import keras  # noqa: E402  (after the backend is chosen)
 
 from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams  # noqa: E402
-from tfaip.trainer.optimizer.averaging import AverageRate  # noqa: E402
-from tfaip.trainer.optimizer.build import build_optimizer  # noqa: E402
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer  # noqa: E402
+from tfaip.trainer.optimizer.update import AverageRate  # noqa: E402
 
 BATCH = 16
 CLIPS = {"clip_value": 1.0, "clip_norm": 1.0, "clip_global_norm": 1.5}

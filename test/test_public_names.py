@@ -13,7 +13,7 @@ import pytest
 import tfaip
 import tfaip.imports
 from test.support.commands import finish_command, start_python
-from tfaip.util.lazy import stub_imports
+from tfaip.util.oldnames import stub_imports
 
 BACKENDS = ("keras", "tensorflow", "jax")
 

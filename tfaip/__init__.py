@@ -9,8 +9,7 @@ from tfaip.util.importpath import leave_start_directory
 # Before any other import: `python -m tfaip.scripts.lav` would import `typing` from the working directory.
 leave_start_directory()
 
-from tfaip.util.lazy import lazy_attributes  # noqa: E402
-from tfaip.util.oldnames import find_old_modules  # noqa: E402
+from tfaip.util.oldnames import find_old_modules, lazy_attributes  # noqa: E402
 from tfaip.version import __version__ as __version__  # noqa: E402
 
 __getattr__, __dir__ = lazy_attributes(__name__, __file__)

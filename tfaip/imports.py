@@ -4,6 +4,6 @@ The names are listed in `imports.pyi` and imported on first use, so params modul
 module: only a name that needs the numeric backend (`ModelBase`, `GraphBase`, `LayerBase` ...) loads it.
 """
 
-from tfaip.util.lazy import lazy_attributes
+from tfaip.util.oldnames import lazy_attributes
 
 __getattr__, __dir__ = lazy_attributes(__name__, __file__)

@@ -16,7 +16,7 @@ from test.device.support import free_port
 from test.support.commands import finish_command, start_python
 from tfaip.backend.distributed import lost_connection
 from tfaip.events.plugin import _is_worth_a_warning
-from tfaip.util.origin import message_of
+from tfaip.util.logging import message_of
 
 pytestmark = pytest.mark.backend
 
@@ -62,7 +62,7 @@ def test_the_message_of_an_error_in_a_layer_is_found_in_its_page(x: Any) -> None
     with pytest.raises(ValueError, match="the reason") as caught:
         Failing()(x)
     assert len(str(caught.value)) > len("the reason")
-    # util/origin.py
+    # util/logging.py
     assert message_of(caught.value) == "the reason"
 
 
@@ -70,7 +70,7 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
     config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
     with pytest.raises(Exception, match="could not be deserialized") as caught:
         keras.saving.deserialize_keras_object(config)
-    # export/kerasformat.py
+    # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
 
 

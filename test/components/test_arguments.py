@@ -9,7 +9,7 @@ import pytest
 from test.components.hooks import HookEvaluator, HookEvaluatorParams
 from test.trainer.line import LineData, LineGraph, LineModel, LineScenario, line_params
 from tfaip.trainer.trainer import Trainer
-from tfaip.util.construction import takes
+from tfaip.util.classes import takes
 
 
 class Explicit:

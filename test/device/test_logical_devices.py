@@ -10,7 +10,7 @@ import pytest
 
 from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 
 pytestmark = [pytest.mark.backend, pytest.mark.slow]
 

@@ -166,11 +166,6 @@ def test_the_table_of_commands_is_complete() -> None:
     assert sorted(set(listed)) == sorted(project["scripts"])
 
 
-def test_tables_of_rates_come_after_their_unit() -> None:
-    text = (DOCS / "learning_rate.md").read_text()
-    assert 0 < text.index("in units of 0.001") < text.index("\n| rate | ")
-
-
 def test_files_that_pages_name_exist() -> None:
     for page in [*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")]:
         text = re.sub(BLOCK, "", page.read_text())

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 import yaml
 
 from test.docs.test_docs import DOCS, blocks, commands, run_page, write_files
 from test.support.commands import CommandResult
-from tfaip.imports import ListsFileGeneratorParams
+from tfaip.imports import ListsFileGeneratorParams, PipelineMode
 from tfaip.scripts import train
 
 RETURNN, LIGHTNING = "migration_returnn.md", "migration_lightning.md"
@@ -38,6 +43,20 @@ def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
     # 471 chunks are 24 batches of at most 20, and 12 updates.
     assert updates(run) == list(range(12, 12 * 10, 12))
     assert len((tmp_path / "predicted.jsonl").read_text().splitlines()) == 60
+
+
+def test_a_file_of_returnn_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(RETURNN, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with h5py.File(tmp_path / "train.hdf", "w") as file:
+        file["inputs"], file["targets/data/classes"] = np.arange(10.0).reshape(5, 2), [0, 1, 1, 2, 0]
+        file["seqLengths"], file["seqTags"] = [[2, 2], [3, 3]], ["corpus/1", "corpus/2"]
+    samples: Any = importlib.import_module("hdf").ReturnnHdf(file=str(tmp_path / "train.hdf"))
+    samples = samples.create(PipelineMode.TRAINING)
+    assert len(samples) == 2
+    assert samples[1].inputs["data"].tolist() == [[4, 5], [6, 7], [8, 9]]
+    assert (samples[1].targets["classes"].tolist(), samples[1].meta) == ([1, 2, 0], {"seq_tag": "corpus/2"})
+    del sys.modules["hdf"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from test.support.keras2 import example, keras_2_models
 from tfaip.data.specs import TensorSpec
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyData, TinyModelParams, TinyScenario, TinyTrainerParams
-from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.params import pai_meta
 from tfaip.params.resource import Resource
-from tfaip.util.manifest import verify_files
+from tfaip.util.manifest import ModelDirectory, verify_files
 
 
 class WithVocabularyParams(ScenarioBaseParams[TinyData, TinyModelParams]):

@@ -18,12 +18,11 @@ from test.support.tiny.scenario import TinyScenario
 from tfaip.data.data import DataBase
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
-from tfaip.export.kerasformat import KerasExporter
+from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats, KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
-from tfaip.export.savedmodelloading import ServedModel
-from tfaip.model.exportgraph import ExportGraphs
-from tfaip.trainer.modelexport import export_advice
+from tfaip.export.savedmodelformat import ServedModel
+from tfaip.model.graphbase import ExportGraphs
+from tfaip.trainer.build import export_advice
 from tfaip.util.typing import TensorDict
 
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")

@@ -15,18 +15,14 @@ from test.export.exported import BATCH, largest_difference, outputs, run_client,
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.formats import Advice, ExportFormats, Tolerance, compare_outputs
-from tfaip.export.kerasformat import KERAS_DIR
-from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.formats import KERAS_DIR, Advice, ExportFormats, Tolerance, compare_outputs
+from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter
 from tfaip.export.savedmodelvariables import read_saved_model
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
-from tfaip.model.graphbase import GraphBase
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.graphbase import ExportGraph, ExportGraphs, GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import variable_arrays
-from tfaip.trainer.modelexport import export_advice
+from tfaip.model.weights import HostBuffer, variable_arrays
+from tfaip.trainer.build import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.savedmodelloading import ServedModel, is_saved_model
+from tfaip.export.savedmodelformat import ServedModel, is_saved_model
 
 X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
 

@@ -17,7 +17,7 @@ from tfaip.export.savedmodelvariables import _paths, read_saved_model
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.warmstart.sources import read_source
+from tfaip.trainer.warmstart.warmstarter import read_source
 
 WRITE_KERAS = """
 import keras

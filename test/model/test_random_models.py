@@ -18,7 +18,7 @@ from test.trainer.line import CallbackOf, by_hand
 from tfaip.data.specs import TensorSpec
 from tfaip.imports import ArrayDataGenerator, Data, Generator, ModelBase, ModelBaseParams, Sample, Scenario
 from tfaip.params.fields import shared
-from tfaip.trainer.optimizer.params import OPTIMIZERS
+from tfaip.trainer.optimizer.optimizers import OPTIMIZERS
 from tfaip.util.typing import Tensor, TensorDict
 
 Columns = dict[str, np.ndarray]

@@ -22,10 +22,10 @@ import tensorflow as tf
 from test.support.commands import exit_code
 from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.kerasformat import KerasExporter
+from tfaip.export.formats import KerasExporter
 from tfaip.export.modelloading import load_exported
 from tfaip.export.modelwriting import ModelDirectoryWriter
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 from tfaip.export.trainingdata import load_training_data
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.params import pai_dataclass
@@ -35,7 +35,7 @@ from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts import export, predict
 from tfaip.trainer.run.checkpoint import read_checkpoint
-from tfaip.trainer.warmstart.sources import read_source
+from tfaip.trainer.warmstart.warmstarter import read_source
 from tfaip.util.manifest import write_manifest
 
 X = {"x": np.ones((1, 4), np.float32)}

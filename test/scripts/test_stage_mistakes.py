@@ -45,7 +45,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
         ),
         (
             [*TWO, "no_train_scope={q.file}"],
-            "stage b: --no_train_scope is '{q.file}', but no stage has this name; expected one of: p",
+            "stage b: --trainer.no_train_scope is '{q.file}', but no stage has this name; expected one of: p",
         ),
         (
             [*TWO, "model.units={p.file}"],

@@ -19,6 +19,7 @@ from test.support.commands import CommandResult, exit_code, finish_command, star
 from test.support.processes import list_processes
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
+from tfaip.params.settings import flag_values
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.scripts.sweep import Sweep, Variable, combinations, config_of, main, read_space
 from tfaip.util.files import is_locked
@@ -49,12 +50,13 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read(directory: Path, text: str, *flags: str) -> dict[str, Variable]:
     """The variables of a space for the tiny scenario, by flag."""
 
-    def parse(content: Mapping[str, Any]) -> Any:
+    def values(content: Mapping[str, Any]) -> Mapping[str, Any]:
         (directory / "trial.json").write_text(json.dumps(content))
-        return TrainingParser("", "", TinyScenario).parse([*flags, "--config", str(directory / "trial.json")]).trainer
+        parser = TrainingParser("", "", TinyScenario)
+        return flag_values(parser.parse([*flags, "--config", str(directory / "trial.json")]).trainer)
 
     (directory / "read.yaml").write_text(text)
-    return {variable.flag: variable for variable in read_space(str(directory / "read.yaml"), parse)}
+    return {variable.flag: variable for variable in read_space(str(directory / "read.yaml"), values)}
 
 
 def sweep(directory: Path, *flags: str, name: str = "runs") -> CommandResult:
@@ -116,10 +118,10 @@ def test_a_flag_of_one_choice_is_drawn_with_this_choice(tmp_path: Path) -> None:
     variables = read(tmp_path, text)
     assert variables["optimizer.momentum"].contexts == [{"optimizer": "SGD"}]
     assert variables["model.units"].contexts == [{}]
-    points = combinations([variables["optimizer"], variables["optimizer.momentum"]])
+    points = combinations([variables["optimizer"], variables["optimizer.momentum"]], {})
     sgd = [{"optimizer": "SGD", "optimizer.momentum": momentum} for momentum in (0.0, 0.5, 1.0)]
     assert list(points) == [*sgd, {"optimizer": "Adam"}]
-    assert len(list(combinations(list(variables.values())))) == 8
+    assert len(list(combinations(list(variables.values()), {}))) == 8
     with pytest.raises(UsageError, match="unknown key optimizer.momentum; it belongs to"):
         read(tmp_path, "optimizer: [Adam, Adamax]\noptimizer.momentum: [0.1]\n")
 

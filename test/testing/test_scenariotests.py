@@ -14,7 +14,7 @@ from test.trainer.stages.scenarios import ConstructionScenario
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.testing import ScenarioTests, SmallTraining, checks, small_trainer_params
-from tfaip.trainer.stages.preview import preview_stages
+from tfaip.trainer.stages.program import preview_stages
 from tfaip.util.manifest import read_manifest, write_manifest
 
 

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
-from tfaip.trainer.runparts import create_parts
-from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.build import Training, build_run, build_training
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.preview import preview_stages
-from tfaip.trainer.stagesetup import set_up_training
+from tfaip.trainer.stages.program import preview_stages
 
 T = TypeVar("T")
 
 
-def setup_of(params: Any, scenario_cls: Any) -> TrainingSetup:
+def setup_of(params: Any, scenario_cls: Any) -> Training:
     """The parts of a training at its beginning."""
     scenario = scenario_cls(params.scenario)
-    run = create_parts(params, preview_stages(params, scenario), None, Devices(), StopRequest())
-    return set_up_training(run, run.preview.stages[-1], scenario, {})
+    run = build_run(params, preview_stages(params, scenario), None, Devices(), StopRequest())
+    return build_training(run, run.preview.stages[-1], scenario, {})
 
 
 def batches_of_epochs(
-    setup: TrainingSetup, read: Callable[[Any], T], first: int = 1, stop_after: int | None = None
+    setup: Training, read: Callable[[Any], T], first: int = 1, stop_after: int | None = None
 ) -> list[list[T]]:
     """What `read` returns of each batch of each epoch, from the state of the setup on.
 

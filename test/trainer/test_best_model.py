@@ -15,13 +15,14 @@ import pytest
 from test.support.commands import exit_code
 from test.support.runs import files_below
 from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParams, PointsParams, line_params, train
+from tfaip.errors import TfaipError
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.tools.runs import read_run
-from tfaip.util.manifest import read_manifest, verify_files, write_manifest
+from tfaip.util.manifest import read_manifest, verify_files
 
 
 class ShiftedPipelines(LinePipelineParams):
@@ -240,40 +241,17 @@ def test_what_was_added_stays_while_the_model_is_the_same(model: str, run: Path)
     assert "gone" not in (run / "train.log").read_text()
 
 
-def test_added_formats_are_written_again_for_a_new_best_model(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_added_to_a_model_goes_with_it(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     with_format(run)
     (run / "best" / "quantized").mkdir()
     (run / "best" / "notes.txt").touch()
     with caplog.at_level(logging.WARNING, logger="tfaip"):
         train(falling(run, [1.0] * 6, export_final=True), restore=True)
-    assert best_weight(run) == kernel_in(run / "best" / "keras" / "serve.keras") == 4.0
+    assert best_weight(run) == 4.0
     verify_files(run / "best")
-    assert not (run / "export" / "keras").exists()
+    assert "added_formats" not in read_manifest(run / "best")
     messages = [message for message in caplog.messages if "previous model" in message]
-    assert messages == [f"files of the previous model were removed from {run / 'best'}: notes.txt, quantized"]
-
-
-@pytest.mark.backend
-def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As ONNX, which was added on TensorFlow, while the training goes on with JAX."""
-    best = run / "best"
-    facts = {name: value for name, value in read_manifest(best).items() if name != "files"}
-    (best / "onnx").mkdir()
-    (best / "onnx" / "serve.onnx").write_bytes(b"graph")
-    write_manifest(best, {**facts, "added_formats": ["onnx"]})
-    with caplog.at_level(logging.WARNING, logger="tfaip"):
-        train(falling(run, [1.0] * 5), restore=True)
-    assert best_weight(run) == 5.0
-    verify_files(best)
-    if keras.backend.backend() == "jax":
-        (message,) = [message for message in caplog.messages if "previous model" in message]
-        assert message.startswith(
-            f"{best / 'onnx'}/ of the previous model was removed, the new model cannot be written so: "
-        )
-        assert "added_formats" not in read_manifest(best)
-    else:
-        assert (best / "onnx" / "serve.onnx").stat().st_size > 100
-        assert read_manifest(best)["added_formats"] == ["onnx"]
+    assert messages == [f"files of the previous model were removed from {run / 'best'}: keras, notes.txt, quantized"]
 
 
 def test_a_model_that_a_training_may_replace_gets_no_formats(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,13 +276,13 @@ def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch:
         assert kernel_in(run / name / "keras" / "serve.keras") == 6.0
 
 
-def test_a_damaged_format_is_not_carried_over(run: Path) -> None:
+def test_a_damaged_format_is_known_as_damaged(run: Path) -> None:
     train(falling(run, [1.0] * 4, export_final=True), restore=True)
     with_format(run, model="export")
     spoil(run / "export" / "keras" / "serve.keras")
     train(falling(run, [1.0] * 4, export_final=True), restore=True)
-    verify_files(run / "export")
-    assert kernel_in(run / "export" / "keras" / "serve.keras") == 6.0
+    with pytest.raises(TfaipError, match="serve.keras differs from its manifest"):
+        verify_files(run / "export")
 
 
 def test_formats_of_an_abandoned_model_are_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -28,12 +28,11 @@ from tfaip.params import pai_dataclass
 from tfaip.params.settings import flags_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.build import Run, build_training
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.output import RunOutput
-from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.preview import preview_stages
-from tfaip.trainer.stagesetup import set_up_training
+from tfaip.trainer.stages.program import preview_stages
 from tfaip.util.typing import TensorDict
 
 JAX = keras.backend.backend() == "jax"
@@ -201,9 +200,9 @@ def test_every_batch_can_be_split_on_the_devices() -> None:
     params.gen.setup.train.bucket_boundaries, params.gen.setup.train.bucket_batch_sizes = [2], [4, 3]
     devices = Devices(names=("cpu:0", "cpu:1"), strategy="shares")
     message = "a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes$"
-    run = RunParts(params, preview_stages(params, SumsScenario), devices, StopRequest(), None, RunOutput(None))
+    run = Run(params, preview_stages(params, SumsScenario), devices, StopRequest(), None, RunOutput(None))
     with pytest.raises(UsageError, match=message), flags_of(params, "trainer"):
-        set_up_training(run, run.preview.stages[0], SumsScenario(params.scenario), {})
+        build_training(run, run.preview.stages[0], SumsScenario(params.scenario), {})
 
 
 LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tfaip.trainer.earlystopping import EarlyStoppingParams, EarlyStoppingStatus
+from tfaip.trainer.best import EarlyStoppingParams, EarlyStoppingStatus
 
 
 def stops(values, mode="max", **kwargs):

@@ -17,9 +17,9 @@ from tfaip.backend.tensorflowsteps import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
-from tfaip.trainer.feed import Feeder
+from tfaip.trainer.datasets import Feeder
 
 pytestmark = pytest.mark.usefixtures("_on_a_device")
 

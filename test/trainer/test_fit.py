@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, weight
-from tfaip.compat.callbacks import LoggerCallback
 from tfaip.errors import UsageError
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.signals import TrainingInterrupted
@@ -161,15 +160,10 @@ class WiderTrainer(Trainer[LineTrainerParams]):
 
 
 class CountingTrainer(Trainer[LineTrainerParams]):
-    """Sets numbers that the trainer of tfaip 1.2 read, and looks for its callbacks."""
+    """Sets a number that the trainer of tfaip 1.2 read."""
 
     def setup_steps_per_epoch(self) -> None:
         self._steps_per_epoch = 1
-
-    def setup_callbacks(self, optimizer: Any, callbacks: Any) -> Any:
-        callbacks = super().setup_callbacks(optimizer, callbacks)
-        assert not [callback for callback in callbacks if isinstance(callback, LoggerCallback)]
-        return callbacks
 
 
 class CountingScenario(LineScenario):
@@ -179,10 +173,8 @@ class CountingScenario(LineScenario):
 def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     run(params(None, epochs=1), CountingScenario)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "setup_steps_per_epoch of CountingTrainer set _steps_per_epoch, which the training does not read: set "
-        "self.params.samples_per_epoch, a number of samples",
-        "CountingTrainer.setup_callbacks looks for LoggerCallback, but the list has only callbacks that were "
-        "given to train: the trainer does this work itself",
+        "CountingTrainer sets _steps_per_epoch, which the training does not read: set self.params.samples_per_epoch, "
+        "a number of samples",
     ]
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.history import EpochRecord, History, HistoryDict
-from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.history import EpochRecord, History, HistoryDict, read_history
 from tfaip.trainer.scheduler import NewbobRelParams
 from tfaip.trainer.tools.rates import replay
 

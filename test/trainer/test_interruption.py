@@ -92,7 +92,7 @@ def test_the_signal_of_a_scheduler_only_asks_however_often_it_comes() -> None:
 import os, signal
 from tfaip.device.devices import Devices
 from tfaip.trainer.signals import StopRequest
-with StopRequest().for_devices(Devices(), "SIGUSR1") as stop:
+with StopRequest(Devices(), "SIGUSR1") as stop:
     for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1):
         os.kill(os.getpid(), number)
     print(stop.received.name)

@@ -25,8 +25,7 @@ from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
-from tfaip.trainer.history import EpochRecord
-from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.history import EpochRecord, read_history
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 

@@ -15,7 +15,7 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.schedules import ScheduleParams
 
 

@@ -10,10 +10,10 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.scheduler import SCHEDULES
-from tfaip.trainer.scheduler.modulation import MODULATIONS
+from tfaip.trainer.scheduler.params import MODULATIONS
 
 CLASSES: list[type[ParamsBase]] = [
     *SCHEDULES,

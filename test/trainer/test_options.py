@@ -9,7 +9,7 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from tfaip.params.stored import save_params
 from tfaip.params.types import FunctionName
-from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
@@ -56,8 +53,7 @@ def test_params_and_run_belong_to_the_record(tmp_path: Path, state: Path) -> Non
     assert read_permission(file) == EXPECTED
     file.rename(tmp_path / "trainer_params.json")
     assert read_permission(file) == read_permission(tmp_path / "trainer_params.json") == Permission()
-    (entry,) = state.iterdir()
-    assert (entry.stat().st_mode & 0o777, state.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert state.stat().st_mode & 0o777 == 0o700
 
 
 def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
@@ -146,7 +142,6 @@ def replaced(make: Callable[[Path], Any]) -> Callable[[Path], None]:
         changed(import_root="/a\0b"),
         changed(history_file="relative"),
         changed(history_file=7),
-        lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         replaced(os.mkfifo),
         replaced(lambda path: path.mkdir()),
@@ -195,43 +190,3 @@ def test_without_the_variable_the_home_is_used(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert read_permission(stored(tmp_path / "run")) == EXPECTED
     assert len(list((tmp_path / "home" / ".local" / "state" / "tfaip" / "runs").iterdir())) == 1
-
-
-def test_the_number_of_records_is_bounded(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permission, "MAX_RECORDS", 3)
-    state.mkdir(parents=True)
-    left_over, other = state / ".tmp-killed1.json", state / "notes.txt"
-    for path in (left_over, other):
-        path.touch()
-        os.utime(path, (1, 1))
-    files = []
-    for number in range(5):
-        files.append(stored(tmp_path / str(number)))
-        name = hashlib.sha256(os.fsencode(files[-1].parent)).hexdigest()[:32]
-        os.utime(state / f"{name}.json", (number + 10, number + 10))
-    assert [read_permission(file) for file in files] == [Permission()] * 2 + [EXPECTED] * 3
-    assert len(list(state.iterdir())) == 4
-    assert other.exists()
-    assert not left_over.exists()
-
-
-@pytest.mark.slow
-def test_writers_at_the_same_time(tmp_path: Path, state: Path) -> None:
-    """Each of them leaves a whole record, and nothing else."""
-    params = TinyScenario.default_trainer_params()
-    params.learning_rate = FunctionParams(function=FunctionName("statistics:mean"))
-    file = stored(tmp_path / "run")
-    seen: list[Permission] = []
-
-    def write_and_read() -> None:
-        for _ in range(20):
-            record_permission(file, params, TinyScenario, Permission())
-            seen.append(read_permission(file))
-
-    threads = [threading.Thread(target=write_and_read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [EXPECTED] * 80
-    assert [entry.suffix for entry in state.iterdir()] == [".json"]

@@ -14,8 +14,7 @@ from test.support.commands import CommandResult, exit_code
 from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
-from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.historyreading import parse_learning_rate_file
+from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     ConstantParams,

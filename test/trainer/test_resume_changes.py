@@ -20,7 +20,7 @@ from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, Generatin
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams, NewbobRelParams
 from tfaip.trainer.signals import TrainingInterrupted
 

@@ -10,7 +10,7 @@ import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
 from tfaip.params.tree import walk
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.scheduler import NewbobAbsParams
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tfaip.trainer.scores import absolute_difference, mean_difference, quotient, relative_difference
+from tfaip.trainer.history import absolute_difference, mean_difference, quotient, relative_difference
 
 NAN, INF = math.nan, math.inf
 

@@ -12,7 +12,7 @@ from keras import ops
 
 from test.model.support import FunctionModel, column, keras_inputs
 from test.trainer.line import line_params
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -20,7 +20,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import AdamOptimizer, OptimizerParams, SGDOptimizer
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.state import METRICS, TrainState
 from tfaip.util.typing import TensorDict
 

@@ -16,9 +16,9 @@ from test.model.support import FunctionModel, training_model
 from test.trainer.line import LineGraph, LineScenario, PointsParams, Weights, line_params, train, weight
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
-from tfaip.trainer.feed import Feeder
+from tfaip.trainer.datasets import Feeder
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict

@@ -12,7 +12,7 @@ from test.events.test_writer import scalars
 from test.trainer.line import LineScenario, line_params
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.trainer.scheduler import ConstantParams
-from tfaip.trainer.scheduler.modulation import CyclicModulationParams
+from tfaip.trainer.scheduler.params import CyclicModulationParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 pytestmark = pytest.mark.backend

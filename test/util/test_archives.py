@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaip.util.archives import require_uncompressed
+from tfaip.util.reading import require_uncompressed
 
 
 def test_compressed_members_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tfaip.errors import TfaipError
-from tfaip.util.background import BackgroundWriter
+from tfaip.util.process import BackgroundWriter
 
 
 def fail(text: str) -> None:

@@ -18,9 +18,9 @@ from tfaip.util.files import (
     link_tree,
     remove_directory,
     remove_temporaries,
+    require_directory,
     write_text,
 )
-from tfaip.util.paths import require_directory
 
 
 def test_a_directory_appears_complete(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
     commit_directory,
+    require_writable,
     write_json,
     write_text,
 )
-from tfaip.util.paths import require_writable
 
 
 def test_text_is_replaced(tmp_path: Path) -> None:
@@ -155,7 +155,6 @@ def test_few_modules_remove_files() -> None:
         "tfaip/util/files.py",
         "tfaip/trainer/run/directory.py",  # what a run wrote, when it is replaced
         "tfaip/export/modelwriting.py",  # a format in a directory that is not committed yet
-        "tfaip/trainer/run/stagedirectories.py",  # the marker that a stage is done
         "tfaip/trainer/run/permission.py",  # its own records, outside of all runs
         "tfaip/scripts/train.py",  # the empty directory that it has made for the run
     }

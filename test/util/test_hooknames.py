@@ -19,7 +19,7 @@ from tfaip.evaluator import evaluator
 from tfaip.imports import DataBase, DataGenerator, GraphBase, ModelBase, ScenarioBase
 from tfaip.model import graphbase, modelbase
 from tfaip.scenario.declared import NAMES
-from tfaip.util.hooknames import near_hooks
+from tfaip.util.classes import near_hooks
 
 HOOKS: list[tuple[type, Collection[str]]] = [
     (components.ScenarioComponents, (*components._HOOKS, *NAMES)),

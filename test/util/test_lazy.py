@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tfaip.util.lazy import lazy_attributes
+from tfaip.util.oldnames import lazy_attributes
 
 STUB = """
 from fractions import (

@@ -18,18 +18,18 @@ from tfaip.data.generators.csvfile import CsvGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import TfaipError
-from tfaip.export.kerasformat import KerasExporter
+from tfaip.export.formats import KerasExporter
 from tfaip.export.modelloading import load_exported_params
 from tfaip.export.onnxformat import OnnxExporter
-from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelformat import ServedModel
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.export.trainingdata import load_training_data
 from tfaip.model.weights import load_arrays, load_weights_of
 from tfaip.params.commandline import load_config
 from tfaip.params.stored import load_params
 from tfaip.predict.samplefile import read_samples
-from tfaip.scripts.common.storedtraining import load_trainer_params
-from tfaip.trainer.historyreading import read_history
+from tfaip.scripts.common.parser import load_trainer_params
+from tfaip.trainer.history import read_history
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest

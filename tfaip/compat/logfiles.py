@@ -10,8 +10,7 @@ from typing import Self
 
 from tfaip.components.userlogs import console_unless_configured
 from tfaip.trainer.run.names import LOG_FILE
-from tfaip.util.logging import ROOT, log_level, logger
-from tfaip.util.origin import LIBRARIES
+from tfaip.util.logging import LIBRARIES, ROOT, log_level, logger
 from tfaip.util.reading import RECORDS_BYTES, read_bytes
 
 # Loggers of libraries, whose messages are not the program's.

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tfaip.params.tree import nodes_of
-from tfaip.util.logging import ROOT, ConsoleHandler, has_handler_of_program, log_level
-from tfaip.util.origin import LIBRARIES
+from tfaip.util.logging import LIBRARIES, ROOT, ConsoleHandler, has_handler_of_program, log_level
 
 # Packages that configure their own logging.
 _NOT_USERS = LIBRARIES | {ROOT, *sys.stdlib_module_names}

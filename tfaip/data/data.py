@@ -13,9 +13,8 @@ from tfaip.params.classes import Part
 from tfaip.params.names import did_you_mean
 from tfaip.params.tree import node_fields
 from tfaip.params.types import type_argument
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names, refuse_uncalled
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import refuse_uncalled
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.datapipeline import DataPipeline

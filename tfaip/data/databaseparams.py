@@ -12,7 +12,7 @@ from tfaip.data.pipeline.processor.params import (
     SequentialProcessorPipelineParams,
 )
 from tfaip.params import ParamsBase, option
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 __all__ = ["DataBaseParams", "DataGeneratorParams", "DataPipelineParams"]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,15 +14,15 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.specs import TensorSpec, export_name
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
-from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
-from tfaip.export.savedmodelloading import ServedModel
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.layers.baselayer import inlined_layers
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
-from tfaip.util.manifest import read_manifest
+from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
+from tfaip.util.reading import require_uncompressed
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
@@ -40,6 +38,82 @@ class Exporter(Protocol):
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
         """Return one of the graphs as a function of batches."""
+
+
+_KERAS_SUFFIX = ".keras"
+_SHOWN_CHARACTERS = 120
+
+
+class KerasExporter:
+    """Format of functional Keras models, a file for each graph.
+
+    Layers of tfaip and of the scenario are replaced by the Keras layers and `keras.ops` that they
+    use. Operations of TensorFlow or JAX themselves, shapes that are only known at run time, and
+    layers of other packages are errors.
+
+    Args:
+        graphs: graphs to export.
+    """
+
+    def __init__(self, graphs: ExportGraphs) -> None:
+        self._graphs = graphs
+        self._models: dict[str, keras.Model] = {}
+
+    def write(self, directory: Path) -> None:
+        """Create `directory` and write the files, with the current weights.
+
+        Raises:
+            TfaipError: if a graph cannot be expressed.
+        """
+        directory.mkdir()
+        for name, graph in self._graphs.by_name.items():
+            try:
+                if name not in self._models:
+                    self._models[name] = _functional_model(graph, self._graphs.inputs, name)
+                self._models[name].save(directory / f"{name}{_KERAS_SUFFIX}")
+            except OSError:  # for example a full disk: not the fault of the graph
+                raise
+            except Exception as error:  # an operation may raise anything for a tensor without values
+                raise TfaipError(
+                    f"graph {name!r} cannot be written as a .keras file, which holds only layers and operations of "
+                    f"Keras on symbolic tensors ({type(error).__name__}: {shorten_text(str(error), _SHOWN_CHARACTERS)})"
+                ) from error
+
+    @staticmethod
+    def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
+        """Load one of the graphs as a function of batches, without executing code of the file.
+
+        Raises:
+            TfaipError: if the file is damaged, or needs something that safe mode refuses.
+        """
+        path = directory / f"{name}{_KERAS_SUFFIX}"
+        try:
+            require_uncompressed(path)
+            model = keras.saving.load_model(path, compile=False, safe_mode=True)
+        except Exception as error:
+            # The innermost reason comes last, after the whole config of the model. Keras wraps it in an error whose
+            # cause is not kept: only this text separates it.
+            reason = str(error).rpartition("Exception encountered: ")[2]
+            raise TfaipError(f"{path} cannot be loaded: {shorten_text(reason, _SHOWN_CHARACTERS)}") from error
+
+        def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
+            given = {export_name(name): value for name, value in inputs.items()}
+            outputs: dict[str, np.ndarray] = model.predict_on_batch({name: given[name] for name in model.input})
+            return outputs
+
+        return predict
+
+
+def _functional_model(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor], name: str) -> Any:
+    selected = graph.select(inputs)
+    symbolic = {
+        export_name(key): keras.Input(shape=tensor.shape[1:], dtype=tensor.dtype, name=export_name(key))
+        for key, tensor in selected.items()
+    }
+    # A custom layer would need its code and a registration where the file is loaded.
+    with inlined_layers():
+        outputs = graph(dict(zip(selected, symbolic.values(), strict=True)))
+    return keras.Model(symbolic, outputs, name=name)
 
 
 # Keys are the names of the directories within the directory of a model.
@@ -168,7 +242,13 @@ class ExportFormats:
                     exported = _run(exporter.load(directory / format_name, name), inputs, f"{format_name}/", name)
                 expected = graph_outputs(graph, inputs)
                 with _advised(self._advice.on_difference, format_name):
-                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected, tolerance)
+                    try:
+                        compare_outputs(exported, expected, tolerance)
+                    except TfaipError as error:
+                        raise TfaipError(
+                            f"graph {name!r} in {format_name}/: {error}; the graph depends on something that is not "
+                            "exported (Python state, random numbers)"
+                        ) from error
         self.compared = self.names
 
 
@@ -203,17 +283,6 @@ def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str
             f"graph {name!r} in {directory} was written, but fails: {shorten_text(str(error), 200)}"
         ) from error
     return outputs
-
-
-def _require_equal(
-    what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
-) -> None:
-    try:
-        compare_outputs(exported, expected, tolerance)
-    except TfaipError as error:
-        raise TfaipError(
-            f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"
-        ) from error
 
 
 # Relative distance of two neighbouring values.
@@ -301,11 +370,7 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-_TIMED_CALLS = 10
-
-
-@dataclass(frozen=True)
-class GraphCheck:
+class GraphCheck(NamedTuple):
     """Result for one graph in one format.
 
     Args:
@@ -313,9 +378,7 @@ class GraphCheck:
         graph: name of the graph.
         inputs: name -> type and shape.
         outputs: name -> type and shape.
-        difference: largest difference to the rebuilt graph, relative to the largest value of the
-            output.
-        latency_ms: median time of a batch.
+        difference: largest difference to the rebuilt graph, relative to the largest value of the output.
     """
 
     format: str
@@ -323,34 +386,12 @@ class GraphCheck:
     inputs: dict[str, str]
     outputs: dict[str, str]
     difference: float
-    latency_ms: float
-
-
-@dataclass(frozen=True)
-class ModelCheck:
-    """Results for a model directory.
-
-    Args:
-        model: the directory.
-        backend: backend that wrote it.
-        versions: versions of the programs that wrote it.
-        sizes: bytes of each file and directory in it.
-        batch_size: samples of the compared batch.
-        graphs: results for every graph in every format of the directory.
-    """
-
-    model: str
-    backend: str
-    versions: dict[str, str]
-    sizes: dict[str, int]
-    batch_size: int
-    graphs: list[GraphCheck]
 
 
 def check_formats(
     scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
-) -> ModelCheck:
-    """Run every exported format on a batch, compare it with the rebuilt graph, and time it.
+) -> list[GraphCheck]:
+    """Run every exported format on a batch, and compare it with the rebuilt graph.
 
     Args:
         scenario: has the weights of the directory.
@@ -365,7 +406,6 @@ def check_formats(
     allowed = Tolerance.of(scenario.graph, 1e-5)
     if tolerance is not None:
         allowed = replace(allowed, difference=tolerance)
-    specs = scenario.data.input_layer_specs()
     checks: list[GraphCheck] = []
     for format_name, exporter in FORMATS.items():
         if not (path / format_name).is_dir():
@@ -373,49 +413,15 @@ def check_formats(
         for name, graph in graphs.items():
             batch = graph.select(inputs)
             try:
-                exported = exporter.load(path / format_name, name)
-                _require_signature(exported, graph.select(specs))
-                outputs = exported(batch)
+                outputs = _run(exporter.load(path / format_name, name), batch, f"{format_name}/", name)
                 difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
             except TfaipError as error:
                 error.add_note(f"graph {name!r} in {path / format_name}")
                 raise
-            latency_ms = 1000 * statistics.median(_seconds(exported, batch) for _ in range(_TIMED_CALLS))
             signature = _signature_texts(batch), _signature_texts(outputs)
-            checks.append(GraphCheck(format_name, name, *signature, difference, latency_ms))
-    manifest = read_manifest(path)
-    batch_size = len(next(iter(inputs.values())))
-    backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
-    return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
-
-
-def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
-    """Raise unless a SavedModel has the inputs of the scenario.
-
-    Other formats fail when they are run on the batch.
-    """
-    if not isinstance(exported, ServedModel):
-        return
-    found = {name: (spec.dtype, spec.shape[1:]) for name, spec in exported.inputs.items()}
-    expected = {export_name(name): (spec.dtype, spec.shape) for name, spec in specs.items()}
-    if found != expected:
-        raise TfaipError(f"the SavedModel has the input signature {found}, the scenario {expected}")
-
-
-def _seconds(function: Callable[[Any], Any], batch: Any) -> float:
-    started = time.perf_counter()
-    function(batch)
-    return time.perf_counter() - started
+            checks.append(GraphCheck(format_name, name, *signature, difference))
+    return checks
 
 
 def _signature_texts(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {name: f"{array.dtype.name}{[None, *array.shape[1:]]}" for name, array in sorted(arrays.items())}
-
-
-def _sizes(files: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, facts in files.items():
-        top, _, below = name.partition("/")
-        key = f"{top}/" if below else top
-        sizes[key] = sizes.get(key, 0) + facts["size"]
-    return sizes

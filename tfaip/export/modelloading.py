@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import directory_of, find_former_model, params_file_of
 from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.modelfiles import directory_of, find_former_model, params_file_of
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.modeldirectory import FROZEN
-from tfaip.util.construction import construct
-from tfaip.util.manifest import MANIFEST_FILE, read_manifest
+from tfaip.util.classes import construct
+from tfaip.util.manifest import FROZEN, MANIFEST_FILE, read_manifest
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 

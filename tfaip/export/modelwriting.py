@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,10 +13,9 @@ import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
-from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, FROZEN, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
@@ -26,28 +23,21 @@ from tfaip.params.resource import copy_resources
 from tfaip.params.stored import save_params
 from tfaip.util.files import commit_directory, link_entry
 from tfaip.util.logging import logger
-from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, fingerprints, read_manifest, write_manifest
-from tfaip.util.text import shorten_text
+from tfaip.util.manifest import (
+    ADDED_FORMATS,
+    FORMAT_DIRS,
+    FROZEN,
+    MANIFEST_FILE,
+    MODEL_MARKS,
+    ModelDirectory,
+    fingerprints,
+    read_manifest,
+    shown_names,
+    write_manifest,
+)
 from tfaip.version import __version__
 
 log = logger(__name__)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """Written parts of a model.
-
-    Args:
-        files: size and checksum of its files, without formats.
-        before: the model that it will replace.
-        is_same: True if both are the same, apart from formats.
-        lost: the reason for each format of the model before that could not be written.
-    """
-
-    files: Mapping[str, Any]
-    before: ModelDirectory
-    is_same: bool
-    lost: Mapping[str, str]
 
 
 class ModelDirectoryWriter:
@@ -70,7 +60,6 @@ class ModelDirectoryWriter:
     ) -> None:
         self._scenario = scenario
         self._further_params = dict(further_params)
-        self._added: dict[str, ExportFormats] = {}
         # The options are export_serve, export_keras and export_onnx.
         wanted = [name for name in FORMAT_DIRS if getattr(scenario.params, f"export_{name}")]
         self.formats = ExportFormats(export_graphs(scenario), wanted, advice) if wanted else None
@@ -82,9 +71,8 @@ class ModelDirectoryWriter:
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit.
 
-        Formats that `add_formats` wrote there are written for the new model too. Other files that
-        users put there are kept if the model is the same as before; else they are removed, with a
-        warning that names them.
+        Formats that `add_formats` wrote there, and files that users put there, are kept if the model is the same as
+        before; else they are removed, with a warning that names them.
 
         Raises:
             TfaipError: if it cannot be written, or `path` is something else than a model.
@@ -106,39 +94,42 @@ class ModelDirectoryWriter:
         with ExitStack() as stack:
             directory = stack.enter_context(commit_directory(path, MODEL_MARKS))
             self._write_params(directory)
-            written = None if weights is not None else self._write_values(path, directory, None)
+            files = None if weights is not None else self._write_values(directory, None)
             opened = stack.pop_all()
 
         def commit() -> None:
             with opened:
-                model = written or self._write_values(path, directory, weights)
-                lost, before = model.lost, model.before
-                kept = [name for name in before.added_formats if name not in lost]
-                write_manifest(directory, self._origin(kept), model.files)
-                foreign = before.foreign_entries()
-                removed = [name for name in foreign if not model.is_same or not _keep(name, path, directory)]
-            _warn_of_losses(path, lost, removed)
+                written = files or self._write_values(directory, weights)
+                before = ModelDirectory.at(path)
+                is_same = before.model_files() == written
+                kept = []
+                for name in before.added_formats:
+                    if is_same and not (directory / name).exists() and _keep(name, path, directory):
+                        kept.append(name)
+                # Of these the checksums of before, so that damage is still known.
+                write_manifest(directory, self._origin(kept), {**before.files_of(kept), **written})
+                further = [*(name for name in before.added_formats if name not in kept), *before.foreign_entries()]
+                removed = [name for name in further if not is_same or not _keep(name, path, directory)]
+            if removed:
+                log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
 
         return commit
 
-    def writes_values(self, path: Path) -> bool:
-        """Return True if a model can be written to `path` with given weights, without the model."""
-        return (self.formats is None or self.formats.writes_values) and not ModelDirectory.at(path).added_formats
+    @property
+    def writes_values(self) -> bool:
+        """True if a model can be written with given weights, without the model."""
+        return self.formats is None or self.formats.writes_values
 
-    def _write_values(self, path: Path, directory: Path, weights: Mapping[str, np.ndarray] | None) -> _Written:
-        """Write the weights and all formats; None: the weights of the model."""
-        files = fingerprints(directory, {WEIGHTS_FILE: self._write_weights(directory, weights)})
-        before = ModelDirectory.at(path)
-        is_same = before.model_files() == files
+    def _write_values(self, directory: Path, weights: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """Write weights (None: those of the model) and formats; return size and checksum of all files but formats."""
+        values = weights
+        if values is None:
+            values = {path: backend.host_view(v) for path, v in variables_by_path(self._scenario.graph).items()}
+        files = fingerprints(directory, {WEIGHTS_FILE: save_arrays(directory / WEIGHTS_FILE, values)})
+        del values  # views of the weights, which must end before the next step
         if self.formats is not None:
             self.formats.write(directory, weights)
-        lost: dict[str, str] = {}
-        for name in before.added_formats:
-            if not (directory / name).exists():
-                problem = self._add_format(name, before, directory, is_same, weights is not None)
-                if problem is not None:
-                    lost[name] = problem
-        return _Written(files, before, is_same, lost)
+        return files
 
     def _write_params(self, directory: Path) -> None:
         params = copy_resources(self._scenario.params, directory)
@@ -146,12 +137,6 @@ class ModelDirectoryWriter:
         save_params(directory / SCENARIO_PARAMS_FILE, params)
         for name, further in self._further_params.items():
             save_params(directory / name, further)
-
-    def _write_weights(self, directory: Path, weights: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        if weights is None:
-            # Views, which end with this method, before the next step.
-            weights = {path: backend.host_view(v) for path, v in variables_by_path(self._scenario.graph).items()}
-        return save_arrays(directory / WEIGHTS_FILE, weights)
 
     def _origin(self, added_formats: Sequence[str]) -> dict[str, Any]:
         """Return what the manifest says besides the files."""
@@ -167,34 +152,6 @@ class ModelDirectoryWriter:
         if added_formats:
             origin[ADDED_FORMATS] = list(added_formats)
         return origin
-
-    def _add_format(
-        self, name: str, before: ModelDirectory, directory: Path, is_same: bool, is_trained: bool
-    ) -> str | None:
-        """Write a format that was added to the previous model; return why that fails, or None."""
-        if is_same and before.damage([name]) is None:
-            link_entry(before.path / name, directory / name)
-            return None
-        if is_trained:
-            return "it was added while the training wrote the next one"
-        try:
-            if name not in self._added:
-                self._added[name] = ExportFormats(export_graphs(self._scenario), [name])
-            self._added[name].write(directory)
-        except Exception as error:  # a converter may raise anything, which must not stop a training
-            shutil.rmtree(directory / name, ignore_errors=True)
-            return shorten_text(str(error), 160)
-        return None
-
-
-def _warn_of_losses(path: Path, lost: Mapping[str, str], removed: Sequence[str]) -> None:
-    """Log which formats (with the reason) and which other files of the previous model are gone."""
-    for name, problem in lost.items():
-        log.warning(
-            "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
-        )
-    if removed:
-        log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
 
 
 def _keep(name: str, path: Path, directory: Path) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfaip.model.keras_objects import Initializer, Regularizer
 from tfaip.params import ParamsBase, option
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 
 class LayerBaseParams(ParamsBase):

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfaip.params import ParamsBase
 from tfaip.params.classes import implementation
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 
 class ModelBaseParams(ParamsBase):

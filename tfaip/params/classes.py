@@ -36,7 +36,7 @@ from tfaip.params.types import (
     declaration,
     is_params_class,
 )
-from tfaip.util.overriding import overrides
+from tfaip.util.classes import overrides
 
 T = TypeVar("T")
 

@@ -28,11 +28,9 @@ import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
-from tfaip.util.archives import read_arrays
-from tfaip.util.files import commit_file, failures_named
+from tfaip.util.files import commit_file, failures_named, require_writable
 from tfaip.util.logging import logger
-from tfaip.util.paths import require_writable
-from tfaip.util.reading import MIB, open_file, parse_json, read_lines
+from tfaip.util.reading import MIB, open_file, parse_json, read_arrays, read_lines
 from tfaip.util.text import shorten
 
 PARTS = ("inputs", "outputs", "targets", "meta")

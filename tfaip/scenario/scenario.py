@@ -16,6 +16,7 @@ from tfaip.scenario.declared import (
     PARTS,
     ParamsClasses,
     has_own_params,
+    make_params_classes,
     missing_parts,
     refuse_parts_of_given,
     take_declared,
@@ -109,7 +110,7 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes is ParamsClasses
         if is_changed and not missing_parts(cls._declared, given):
             refuse_parts_of_given(cls, cls._declared, given)
-            cls._params_classes = staticmethod(cache(partial(_make_params_classes, cls, given)))
+            cls._params_classes = staticmethod(cache(partial(make_params_classes, cls, cls._declared, given)))
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:
@@ -168,13 +169,6 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     def best_logging_settings(self) -> tuple[str, str]:
         return self._declared.get("best") or super().best_logging_settings()
-
-
-def _make_params_classes(cls: type[Scenario[Any, Any]], given: ParamsClasses) -> ParamsClasses:
-    # Imported here, since it needs the params of trainings.
-    from tfaip.scenario.paramsclasses import make_params_classes
-
-    return make_params_classes(cls, cls._declared, given)
 
 
 def _type_argument(cls: type[Scenario[Any, Any]], index: int) -> Any:

@@ -7,7 +7,7 @@ import sys
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]

@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
 from tfaip.util.chart import text_plot, write_png
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 
 if TYPE_CHECKING:
     from tfaip.trainer.tools.rates import EpochRates
@@ -51,9 +51,8 @@ def main(name: str, flags: list[str]) -> None:
             "--trainer.epochs"
         )
     import_backend()
-    from tfaip.trainer.historyreading import read_history
-    from tfaip.trainer.stages.preview import plan_table, preview_stages as find_stages
-    from tfaip.trainer.stages.program import StageKind
+    from tfaip.trainer.history import read_history
+    from tfaip.trainer.stages.program import StageKind, preview_stages as find_stages
     from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
 
     preview, stages = find_stages(params, scenario), []
@@ -71,7 +70,7 @@ def main(name: str, flags: list[str]) -> None:
         history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
     rates = preview_stages(stages, history)
     if preview.has_stages:
-        print("\n".join([*plan_table(preview, params), ""]))
+        print("\n".join([*preview.table(), ""]))
     rules = [stage.params.learning_rate for stage in stages if stage.params is not None]
     size = f"{stages[-1].epochs[1]} epochs of {stages[-1].batches} batches"
     if len(stages) > 1:

@@ -12,7 +12,7 @@ from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.chart import Curve, text_plot, write_png
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct
 from tfaip.util.terminal import print_table
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ def main(name: str, flags: list[str]) -> None:
     """Show the learning rates of other params."""
     from tfaip.params.fields import COMMON
     from tfaip.params.settings import flags_of
-    from tfaip.scripts.common.parser import CommandParser
-    from tfaip.scripts.common.storedtraining import load_trainer_params
-    from tfaip.trainer.historyreading import read_history
+    from tfaip.scripts.common.parser import CommandParser, load_trainer_params
+    from tfaip.trainer.history import read_history
     from tfaip.trainer.run.directory import RunDirectory, find_run
     from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, LearningRateParams
     from tfaip.trainer.tools.rates import replay

@@ -13,7 +13,7 @@ from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
-    from tfaip.scripts.common.storedtraining import StoredTraining
+    from tfaip.scripts.common.parser import StoredTraining
 
 PROG = "tfaip-resume-training"
 FROM_STAGE = "--from_stage"
@@ -33,8 +33,7 @@ checkpoint directory, or one checkpoint in it. Flags change params of the run (e
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Continue a run."""
-    from tfaip.scripts.common.parser import TrainingParser
-    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.scripts.common.parser import TrainingParser, load_trainer_params
     from tfaip.trainer.run.directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(name))
@@ -63,27 +62,11 @@ def main(name: str, flags: list[str]) -> None:
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
-    directory = args.trainer.run_directory()
-    begins_again = checkpoint is None and from_stage is None and directory is not None
-    # Stopped before its first checkpoint, and not to continue elsewhere.
-    begins_again = begins_again and directory.root.resolve() == root.resolve() and directory.may_begin_again()
-    if begins_again:
-        logger(__name__).info(
-            "%s was stopped before its first checkpoint: it begins again, with its stored params",
-            shorten_text(str(root), 160),
-        )
-        trainer = stored.scenario.create_trainer(args.trainer)
-        trainer.begins_again = True
-    else:
-        trainer = stored.scenario.create_trainer(
-            args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage
-        )
-    trainer.permission = stored.permission
+    trainer = stored.scenario.create_trainer(
+        args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage, permission=stored.permission
+    )
     if args.dry_run:
-        if begins_again:
-            trainer.dry_run()
-        else:
-            _plan(trainer, stored.scenario)
+        _plan(trainer, stored.scenario)
         return
     with user_logs(stored.scenario, args.trainer):
         trainer.train()
@@ -116,9 +99,12 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 
 
 def _plan(trainer: Any, scenario: Any) -> None:
-    """Read the checkpoint, and print how the run would continue."""
-    name, done = trainer.check_resume()
-    params = trainer.params
+    """Read the checkpoint, and print how the run would continue; try it out if it would begin again."""
+    found, params = trainer.check_resume(), trainer.params
+    if found is None:
+        trainer.dry_run()
+        return
+    name, done = found
     action = f"train nothing: {params.output_dir} has done {done} of {params.epochs} epochs"
     if done < params.epochs:
         action = f"continue {params.output_dir} ({scenario.__name__}) from {name} up to epoch {params.epochs}"

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import cycle, islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -29,14 +28,12 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.runs import main as list_runs
 from tfaip.scripts.train import open_scenario
-from tfaip.util.construction import construct
-from tfaip.util.files import is_locked, locked_directory, write_json
+from tfaip.util.classes import construct
+from tfaip.util.files import is_locked, locked_directory, require_directory, write_json
 from tfaip.util.logging import logger
-from tfaip.util.paths import require_directory
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-sweep"
-_Pruner = Literal["median", "hyperband", "none"]
 # Flag -> type, default, word for its value, help.
 _OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
     "space": (str, "", "FILE", "flags that vary (YAML or JSON): {low: 0.001, high: 0.1, log: true} or [32, 64]"),
@@ -45,7 +42,7 @@ _OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
     "jobs": (int, 1, "N", "trainings at the same time, each with its own GPU if there are several (default: 1)"),
     "monitor": (str, "", '"MODE NAME"', 'value to compare, e.g. "max val_acc" (default: that of the best model)'),
     "sampler": (Literal["tpe", "random", "grid"], "tpe", "NAME", "tpe (default), random or grid"),
-    "pruner": (_Pruner, "median", "NAME", "end bad trials: median (default), hyperband or none"),
+    "pruner": (Literal["median", "none"], "median", "NAME", "end bad trials: median (default) or none"),
     "seed": (int, 0, "N", "seed of the search (default: 0)"),
     "storage": (str, "", "URL", "database that several machines share (default: DIR/study.db)"),
 }
@@ -69,8 +66,8 @@ _POLL_S = 0.2
 
 log = logger(__name__)
 
-# Returns the trainer params that a config file with this content gives.
-Parse = Callable[[Mapping[str, Any]], Any]
+# Returns the value of each flag that a config file with this content gives.
+Values = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 # Flag -> value as Optuna has it: a choice is a text.
 Point = Mapping[str, Any]
 
@@ -80,6 +77,7 @@ def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
     from tfaip.device.devices import installed_gpus, visible_gpus
     from tfaip.params.commandline import split_arguments
+    from tfaip.params.settings import flag_values
     from tfaip.params.sources import Source
 
     scenario = open_scenario(name)
@@ -87,16 +85,15 @@ def main(name: str, flags: list[str]) -> None:
     require_directory(Path(args.output_dir))
     given = split_arguments(flags, ["config", "trust"])
     given = {flag: words for flag, words in given.items() if flag not in _OPTIONS}
-
     fixed = {*given, "trainer.output_dir", "overwrite"}
     dicts = {flag for flag, words in given.items() if any("=" in word for word in words)}
 
-    def parse(content: Mapping[str, Any]) -> Any:
+    def values(content: Mapping[str, Any]) -> Mapping[str, Any]:
         for flag in fixed & content.keys() or dicts & {flag.rpartition(".")[0] for flag in content}:
             raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
-        return _parse(name, scenario, flags, Source(args.space, content)).trainer
+        return flag_values(_parse(name, scenario, flags, Source(args.space, content)).trainer)
 
-    space = read_space(args.space, parse)
+    space = read_space(args.space, values)
     if args.sampler == "grid":
         grid_of(space)
     if args.dry_run:
@@ -183,14 +180,14 @@ class Variable(NamedTuple):
 
 def grid_of(space: Sequence[Variable]) -> list[Point]:
     """Return all points of a grid."""
-    points = list(islice(combinations(space), MAX_POINTS + 1))
+    points = list(islice(combinations(space, {}), MAX_POINTS + 1))
     if len(points) > MAX_POINTS:
         raise UsageError(f"the grid has more than {MAX_POINTS} points: use --sampler tpe or random")
     return points
 
 
-def combinations(space: Sequence[Variable], point: Point = MappingProxyType({})) -> Iterator[Point]:
-    """Yield all points of a grid, each without the flags that do not exist there."""
+def combinations(space: Sequence[Variable], point: Point) -> Iterator[Point]:
+    """Yield all points of a grid that begin with one, each without the flags that do not exist there."""
     if not space:
         yield point
     elif not space[0].exists(point):
@@ -202,13 +199,11 @@ def combinations(space: Sequence[Variable], point: Point = MappingProxyType({}))
 
 def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
     """Return the content of a config file with drawn values."""
-    config: dict[str, Any] = {}
-    for variable in [variable for variable in space if variable.flag in point]:
-        config[variable.flag] = variable.choices.get(point[variable.flag], point[variable.flag])
-    return config
+    drawn = [variable for variable in space if variable.flag in point]
+    return {one.flag: one.choices.get(point[one.flag], point[one.flag]) for one in drawn}
 
 
-def read_space(file: str, parse: Parse) -> list[Variable]:
+def read_space(file: str, values: Values) -> list[Variable]:
     """Read the flags that vary, and try the limits and all choices of each.
 
     Raises:
@@ -222,7 +217,7 @@ def read_space(file: str, parse: Parse) -> list[Variable]:
     for flag in sorted(entries, key=lambda flag: flag.count(".")):  # classes before their flags
         try:
             with warnings.catch_warnings(action="ignore"):  # the last step may end below the limit
-                space.append(_variable(flag, entries[flag], space, parse))
+                space.append(_variable(flag, entries[flag], space, values))
         except (AttributeError, LookupError, ValueError, TypeError, ArithmeticError) as error:
             shown = f"{shorten_text(flag)} is {shorten(entries[flag])} ({shorten_text(str(error))})"
             expected = "expected e.g. {low: 1, high: 8} or [1, 2, 4]"
@@ -241,40 +236,37 @@ def _entries(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -> Variable:
+def _variable(flag: str, entry: Any, before: Sequence[Variable], values: Values) -> Variable:
     """Return a flag with its values, and with the choices of other flags with which it exists."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from tfaip.params.settings import UnknownFlag, flag_values
+    from tfaip.params.settings import UnknownFlag
 
-    numbers: dict[str, Any] = {}
     choices: dict[str, Any] = {}
     if isinstance(entry, list):
         choices = {value if isinstance(value, str) else json.dumps(value): value for value in entry}
         distribution, samples = CategoricalDistribution(list(choices)), list(choices)
+    elif all(map(math.isfinite, entry.values())):
+        distribution = FloatDistribution(**entry)
+        samples = [entry["low"], entry["high"], min(entry["low"] + entry.get("step", 0), entry["high"])]
     else:
-        numbers = dict(entry)
-        if not all(map(math.isfinite, numbers.values())):
-            raise ValueError("a limit is not finite")
-        distribution = FloatDistribution(**numbers)
-        samples = [numbers["low"], numbers["high"], min(numbers["low"] + numbers.get("step", 0), numbers["high"])]
+        raise ValueError("a limit is not finite")
     parent, _, item = flag.rpartition(".")
-    contexts, unknown, has_fractions = [], UnknownFlag(), False
-    for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")]):
+    contexts, unknown, taken = [], UnknownFlag(), []
+    for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")], {}):
         space = [*before, Variable(flag, distribution, choices)]
         try:
             for sample in samples:
-                values = flag_values(parse(config_of(space, {**context, flag: sample})))
-                is_item = isinstance(values.get(parent), dict)
-                taken = values[parent].get(item) if is_item else values.get(flag)
-                has_fractions = has_fractions or isinstance(taken, float)
+                found = values(config_of(space, {**context, flag: sample}))
+                group = found.get(parent)
+                taken.append(group.get(item) if isinstance(group, dict) else found.get(flag))
             contexts.append(context)
         except UnknownFlag as error:
             unknown = error
     if not contexts:
         raise unknown
-    if numbers and not has_fractions:
-        distribution = IntDistribution(**{key: int(number) for key, number in numbers.items()})
+    if not choices and not any(isinstance(value, float) for value in taken):
+        distribution = IntDistribution(**{key: int(number) for key, number in entry.items()})
     return Variable(flag, distribution, choices, contexts)
 
 
@@ -301,8 +293,7 @@ class Sweep:
         # A path may contain what ends one in an address.
         file = re.sub("[%?#]", lambda sign: quote(sign[0]), str(self._directory / "study.db"))
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        pruners = {"median": optuna.pruners.MedianPruner, "hyperband": optuna.pruners.HyperbandPruner}
-        pruner = pruners.get(options.pruner, optuna.pruners.NopPruner)()
+        pruner = optuna.pruners.MedianPruner() if options.pruner == "median" else optuna.pruners.NopPruner()
         study: Any = {"study_name": STUDY, "direction": f"{options.monitor[:3]}imize", "load_if_exists": True}
         try:
             self._storage = optuna.storages.RDBStorage(options.storage or f"sqlite:///{file}")
@@ -337,7 +328,7 @@ class Sweep:
         try:
             with locked_directory(self._directory):
                 trials, gpus = self._next_trials(), cycle(self._gpus or [None])
-                jobs = [self._work(trials, next(gpus)) for _ in range(self._options.jobs)]
+                jobs = [self._train(trials, next(gpus)) for _ in range(self._options.jobs)]
                 while jobs:
                     jobs = [job for job in jobs if next(job, "ended") is None]
                     time.sleep(_POLL_S)
@@ -349,62 +340,57 @@ class Sweep:
             for process in self._running:
                 process.wait()
 
+    def _run_of(self, trial: Any) -> Path:
+        return self._directory / f"trial_{trial.number:04}"
+
     def _next_trials(self) -> Iterator[Any]:
         """Yield the interrupted trials, then new ones until there are enough."""
         from optuna.trial import Trial, TrialState
 
-        study_id = self._storage.get_study_id_from_name(STUDY)
+        storage = self._storage
+        study_id = storage.get_study_id_from_name(STUDY)
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             # With --storage other machines may have trials in the same study.
             if not self._options.storage or self._run_of(trial).with_suffix(".json").is_file():
-                trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
-                yield Trial(self._study, trial_id)
+                yield Trial(self._study, storage.get_trial_id_from_study_id_trial_number(study_id, trial.number))
         while sum(trial.state is not TrialState.WAITING for trial in self.trials()) < self._wanted:
             yield self._study.ask()
 
-    def _work(self, trials: Iterator[Any], gpu: str | None) -> Iterator[None]:
-        """Train one trial after the other; yield while a process runs."""
-        for trial in trials:
-            yield from self._train(trial, gpu)
-
-    def _run_of(self, trial: Any) -> Path:
-        return self._directory / f"trial_{trial.number:04}"
-
-    def _train(self, trial: Any, gpu: str | None) -> Iterator[None]:
-        """Start or continue the training of a trial, and follow it; yield while its process runs."""
+    def _train(self, trials: Iterator[Any], gpu: str | None) -> Iterator[None]:
+        """Start or continue the training of one trial after the other, and follow it; yield while its process runs."""
         from tfaip.trainer.run.names import HISTORY_FILE, PARAMS_FILE
 
-        run = self._run_of(trial)
-        config = run.with_suffix(".json")  # a file may name less than a command line, and the space is a file, too
-        while is_locked(config):  # by the training of a sweep that was killed
-            yield
-        write_json(config, config_of(self._space, self._draw(trial)))
-        words = ["train", *self._words, "--config", str(config), "--trainer.output_dir", str(run)]
-        if (run / PARAMS_FILE).is_file():
-            words = ["resume_training", str(run)]
-        command = [sys.executable, "-P", "-m", f"tfaip.scripts.{words[0]}", *words[1:]]
         env = os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
         # Ctrl-C reaches the sweep alone, which stops its trainings: a second signal would end them at once.
         options: Any = {"env": env, "stdout": subprocess.DEVNULL, "start_new_session": True}
-        values: dict[int, float] = {}
-        exit_code, is_pruned, error = None, False, ""
-        with open(config) as file, tempfile.TemporaryFile() as stderr:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the training ends, which keeps the file open
-            process = subprocess.Popen(command, stdin=file, stderr=stderr, **options)  # noqa: S603 (words of the user)
-            self._running.add(process)
-            while exit_code is None:
+        for trial in trials:
+            run = self._run_of(trial)
+            config = run.with_suffix(".json")  # a file may name less than a command line, and the space is a file, too
+            while is_locked(config):  # by the training of a sweep that was killed
                 yield
-                exit_code = process.poll()  # before the values, so that none is missed
-                if not is_pruned and self._report(trial, run / HISTORY_FILE, values):
-                    is_pruned = True
-                    process.send_signal(signal.SIGTERM)
-                    self._running.discard(process)
-            self._running.discard(process)
-            stderr.seek(0)
-            lines = stderr.read().decode(errors="replace").strip().splitlines()
-        if exit_code:
-            error = shorten_text(lines[-1].removeprefix("error: ") if lines else f"exit code {exit_code}", 300)
-        self._tell(trial, values, is_pruned, error)
+            write_json(config, config_of(self._space, self._draw(trial)))
+            words = ["train", *self._words, "--config", str(config), "--trainer.output_dir", str(run)]
+            if (run / PARAMS_FILE).is_file():
+                words = ["resume_training", str(run)]
+            command = [sys.executable, "-P", "-m", f"tfaip.scripts.{words[0]}", *words[1:]]
+            values: dict[int, float] = {}
+            exit_code, is_pruned = None, False
+            with open(config) as file, tempfile.TemporaryFile() as stderr:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the training ends, which keeps the file open
+                process = subprocess.Popen(command, stdin=file, stderr=stderr, **options)  # noqa: S603 (of the user)
+                self._running.add(process)
+                while exit_code is None:
+                    yield
+                    exit_code = process.poll()  # before the values, so that none is missed
+                    if not is_pruned and self._report(trial, run / HISTORY_FILE, values):
+                        is_pruned = True
+                        process.send_signal(signal.SIGTERM)
+                        self._running.discard(process)
+                self._running.discard(process)
+                stderr.seek(0)
+                lines = stderr.read().decode(errors="replace").strip().splitlines() or [f"exit code {exit_code}"]
+            error = shorten_text(lines[-1].removeprefix("error: "), 300) if exit_code and not is_pruned else ""
+            self._tell(trial, values, is_pruned, error)
 
     def _draw(self, trial: Any) -> Point:
         """Return the values of a trial."""
@@ -416,15 +402,14 @@ class Sweep:
         if self._options.sampler == "tpe":
             self._study.sampler = TPESampler(seed=seed, constant_liar=self._options.jobs > 1)
         point: dict[str, Any] = {}
-        for variable in self._space:
-            if variable.exists(point):
-                point[variable.flag] = variable.draw(trial)
+        for variable in filter(lambda one: one.exists(point), self._space):
+            point[variable.flag] = variable.draw(trial)
         log.info("trial %d: %s", trial.number, ", ".join(f"{flag} {value}" for flag, value in point.items()))
         return point
 
     def _report(self, trial: Any, file: Path, values: dict[int, float]) -> bool:
         """Give the values of new epochs to the search; return True if the trial is to be pruned."""
-        from tfaip.trainer.historyreading import read_history
+        from tfaip.trainer.history import read_history
 
         if not file.is_file():
             return False
@@ -446,20 +431,20 @@ class Sweep:
         from optuna.trial import TrialState
 
         finite = [value for value in values.values() if math.isfinite(value)]
-        if not is_pruned and (error or not finite):
-            error = error or "no finite value to compare"
-            trial.set_user_attr("error", error)
-            self._study.tell(trial, state=TrialState.FAIL)
-            log.warning("trial %d failed: %s", trial.number, error)
-            self._failures += 1
-            if self._failures == MAX_FAILURES:
-                raise TfaipError(f"{MAX_FAILURES} trials in a row failed, the last one with: {error}")
+        if is_pruned or finite and not error:
+            self._failures = 0
+            best = min if self._options.monitor.startswith("min") else max
+            state, value = (TrialState.PRUNED, None) if is_pruned else (TrialState.COMPLETE, best(finite))
+            self._study.tell(trial, value, state)
+            log.info("trial %d: %s after %d epochs", trial.number, state.name.lower(), max(values))
             return
-        self._failures = 0
-        best = min(finite, default=None) if self._options.monitor.startswith("min") else max(finite, default=None)
-        state = TrialState.PRUNED if is_pruned else TrialState.COMPLETE
-        self._study.tell(trial, None if is_pruned else best, state)
-        log.info("trial %d: %s after %d epochs: %s", trial.number, state.name.lower(), max(values), best)
+        error = error or "no finite value to compare"
+        trial.set_user_attr("error", error)
+        self._study.tell(trial, state=TrialState.FAIL)
+        log.warning("trial %d failed: %s", trial.number, error)
+        self._failures += 1
+        if self._failures == MAX_FAILURES:
+            raise TfaipError(f"{MAX_FAILURES} trials in a row failed, the last one with: {error}")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def train_with_flags(
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices
     from tfaip.params.settings import flags_of
-    from tfaip.trainer.stages.preview import preview_stages
+    from tfaip.trainer.stages.program import preview_stages
 
     if not args.summary:
         with flags_of(args.trainer, "trainer"):
@@ -96,8 +96,7 @@ def train_with_flags(
     with user_logs(scenario, args.trainer), ExitStack() as stack:
         if not (args.trainer.output_dir or args.summary or args.dry_run):
             args.trainer.output_dir = stack.enter_context(_new_directory(scenario, cluster))
-        trainer = scenario.create_trainer(args.trainer)
-        trainer.permission = permission
+        trainer = scenario.create_trainer(args.trainer, permission=permission)
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:

@@ -6,27 +6,31 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.device.collectives import broadcast
 from tfaip.device.device_config import Precision
-from tfaip.trainer.feed import Feed
-from tfaip.trainer.modelsetup import most_steps_per_execution
-from tfaip.trainer.nonfinite import TrainingDiverged, samples_text
-from tfaip.trainer.setup import TrainingSetup
+from tfaip.errors import TfaipError
+from tfaip.params.tree import flag_of
+from tfaip.trainer.build import Training
+from tfaip.trainer.datasets import Feed, OpenBatches
+from tfaip.trainer.modelbuilding import most_steps_per_execution
+from tfaip.trainer.params import Params
+from tfaip.trainer.run.names import RATE
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.state import EvaluationState
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import with_epoch_mean
-from tfaip.trainer.windows import UpdateWindows
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
 # Batches after which several processes exchange stop requests. Everything else they decide alike,
@@ -35,6 +39,7 @@ AGREE_EVERY = 8
 # Reading the optimizer's stop flag synchronises with the device, so it is not done after every
 # step. Nothing is lost: the optimizer decides within the step, and changes nothing from then on.
 POLL_EVERY_S = 1.0
+_SAMPLES_NAMED = 10
 
 log = logger(__name__)
 
@@ -43,7 +48,7 @@ class TrainingEpoch(StepCallbacks):
     """Training of one epoch, or of what is left of it after a resume.
 
     Args:
-        setup: the parts of the training; `setup.state.progress` says how much of the epoch is done.
+        training: its state says how much of the epoch is done.
         number: of the epoch, from 1.
         callbacks: callbacks of the user.
         metrics: accumulators of the metrics of the earlier process; None: the epoch is new.
@@ -51,30 +56,31 @@ class TrainingEpoch(StepCallbacks):
 
     def __init__(
         self,
-        setup: TrainingSetup,
+        training: Training,
         number: int,
         callbacks: UserCallbacks,
         metrics: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.number = number
-        self.steps = setup.epoch_steps()
+        self.steps = training.epoch_steps()
         self.rate = 0.0
         """Learning rate of the epoch, set before `train`."""
-        self._setup = setup
-        self._progress = progress = setup.state.progress
+        self._training, self._output, self._stop = training, training.run.output, training.run.stop
+        self._progress = progress = training.state.progress
         self._metrics = metrics
-        self._samples, self._samples_before = setup.epoch_samples(), progress.samples
-        self._batches_before_epoch = setup.model.optimizer.batches - progress.step
-        updates = setup.params.checkpoint_every_n_updates()
-        self._save_every = None if updates is None else updates * setup.params.train_accum_steps
+        self._samples, self._samples_before = training.epoch_samples(), progress.samples
+        self._batches_before_epoch = training.model.optimizer.batches - progress.step
+        updates = training.params.checkpoint_every_n_updates()
+        self._save_every = None if updates is None else updates * training.params.train_accum_steps
         self._windows: UpdateWindows | None = None
-        if setup.params.log_every_n_updates:
-            self._windows = UpdateWindows(setup, callbacks, self.steps, self._batches_before_epoch)
+        if training.params.log_every_n_updates:
+            self._windows = UpdateWindows(training, callbacks, self.steps, self._batches_before_epoch)
         self._started = time.monotonic() - progress.seconds
         self._polled = time.monotonic()
         self._feed: Feed | None = None
         self._began = self._checked = self._place()
-        super().__init__(setup.model, setup.display, self.steps, progress.step, callbacks.for_batches, setup.profiler)
+        profiler = training.run.profiler
+        super().__init__(training.model, training.display, self.steps, progress.step, callbacks.for_batches, profiler)
 
     def train(self) -> Logs:
         """Train what is left of the epoch; return the means over the whole epoch.
@@ -84,28 +90,29 @@ class TrainingEpoch(StepCallbacks):
             TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
         """
         if self._progress.step < self.steps:
-            position, optimizer = self._progress.position, self._setup.model.optimizer
+            optimizer = self._training.model.optimizer
             uncounted = optimizer.uncounted
             self._began = self._checked = self._place()
             try:
-                self._train_rest(position)
-                self._tell_skipped(optimizer.uncounted - uncounted)
+                self._train_rest(self._progress.position)
             except TrainingDiverged as error:
-                raise error.with_samples(self._samples_of(error)) from None
+                error.samples = self._samples_of(error)
+                raise
+            self._warn_of_skipped(optimizer.uncounted - uncounted)
         elif self._metrics is not None:
-            self._setup.state.assign_metrics(self._metrics)
+            self._training.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
             self.stop_if_asked()
             raise RuntimeError(f"epoch {self.number} ended after {self._progress.step} of {self.steps} batches")
-        values = python_logs(self._setup.model.get_metrics_result())
-        if self._setup.model.was_every_batch_forgotten():
+        values = python_logs(self._training.model.get_metrics_result())
+        if self._training.model.was_every_batch_forgotten():
             values = dict.fromkeys(values, math.nan)
         return with_epoch_mean(values)
 
-    def _tell_skipped(self, updates: int) -> None:
+    def _warn_of_skipped(self, updates: int) -> None:
         if not updates:
             return
-        half = self._setup.devices.precision is Precision.MIXED_FLOAT16
+        half = self._training.devices.precision is Precision.MIXED_FLOAT16
         reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
         log.log(
             logging.INFO if half else logging.WARNING,
@@ -119,9 +126,9 @@ class TrainingEpoch(StepCallbacks):
     def _place(self) -> tuple[int, int, Position]:
         return self._progress.step, self._progress.samples, self._progress.position
 
-    def _batches(self, position: Position, samples: int) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
+    def _batches(self, position: Position, samples: int) -> OpenBatches:
         left = self._samples - samples
-        return self._setup.train_data.training_batches(position, left, self._setup.devices.shard)
+        return self._training.train_data.training_batches(position, left, self._training.devices.shard)
 
     def _samples_of(self, error: TrainingDiverged) -> str:
         """Read the batches of an update again, from the last place before it at which the optimizer was looked at."""
@@ -129,23 +136,23 @@ class TrainingEpoch(StepCallbacks):
         return samples_text(self._batches(position, samples), step + 1, error.first, error.last)
 
     def _train_rest(self, position: Position) -> None:
-        setup = self._setup
+        training, model, params = self._training, self._training.model, self._training.params
         batches = self._batches(position, self._samples_before)
-        lengths = setup.train_data.params.bucket_lengths()
-        stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
-        setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
-        self.user_stops = bool(setup.model.stop_training)
+        lengths = training.train_data.params.bucket_lengths()
+        stage = "" if training.events.stage is None else f" ({training.events.stage})"
+        training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
+        self.user_stops = bool(model.stop_training)
         try:
             with (
-                setup.feeder.feed(batches, lengths) as self._feed,
-                setup.model.failures_named(),
-                backend.numerics_checked() if setup.params.debug_nonfinite else contextlib.nullcontext(),
+                training.feeder.feed(batches, lengths) as self._feed,
+                model.failures_named(),
+                backend.numerics_checked() if params.debug_nonfinite else contextlib.nullcontext(),
             ):
-                dataset = setup.model.choose_execution(self._feed.dataset)
+                dataset = model.choose_execution(self._feed.dataset)
                 if self._windows is not None:
-                    most = most_steps_per_execution(setup.params, setup.devices, setup.model.execution)
-                    setup.model.execute_together(self._windows.steps_per_execution(most))
-                setup.model.fit(
+                    most = most_steps_per_execution(params, training.devices, model.execution)
+                    model.execute_together(self._windows.steps_per_execution(most))
+                model.fit(
                     dataset,
                     initial_epoch=self.number - 1,
                     epochs=self.number,
@@ -155,76 +162,71 @@ class TrainingEpoch(StepCallbacks):
                     verbose=0,
                     callbacks=self,
                 )
-            setup.model.stop_training = self.user_stops
+            model.stop_training = self.user_stops
             self._check_divergence()
         except FloatingPointError as error:
             batch = self._progress.step + 1
-            raise TrainingDiverged(setup.params, self.number, batch, batch, 1, str(error)) from error
+            raise TrainingDiverged(params, self.number, batch, batch, 1, str(error)) from error
         finally:
             self._feed = None
-            setup.display.stop()
+            training.display.stop()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # Keras has just reset the metrics.
         if self._metrics is not None:
-            self._setup.state.assign_metrics(self._metrics)
+            self._training.state.assign_metrics(self._metrics)
 
     def on_step_end(self, step: int) -> bool:
         if time.monotonic() - self._polled >= POLL_EVERY_S:
             self._check_divergence()
-        self._setup.output.check()
-        is_save_due = self._is_save_due(step)
-        self._agree_on_stop(step)
+        self._output.check()
+        is_time_to_agree = step // AGREE_EVERY > self._progress.step // AGREE_EVERY
+        is_save_due = self._is_save_due(step, is_time_to_agree)
+        if is_time_to_agree:
+            self._stop.agree()
         self._count_batches(step)
         if self._windows is not None:
             self._windows.end_step(step, self.rate)
         if is_save_due and step < self.steps:
             self.save_checkpoint()
         # A stop is decided after the epoch if this was its last batch.
-        return self._setup.stop.received is not None and step < self.steps
+        return self._stop.received is not None and step < self.steps
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
-        backend.synchronize(self._setup.model)
-        rate = self._setup.model.optimizer.schedule.effective_rate(self.rate)
+        backend.synchronize(self._training.model)
+        rate = self._training.model.optimizer.schedule.effective_rate(self.rate)
         values = python_logs(logs)
         return values if rate is None else {**values, "lr": rate}
 
     def _check_divergence(self) -> None:
         """Raise if the optimizer has stopped since updates were not finite; all weights are those from before."""
-        backend.synchronize(self._setup.model)
-        stopped = self._setup.model.optimizer.stopped_at()
+        backend.synchronize(self._training.model)
+        stopped = self._training.model.optimizer.stopped_at()
         self._polled = time.monotonic()
         if stopped is not None:
-            params = self._setup.params
+            params = self._training.params
             last_batch, updates = stopped
             last = last_batch - self._batches_before_epoch + 1
             raise TrainingDiverged(params, self.number, last - params.train_accum_steps + 1, last, updates)
         self._checked = self._place()
 
-    def _is_save_due(self, step: int) -> bool:
-        every = self._save_every
+    def _is_save_due(self, step: int, is_time_to_agree: bool) -> bool:
+        every, every_s = self._save_every, self._training.params.checkpoint_every_s
         if every is not None and step // every > self._progress.step // every:
             return True
-        if not self._setup.params.checkpoint_every_s:
+        if not every_s:
             return False
-        is_old = self._setup.output.seconds_since_checkpoint() >= self._setup.params.checkpoint_every_s
-        if self._setup.devices.num_processes == 1:
+        is_old = self._output.seconds_since_checkpoint() >= every_s
+        if self._training.devices.num_processes == 1:
             return is_old
         # All processes save the same batch: when the chief says so.
-        return self._is_time_to_agree(step) and bool(broadcast(self._setup.devices, is_old))
-
-    def _is_time_to_agree(self, step: int) -> bool:
-        return step // AGREE_EVERY > self._progress.step // AGREE_EVERY
-
-    def _agree_on_stop(self, step: int) -> None:
-        if self._is_time_to_agree(step):
-            self._setup.stop.agree()
+        return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
     def _count_batches(self, step: int) -> None:
         """Advance the progress to `step` batches: those that `fit` consumed, never what it has prefetched."""
         assert self._feed is not None  # noqa: S101 (set while `fit` runs)
         done = step - self._done_before
-        samples = self._samples_before + done * self._setup.train_data.samples_per_batch
+        samples = self._samples_before + done * self._training.train_data.samples_per_batch
         position = self._feed.position_after(done)
         assert position is not None  # noqa: S101 (training batches always have one)
         self._progress.step = step
@@ -238,9 +240,9 @@ class TrainingEpoch(StepCallbacks):
             before: values from before an evaluation that was interrupted.
         """
         self._check_divergence()  # before anything is written
-        progress, state = self._progress, self._setup.state
+        progress, state = self._progress, self._training.state
         progress.seconds = self.seconds()
-        self._setup.output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
+        self._output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
 
     def seconds(self) -> float:
         """Return the duration of the epoch, without the time between a stop and the resume."""
@@ -248,8 +250,8 @@ class TrainingEpoch(StepCallbacks):
 
     def stop_if_asked(self, saved: bool = False) -> None:
         """Raise `TrainingInterrupted` if a signal asked to stop, after a checkpoint unless one was `saved`."""
-        self._setup.stop.agree()
-        received = self._setup.stop.received
+        self._stop.agree()
+        received = self._stop.received
         if received is None:
             return
         progress = self._progress
@@ -258,6 +260,143 @@ class TrainingEpoch(StepCallbacks):
             place = f"after batch {progress.step} of epoch {progress.epoch + 1}"
             if not saved:
                 self.save_checkpoint()
-        self._setup.output.wait()
-        log.info("%s: stopped %s%s", received.name, place, self._setup.output.how_to_resume())
+        self._output.wait()
+        log.info("%s: stopped %s%s", received.name, place, self._output.how_to_resume())
         raise TrainingInterrupted(received)
+
+
+class UpdateWindows:
+    """Means over every n updates of an epoch (`log_every_n_updates`), and over those that remain at its end.
+
+    They are differences of what the accumulators of the epoch hold at both ends of a window. So the step is the same
+    with and without windows, and their open end is a few numbers in the checkpoint.
+
+    Args:
+        training: the parts of the training.
+        callbacks: callbacks of the user.
+        last: batches of the epoch.
+        before: batches of the training before the epoch.
+    """
+
+    def __init__(self, training: Training, callbacks: UserCallbacks, last: int, before: int) -> None:
+        self._model, self._progress = training.model, training.state.progress
+        self._accum_steps = training.params.train_accum_steps
+        self._batches = training.params.log_every_n_updates * self._accum_steps
+        self._events, self._callbacks, self._last, self._before = training.events, callbacks, last, before
+        # A resume may choose a smaller window than the open one, or the first: that one is left out.
+        self._is_too_long = self._progress.step - self._progress.window_step >= self._batches
+        variables = [id(variable) for variable in self._model.metrics_variables]
+        mean = keras.metrics.Mean  # without classes whose result is another, such as RootMeanSquaredError
+        means = [m for m in self._model.metrics if isinstance(m, mean) and type(m).result is mean.result]
+        self._places = [(m.name, variables.index(id(m.total)), variables.index(id(m.count))) for m in means]
+
+    def steps_per_execution(self, most: int) -> int:
+        """Return the largest number of batches, at most `most`, of executions that end where the windows end."""
+        left = self._batches - (self._progress.step - self._progress.window_step) % self._batches
+        common = math.gcd(self._batches, left)
+        return next(steps for steps in range(min(most, common), 0, -1) if common % steps == 0)
+
+    def end_step(self, step: int, rate: float) -> None:
+        """End the window if it ends after `step` batches of the epoch.
+
+        Args:
+            step: batches that are done.
+            rate: of the epoch, which holds unless it varies.
+        """
+        progress = self._progress
+        if step - progress.window_step < self._batches and step < self._last:
+            return
+        arrays = backend.metric_values(self._model)
+        values: Logs = {}
+        for name, total, count in self._places:
+            ends = [float(arrays[total]), float(arrays[count])]
+            sums, number = (end - begin for end, begin in zip(ends, progress.window.get(name, (0.0, 0.0)), strict=True))
+            values[name] = sums / number if number else math.nan
+            progress.window[name] = ends
+        progress.window_step = step
+        schedule, batches = self._model.optimizer.schedule, self._before + step
+        if schedule.varies:
+            backend.synchronize(self._model)
+            rate = float(schedule(batches - 1))
+        if not self._is_too_long:
+            update, logs = batches // self._accum_steps, {**values, RATE: rate}
+            self._events.write_updates(update, logs)
+            self._callbacks.on_log(update, logs)
+        self._is_too_long = False
+
+
+class TrainingDiverged(TfaipError):
+    """The loss or its gradients are not finite.
+
+    Args:
+        params: of the training.
+        epoch: number of the epoch, from 1.
+        first: first batch of the first update that was not finite, from 1; below that, it is of the epoch before.
+        last: its last batch.
+        updates: number of such updates in a row.
+        operation: the operation of the backend whose result is not finite; "": not known.
+    """
+
+    def __init__(self, params: Params, epoch: int, first: int, last: int, updates: int, operation: str = "") -> None:
+        super().__init__(params, epoch, first, last, updates, operation)
+        self.first, self.last = first, last
+        self.samples = ""
+        """Samples of these batches, in words; "": not known."""
+
+    def __str__(self) -> str:
+        params, epoch, first, last, updates, operation = self.args
+        batches = f"batch {last}" if first == last else f"batches {first} to {last}"
+        place = f"{batches} of epoch {epoch}" if first > 0 else f"the last batches of epoch {epoch - 1}"
+        if updates > 1:
+            place = f"{updates} updates in a row, from {place}"
+        names = ("learning_rate.lr", "optimizer.clip_global_norm", "optimizer.skip_nonfinite", "debug_nonfinite")
+        rate, clip, skip, debug = (flag_of(params, params.flag_root, name) for name in names)
+        advice = "" if params.debug_nonfinite else f"; {debug} True names the operation"
+        known = "; ".join(text for text in (operation, self.samples) if text)
+        return (
+            f"the loss or its gradients were not finite in {place}{known and f' ({known})'}; no weight has changed "
+            f"since. Lower {rate}, clip with {clip}, check the data, or skip such updates with {skip}{advice}"
+        )
+
+
+def samples_text(
+    batches: AbstractContextManager[Iterable[tuple[Batch, Any]]], begin: int, first: int, last: int
+) -> str:
+    """Name the samples of some batches whose data are not finite, else all of them, by their `meta`.
+
+    Args:
+        batches: opens a stream of batches.
+        begin: number of its first one.
+        first: the first one to look at.
+        last: the last one.
+    """
+    bad: list[str] = []
+    everything: list[str] = []
+    try:
+        with batches as opened:
+            for number, (batch, _) in enumerate(opened, begin):
+                if number > last:
+                    break
+                if number >= first:
+                    everything += [shorten(meta) for meta in batch.meta if meta is not None]
+                    for row in _not_finite_rows(batch):
+                        meta = batch.meta[row]
+                        bad.append(f"number {row + 1}" if meta is None else shorten(meta))
+    except Exception:  # noqa: BLE001 (the search must not hide what it was started for)
+        log.debug("the batches could not be read again", exc_info=True)
+        return ""
+    named = bad or everything
+    if not named:
+        return ""
+    shown = ", ".join(named[:_SAMPLES_NAMED])
+    more = f" and {len(named) - _SAMPLES_NAMED} more" if len(named) > _SAMPLES_NAMED else ""
+    return f"{'not finite in the data of' if bad else 'its samples are'} {shown}{more}"
+
+
+def _not_finite_rows(batch: Batch) -> list[int]:
+    rows: set[int] = set()
+    for array in (*batch.inputs.values(), *batch.targets.values()):
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+            is_bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
+            rows.update(np.flatnonzero(is_bad).tolist())
+    return sorted(rows)

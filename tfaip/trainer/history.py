@@ -2,39 +2,142 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.historyrecord import EpochRecord, parse_epoch
-from tfaip.trainer.scores import absolute_difference, relative_difference
 from tfaip.util.chart import Curve, draw
+from tfaip.util.reading import RECORDS_BYTES, is_shallow, parse_json, parse_whole_number, read_text
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+def absolute_difference(old: float, new: float, mode: str = "min") -> float:
+    """Return by how much `new` is worse than `old`; what is not finite is worse than all that is."""
+    if not math.isfinite(new):
+        return math.inf
+    if not math.isfinite(old):
+        return -math.inf
+    return old - new if mode == "max" else new - old
+
+
+def relative_difference(old: float, new: float, mode: str = "min", divide_by_old: bool = False) -> float:
+    """Return `absolute_difference` divided by |new|, or by |old|; by 0: 0 if both are equal, else +-inf."""
+    difference = absolute_difference(old, new, mode)
+    return difference if math.isinf(difference) else quotient(difference, abs(old if divide_by_old else new))
+
+
+def quotient(number: float, divisor: float) -> float:
+    """Return `number / divisor` for a divisor from 0: 0 stays 0, anything else by 0 is +-inf."""
+    if divisor > 0 or number == 0:
+        return number / (divisor or 1.0)
+    return math.copysign(math.inf, number)
+
+
+def mean_difference(differences: list[float]) -> float:
+    """Return the mean of at least one number; a single inf outweighs everything, then a single -inf does."""
+    return math.inf if math.inf in differences else sum(differences) / len(differences)
+
+
+@dataclass(slots=True)
+class EpochRecord:
+    """Record of one epoch.
+
+    Args:
+        lr: the learning rate; None if it is not set yet.
+        values: all logged values by name.
+        meta: further facts: updates so far, seconds, position of the data, versions, stage.
+        effective_lr: mean of the rates of the epoch's updates.
+    """
+
+    lr: float | None = None
+    values: Logs = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+    effective_lr: float | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """True if the stage of the epoch held the rate: then no control counts its scores."""
+        return self.meta.get("rate_control") is False
+
+    @property
+    def is_trained(self) -> bool:
+        """True if the epoch was trained; else the record is a rate that the user has chosen for it."""
+        return bool(self.values or self.meta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which later changes of the record do not reach."""
+        return {"lr": self.lr, "effective_lr": self.effective_lr, "values": dict(self.values), "meta": dict(self.meta)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> EpochRecord:
+        """Return the record of a dictionary in the form of `to_dict`, else raise TypeError or ValueError."""
+        unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
+        if unknown:
+            raise ValueError(f"unknown {shorten(sorted(unknown))}")
+        values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
+        if not is_shallow(meta):
+            raise ValueError("meta is nested too deeply")
+        return cls(
+            _rate(data, "lr"),
+            {name: _number(value, name) for name, value in values.items()},
+            dict(meta),
+            _rate(data, "effective_lr"),
+        )
+
+
+def parse_epoch(key: Any) -> int:
+    """Return the number of an epoch, which is a text in a file; else raise ValueError."""
+    epoch = parse_whole_number(key) if isinstance(key, str) else None
+    if epoch is None or epoch < 1:
+        raise ValueError("epochs count from 1 and have at most nine digits")
+    return epoch
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"got {shorten(value)}")
+    return value
+
+
+def _rate(data: Mapping[str, Any], name: str) -> float | None:
+    rate = None if data.get(name) is None else _number(data[name], name)
+    if rate is not None and not 0 <= rate < math.inf:
+        raise ValueError(f"{name} is {shorten(data[name])}, expected a finite rate from 0")
+    return rate
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) is float:  # nearly all of them, in files of many thousand numbers
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None
+
+
 # Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
 ENDED = "ended"
 _MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
-_OTHER_NAME = "loss/mean_epoch"
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
 
 class HistoryDict(dict[str, Any]):
-    """JSON form of a history: epoch (as text) -> {lr, effective_lr, values, meta}.
-
-    Args:
-        records: of the epochs, ascending.
-        lines: their JSON texts, each behind its epoch.
-    """
+    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with the text of each epoch."""
 
     def __init__(self, records: Mapping[str, Any], lines: Sequence[str]) -> None:
         super().__init__(records)
@@ -79,10 +182,7 @@ class History:
 
     def names(self) -> list[str]:
         """Return the names of all values, sorted."""
-        found: set[str] = set()
-        for record in self._records.values():
-            found.update(record.values)
-        return sorted(found)
+        return sorted({name for record in self._records.values() for name in record.values})
 
     def record(self, epoch: int, record: EpochRecord) -> None:
         """Set the record of an epoch."""
@@ -123,8 +223,7 @@ class History:
 
     def values(self, epoch: int) -> Logs:
         """Return a copy of all values of an epoch; empty if there is none."""
-        record = self._records.get(epoch)
-        return {} if record is None else dict(record.values)
+        return dict(self._records.get(epoch, EpochRecord()).values)
 
     def columns(self) -> dict[str, list[float]]:
         """Return the history as a table, e.g. for `pandas.DataFrame`: `epoch`, `lr`, and all values by name.
@@ -155,9 +254,7 @@ class History:
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
         if name not in self._scores:
-            self._scores[name] = {
-                e: record.values[name] for e, record in self._records.items() if name in record.values
-            }
+            self._scores[name] = {e: r.values[name] for e, r in self._records.items() if name in r.values}
         scores = self._scores[name].copy()
         while before is not None and scores and next(reversed(scores)) >= before:
             scores.popitem()
@@ -199,8 +296,7 @@ class History:
             names: the monitored values, see `FeedbackParams.monitored`.
         """
         values = self.values(epoch)
-        candidates = [names] if isinstance(names, str) else names
-        return next((name for name in candidates if name in values), None)
+        return next((name for name in ([names] if isinstance(names, str) else names) if name in values), None)
 
     def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
         """Return the name that `error_key` finds and its value, or None."""
@@ -222,7 +318,7 @@ class History:
     ) -> float | None:
         """Return `absolute_error` divided by the absolute value of epoch `new`, or of epoch `old`.
 
-        See `tfaip.trainer.scores.relative_difference` for zeros and non-finite numbers.
+        See `tfaip.trainer.history.relative_difference` for zeros and non-finite numbers.
         """
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else relative_difference(a, b, mode, divide_by_old)
@@ -338,7 +434,7 @@ def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict
     finite = {name: [point for point in curve if math.isfinite(point[1])] for name, curve in curves.items()}
     bases = {name: _MEASURED_ON.sub("", name) for name in curves}
     if not names:
-        names = [base for base in dict.fromkeys(bases.values()) if base != _OTHER_NAME]
+        names = [base for base in dict.fromkeys(bases.values()) if base != "loss/mean_epoch"]
         names = sorted(names, key=lambda base: (base == "lr", base != "loss"))
     panels: dict[str, dict[str, Curve]] = {}
     for wanted in names:
@@ -347,3 +443,96 @@ def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict
             raise UsageError(f"plot: no epoch has {wanted!r}, expected some of: {shorten_text(', '.join(curves), 200)}")
         panels[wanted] = {name: finite[name] for name in sorted(chosen, key=lambda name: name != bases[name])}
     return panels
+
+
+_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
+# The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
+_MOST_WORDS = 300_000
+_NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
+_NOT_FINITE = re.compile(r"(?:(?:np|numpy|math)\.)?([+-]?(?:nan|inf|infinity))", re.IGNORECASE)
+
+
+class HistoryFile(NamedTuple):
+    """Content of a history file; that of RETURNN is read and never replaced."""
+
+    history: History
+    is_returnn: bool
+
+
+def read_history(path: str | Path) -> History:
+    """Return the history in a `history.json`, or in a `learning_rate_file` of RETURNN, which is never run.
+
+    Raises:
+        UsageError: if the file cannot be read, or holds anything else.
+    """
+    return read_history_file(path).history
+
+
+def read_history_file(path: str | Path) -> HistoryFile:
+    """Read a file, see `read_history`."""
+    text = read_text(path, RECORDS_BYTES)
+    name = shorten_text(str(path), 200)
+    is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
+    try:
+        document = parse_learning_rate_file(text) if is_returnn else parse_json(text, name)
+        # Taken out one by one: parsed text and records together would double the memory.
+        return HistoryFile(History.from_items((key, document.pop(key)) for key in list(document)), is_returnn)
+    except TfaipError as error:
+        raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from error
+
+
+def parse_learning_rate_file(text: str) -> dict[str, Any]:
+    """Return the content of a file of RETURNN, epoch -> EpochData(learningRate=..., error={...}), as records.
+
+    Raises:
+        UsageError: if the file holds anything else.
+    """
+    try:
+        if sum(1 for _ in re.finditer(r"\w+|[\[({]", text)) > _MOST_WORDS:
+            raise ValueError(f"more than {_MOST_WORDS} words")
+        tree = _Literals().visit(ast.parse(text.strip(), mode="eval").body)
+        epochs = ast.literal_eval(tree)
+        if len(epochs) < len(tree.keys):
+            raise ValueError("an epoch is given twice")
+        return {str(epoch): _record(data) for epoch, data in epochs.items()}
+    except (AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError) as error:
+        reason = shorten_text(re.sub(": <ast.*", "", str(error)) or "nested too deeply", 120)
+        expected = "{epoch: EpochData(learningRate=..., error={...})}"
+        raise UsageError(f"not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
+
+
+class _Literals(ast.NodeTransformer):
+    """Replace `EpochData(...)` by a dict, and `nan` or `np.float64(0.5)` by a number: all else must be literal."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = ast.unparse(node.func)
+        if name == "EpochData" and not node.args:
+            keys = [ast.Constant(keyword.arg) for keyword in node.keywords]
+            return ast.Dict([*keys], [self.visit(keyword.value) for keyword in node.keywords])
+        if _NUMBER.fullmatch(name) and len(node.args) == 1 and not node.keywords:
+            number = node.args[0]
+            if isinstance(number, ast.Constant) and isinstance(number.value, str):
+                return self._not_finite(number, number.value)
+            return self.visit(number)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self._not_finite(node, node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return self._not_finite(node, ast.unparse(node))
+
+    @staticmethod
+    def _not_finite(node: ast.AST, text: str) -> ast.AST:
+        found = _NOT_FINITE.fullmatch(text)
+        return ast.Constant(float(found[1])) if found else node
+
+
+def _record(data: dict[str, Any]) -> dict[str, Any]:
+    errors, meta = data.get("error"), data.get("meta") or {}
+    if not isinstance(errors, dict):  # the name that RETURNN gives to the score of a file with one number per epoch
+        errors = {} if errors is None else {"old_format_score": errors}
+    # RETURNN writes further numbers of an epoch among its scores.
+    others = {n: v for n, v in errors.items() if not isinstance(v, int | float) or str(n).startswith(":meta:")}
+    values = {str(name): value for name, value in errors.items() if name not in others}
+    return {"lr": data.get("learningRate", data.get("learning_rate")), "values": values, "meta": {**others, **meta}}

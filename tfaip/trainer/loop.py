@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import keras
 
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
 from tfaip.params.settings import flags_of
+from tfaip.trainer.build import Training
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.nonfinite import NonFiniteValues
 from tfaip.trainer.reporting.progress import EpochResult, log_epoch
-from tfaip.trainer.run.names import TRAIN
+from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN
 from tfaip.trainer.schedules.instep import scheduled_values
-from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
 from tfaip.util.logging import logger
+from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 from tfaip.version import __version__
 
@@ -30,17 +32,17 @@ class TrainingLoop:
     read, with validation, export and checkpoint outside of Keras' callbacks.
 
     Args:
-        setup: the parts of the training.
+        training: its parts.
         callbacks: callbacks of the user.
     """
 
-    def __init__(self, setup: TrainingSetup, callbacks: list[keras.callbacks.Callback]) -> None:
-        self._setup = setup
-        self._params = setup.params
-        self._progress = setup.state.progress
-        self._table = setup.epoch_table()
-        self._not_finite = NonFiniteValues()
-        self._callbacks = UserCallbacks(callbacks, setup.model, setup.params.epochs, setup.epoch_steps())
+    def __init__(self, training: Training, callbacks: list[keras.callbacks.Callback]) -> None:
+        self._training, self._output = training, training.run.output
+        self._params = training.params
+        self._progress = training.state.progress
+        self._table = training.epoch_table()
+        self._not_finite: set[str] = set()  # names of values that were not, each of which is warned of once
+        self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
     def run(self) -> Logs:
         """Train the remaining epochs; return the values of the last one.
@@ -48,12 +50,12 @@ class TrainingLoop:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
         """
-        progress, model = self._progress, self._setup.model
+        progress, model = self._progress, self._training.model
         logs = progress.history.values(progress.epoch)
         # A run that was stopped within an epoch continues with the means that it had reached.
-        metrics = self._setup.state.metric_arrays() if progress.step else None
+        metrics = self._training.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
-        if not self._setup.is_finished():
+        if not self._training.is_finished():
             if self._params.learning_rate.is_held():
                 log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
@@ -61,13 +63,13 @@ class TrainingLoop:
                 value.assign(value.declared)
         model.stop_training = False
         self._callbacks.on_train_begin()
-        while not self._setup.is_finished() and not model.stop_training:
-            self._setup.begin_epoch(progress.epoch + 1)
-            epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
+        while not self._training.is_finished() and not model.stop_training:
+            self._training.begin_epoch(progress.epoch + 1)
+            epoch = TrainingEpoch(self._training, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)
             metrics = None
-            if self._setup.is_finished() or model.stop_training:
-                self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+            if self._training.is_finished() or model.stop_training:
+                self._output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
@@ -78,15 +80,15 @@ class TrainingLoop:
 
     def warn_without_updates(self) -> None:
         """Warn if the batches that remain are fewer than an update needs."""
-        setup, optimizer = self._setup, self._setup.model.optimizer
-        epochs, steps = setup.stage.last_epoch - self._progress.epoch, optimizer.accum_steps
-        batches = epochs * setup.epoch_steps() - self._progress.step
+        training, optimizer = self._training, self._training.model.optimizer
+        epochs, steps = training.stage.last_epoch - self._progress.epoch, optimizer.accum_steps
+        batches = epochs * training.epoch_steps() - self._progress.step
         if optimizer.batches % steps + batches < steps:
             log.warning("no weight will change: train_accum_steps is %d, but only %d batches remain", steps, batches)
 
     def _publish_early_stopping(self) -> None:
         """Store the status in the progress, and in the fields of the run's params that callbacks may read."""
-        best, status = self._setup.best, self._setup.early_stopping()
+        best, status = self._training.best, self._training.early_stopping()
         self._progress.early_stopping = status
         view = self._params.early_stopping
         view.mode, view.monitor = best.mode, best.monitor
@@ -95,9 +97,9 @@ class TrainingLoop:
     def _run_epoch(self, epoch: TrainingEpoch) -> Logs:
         self._begin_rate(epoch)
         self._callbacks.on_epoch_begin(epoch.number - 1)
-        setup = self._setup
-        trained = {**epoch.train(), **setup.model.end_epoch(), **setup.schedules.logged(epoch.number)}
-        plots = {TRAIN: setup.events.draw()}
+        training = self._training
+        trained = {**epoch.train(), **training.model.end_epoch(), **training.schedules.logged(epoch.number)}
+        plots = {TRAIN: training.events.draw()}
         measured = self._evaluate(epoch, trained)
         measured.values = {**trained, **measured.values}
         measured.drawings = {**plots, **measured.drawings}
@@ -109,24 +111,36 @@ class TrainingLoop:
         controlled = progress.history.controlled()
         chosen = controlled[epoch.number].lr if epoch.number in controlled else None
         history, number = self._own_numbers(controlled), self._own_number(epoch.number)
-        is_controlled = chosen is None and self._setup.stage.rate_control
+        is_controlled = chosen is None and self._training.stage.rate_control
         if progress.step == 0 and is_controlled and rule.restores_best(number, history):
-            best = self._setup.state.restore_best()
+            best = self._training.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
             log.info("the rate decays: %s", weights)
         epoch.rate, base = rule.rate(number, history), rule.base(number, history)
         if not is_controlled:
             epoch.rate = base = rule.held_rate(number) if chosen is None else chosen
         is_listed = not is_controlled or number in rule.listed()
-        self._setup.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
+        self._training.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
     def _own_number(self, number: int) -> int:
         """Return the number of an epoch of the run for the rate control and for the params."""
-        return number - self._setup.stage.epoch_offset
+        return number - self._training.stage.epoch_offset
 
     def _own_numbers(self, history: History) -> History:
         """Return a history of the run in the numbers of the rate control."""
-        return history.after(self._setup.stage.epoch_offset)
+        return history.after(self._training.stage.epoch_offset)
+
+    def _warn_if_not_finite(self, epoch: int, values: Logs) -> None:
+        names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
+        new = [name for name in names if name not in self._not_finite]
+        if new:
+            self._not_finite.update(new)
+            shown = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
+            log.warning(
+                "epoch %d: %s; an epoch whose monitored value is not finite is never the best, and counts as worse",
+                epoch,
+                shown,
+            )
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any.
@@ -135,18 +149,18 @@ class TrainingLoop:
             epoch: the trained epoch.
             trained: values of the training.
         """
-        setup, best = self._setup, self._setup.best
+        training, best = self._training, self._training.best
         # Captured before the evaluation: a stop within it and a restart must change no number.
-        before = setup.state.evaluation_state()
+        before = training.state.evaluation_state()
 
         def stops_early(validated: Logs) -> bool:
             value = {**trained, **validated}.get(best.monitor)
-            return value is not None and setup.early_stopping({epoch.number: value}).stops_after is not None
+            return value is not None and training.early_stopping({epoch.number: value}).stops_after is not None
 
         try:
-            with setup.model.optimizer.with_averages():
-                measured = setup.evaluation.run(epoch.number, self._callbacks, stops_early)
-                self._not_finite.check(epoch.number, {**trained, **measured.values})
+            with training.model.optimizer.with_averages():
+                measured = training.evaluation.run(epoch.number, self._callbacks, stops_early)
+                self._warn_if_not_finite(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             epoch.save_checkpoint(before)
             epoch.stop_if_asked(saved=True)
@@ -171,26 +185,26 @@ class TrainingLoop:
         Best model, checkpoint and history are written in the background, one after the other. So callbacks find all
         that was saved before the end of this epoch.
         """
-        setup, progress, number = self._setup, self._progress, epoch.number
+        training, progress, number = self._training, self._progress, epoch.number
         logs = self._record(epoch, measured)
         # The best epoch of the stage: weights of an earlier one may have other shapes, and another loss.
-        of_stage = progress.history.controlled().of_epochs(setup.stage.first_epoch, number)
+        of_stage = progress.history.controlled().of_epochs(training.stage.first_epoch, number)
         if self._params.learning_rate.keeps_best(self._own_number(number), self._own_numbers(of_stage)):
-            setup.state.keep_best(number)
+            training.state.keep_best(number)
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
-        is_best = setup.best.is_best(progress.history, number)
-        setup.output.wait()
-        with setup.model.optimizer.with_averages():
+        is_best = training.best.is_best(progress.history, number)
+        self._output.wait()
+        with training.model.optimizer.with_averages():
             if is_best:
-                setup.output.export_best(setup.state.hold_weights)
-            layer_values = setup.events.collect()
+                self._output.export_best(training.state.hold_weights)
+            layer_values = training.events.collect()
         self._callbacks.on_epoch_end(number - 1, dict(measured.values))
-        setup.output.save_checkpoint(setup.state.capture, number)
-        setup.output.save_history(progress.history)
-        setup.output.require_own_directory()
-        setup.events.write_epoch(number, logs, measured.drawings, layer_values)
+        self._output.save_checkpoint(training.state.capture, number)
+        self._output.save_history(progress.history)
+        self._output.require_own_directory()
+        training.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
         log_epoch(EpochResult(number, logs, seconds, is_best), self._table)
         dropped = DropCounts(*progress.position.dropped)
@@ -200,17 +214,17 @@ class TrainingLoop:
 
     def _record(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
         """Record an epoch in the history; return its values with the effective rate."""
-        progress, optimizer = self._progress, self._setup.model.optimizer
+        progress, optimizer = self._progress, self._training.model.optimizer
         meta = {
             "updates": int(optimizer.updates),
             "seconds": round(epoch.seconds(), 3),
             "dropped": DropCounts(*progress.position.dropped).total,
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
-            "stage": self._setup.stage.name,
-            "best": {"monitor": self._setup.best.monitor, "mode": self._setup.best.mode},
+            "stage": self._training.stage.name,
+            "best": {"monitor": self._training.best.monitor, "mode": self._training.best.mode},
         }
-        if not self._setup.stage.rate_control:
+        if not self._training.stage.rate_control:
             meta["rate_control"] = False
         effective = optimizer.schedule.effective_rate(epoch.rate)
         progress.history.record(epoch.number, EpochRecord(epoch.rate, measured.values, meta, effective))

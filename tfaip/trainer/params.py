@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
@@ -14,12 +14,12 @@ from tfaip.components.pipelineparams import (
     TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
-from tfaip.params import option, pai_meta
+from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.fields import FieldError, below
 from tfaip.params.settings import RootParams
 from tfaip.params.tree import fill_shared
 from tfaip.params.types import FunctionName, bound_field, expected_function
-from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
@@ -37,7 +37,6 @@ from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 from tfaip.util.oldnames import old_names
 
 if not TYPE_CHECKING:
@@ -65,6 +64,34 @@ class ProgressBarMode(StrEnum):
     def _missing_(cls, value: object) -> ProgressBarMode | None:
         """Return what a number of tfaip 1.2 means: 0 none, 1 a bar where there is a terminal, 2 lines."""
         return {"0": cls.PLAIN, "1": cls.AUTO, "2": cls.LINES}.get(str(value))
+
+
+def _expected_match(pattern: str) -> str | None:
+    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
+
+
+class WeightNoiseParams(ParamsBase):
+    """Noise normal(0, stddev) on weights in the forward pass of the training; the gradients are taken at them."""
+
+    stddev: float = option(0.0, "Standard deviation (0: no noise)", low=0)
+    match: str | None = option(
+        None,
+        "Regex on paths of weights that get noise; it must match the whole path of a weight or layer (None: all that "
+        "are trained)",
+        text=expected_pattern,
+    )
+
+
+class WeightPenaltyParams(ParamsBase):
+    """Penalty l1 * sum |w| + l2 * sum w^2 on weights, added to the training loss and logged with those of layers."""
+
+    match: str = option(
+        "",
+        "Regex on paths of weights; it must match the whole path of a weight or layer, e.g. '.*kernel'",
+        text=_expected_match,
+    )
+    l1: float = option(0.0, "Factor of the absolute values", low=0)
+    l2: float = option(0.0, "Factor of the squares", low=0)
 
 
 TScenario = TypeVar("TScenario", bound=ScenarioBaseParams)
@@ -309,3 +336,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
                 "checkpoint_save_freq", self.checkpoint_save_freq, "'epoch' or a number of updates above 0"
             )
         return updates
+
+
+Params = TrainerParams[Any, Any]
+"""Trainer params of any scenario."""

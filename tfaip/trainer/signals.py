@@ -37,26 +37,20 @@ class StopRequest:
     """Context that turns the first signal into a flag, unless the process ignores it.
 
     Outside of the main thread it does nothing.
+
+    Args:
+        devices: of the training. If there are several processes only `agree` sets `received`: all must stop at the
+            same batch.
+        preemption: name of a further signal; None: there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Devices | None = None, preemption: str | None = None) -> None:
         self.received: signal.Signals | None = None
         """The signal that asks to stop; None: there is none."""
         self._own: signal.Signals | None = None
-        self._devices = Devices()
-        self._signals: tuple[signal.Signals, ...] = STOP_SIGNALS
-        self._exit = ExitStack()
-
-    def for_devices(self, devices: Devices, preemption: str | None = None) -> StopRequest:
-        """Let only `agree` set `received` if there are several processes: all must stop at the same batch.
-
-        Args:
-            devices: of the training.
-            preemption: name of a further signal; None: there is none.
-        """
-        self._devices = devices
+        self._devices = devices or Devices()
         self._signals = STOP_SIGNALS if preemption is None else (*STOP_SIGNALS, signal.Signals[preemption])
-        return self
+        self._exit = ExitStack()
 
     @property
     def is_asked(self) -> bool:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.backend.kerastools import Execution
+from tfaip.data.pipeline.sampler import Position
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import assign_arrays, variable_arrays
+from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
+from tfaip.params.codec import encode
+from tfaip.trainer.best import EarlyStoppingStatus
+from tfaip.trainer.history import History
+from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.trainer.runparams import Params, stored_params
-from tfaip.trainer.trainingprogress import TrainingProgress, damage_named, stored_execution
-
-T = TypeVar("T")
 
 WEIGHTS = "weights/"
 METRICS = "metrics/"
@@ -28,18 +30,54 @@ BEST_WEIGHTS = "best_weights/"
 # Gradients of an update that is not complete, and their size.
 WAITING = "optimizer/gradient_accumulator"
 
+_DIRECTORY_FIELDS = ("output_dir", "overwrite")
+_STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window")
 
-@dataclass(frozen=True)
-class BestWeights:
-    """Raw weights of the best epoch.
+
+@dataclass
+class TrainingProgress:
+    """Progress of a training, and what it has found out.
 
     Args:
-        epoch: the epoch; 0: there is none yet.
-        arrays: the weights by path.
+        epoch: completed epochs.
+        step: trained batches of the running epoch; 0 between epochs.
+        samples: samples in these batches.
+        seconds: duration of the running epoch in earlier processes, and in this one up to the last
+            checkpoint.
+        position: position in the stream of training samples after these batches.
+        window_step: batches of the running epoch before the open window of `log_every_n_updates`.
+        window: total and count of each mean at its beginning, by name.
+        history: records of the completed epochs.
+        early_stopping: status of early stopping after them; a function of the history, so it is not
+            stored.
     """
 
     epoch: int = 0
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    step: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    position: Position = field(default_factory=Position)
+    window_step: int = 0
+    window: dict[str, list[float]] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+    early_stopping: EarlyStoppingStatus = field(default_factory=EarlyStoppingStatus)
+
+    def begin_epoch_after(self, epoch: int) -> None:
+        """Count `epoch` as completed."""
+        self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
+        self.window_step, self.window = 0, {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which is a part of the state of a checkpoint."""
+        numbers = {name: getattr(self, name) for name in _STORED_AS_THEY_ARE}
+        return {**numbers, "position": self.position.to_dict(), "history": self.history.to_dict()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
+        """Return the progress in the state of a checkpoint."""
+        numbers = copy.deepcopy({name: state[name] for name in _STORED_AS_THEY_ARE})
+        history = History.from_dict(state["history"])
+        return cls(**numbers, position=Position.from_dict(state["position"]), history=history)
 
 
 @dataclass(frozen=True)
@@ -76,12 +114,13 @@ class TrainState:
         self._model = model
         self._params = params
         self._place = place or {}
-        self.best_weights = BestWeights()
-        """The weights that `restore_best` goes back to."""
+        # Those that `restore_best` goes back to, and their epoch; 0: there are none yet.
+        self._best_epoch = 0
+        self._best_weights: Mapping[str, np.ndarray] = {}
 
     def keep_best(self, epoch: int) -> None:
         """Keep a copy of the raw weights, not their averages, as those of the best epoch."""
-        self.best_weights = BestWeights(epoch, variable_arrays(self.weights_by_path()))
+        self._best_epoch, self._best_weights = epoch, variable_arrays(self.weights_by_path())
 
     def restore_best(self) -> int | None:
         """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
@@ -90,11 +129,11 @@ class TrainState:
             The epoch of the weights. None, and nothing has changed, if none are kept, since no score
             of the stage was finite yet, or the run was started without keeping them.
         """
-        if not self.best_weights.arrays:
+        if not self._best_weights:
             return None
-        assign_arrays(self.weights_by_path(), self.best_weights.arrays, "the best epoch")
+        assign_arrays(self.weights_by_path(), self._best_weights, "the best epoch")
         self._model.optimizer.reset()
-        return self.best_weights.epoch
+        return self._best_epoch
 
     def capture(self, buffer: HostBuffer | None = None, before: EvaluationState | None = None) -> Checkpoint:
         """Return a copy of the whole state.
@@ -112,11 +151,11 @@ class TrainState:
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
-            "best_epoch": self.best_weights.epoch,
+            "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,
             "execution": self._model.execution.to_dict(),
         }
-        arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
+        arrays.update({BEST_WEIGHTS + path: array for path, array in self._best_weights.items()})
         return Checkpoint(arrays, state)
 
     def hold_weights(self, buffer: HostBuffer) -> dict[str, np.ndarray]:
@@ -129,26 +168,24 @@ class TrainState:
         Raises:
             TfaipError: if the checkpoint belongs to another model or other params.
         """
-        variables = self._variables()
-        arrays: dict[str, np.ndarray] = dict(checkpoint.arrays)
-        best: dict[str, np.ndarray] = {}
-        for name in checkpoint.arrays:
-            if name.startswith(BEST_WEIGHTS):
-                best[name.removeprefix(BEST_WEIGHTS)] = arrays.pop(name)
-        if checkpoint.state["step"] == 0:
+        state, model, variables = checkpoint.state, self._model, self._variables()
+        left_out = [BEST_WEIGHTS]
+        if state["step"] == 0:
             # Between epochs the accumulators are of no use: a resume may add and remove metrics.
-            variables, arrays = _without(METRICS, variables), _without(METRICS, arrays)
-        accum_steps = checkpoint.state["accum_steps"]
-        if accum_steps != self._model.optimizer.accum_steps:
-            variables, arrays = _without(WAITING, variables), _without(WAITING, arrays)
+            left_out.append(METRICS)
+        if state["accum_steps"] != model.optimizer.accum_steps:
+            left_out.append(WAITING)
+        arrays = {name: array for name, array in checkpoint.arrays.items() if not name.startswith(tuple(left_out))}
+        variables = {name: variable for name, variable in variables.items() if not name.startswith(tuple(left_out))}
         assign_arrays(variables, arrays, "the checkpoint")
-        self.progress = TrainingProgress.from_dict(checkpoint.state)
-        with damage_named():
-            self._model.optimizer.continue_after(accum_steps)
-            _set_random_state(checkpoint.state["random"])
-        self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
-        is_automatic = self._model.execution.is_automatic
-        self._model.execution = replace(stored_execution(checkpoint.state), is_automatic=is_automatic)
+        self.progress = TrainingProgress.from_dict(state)
+        model.optimizer.continue_after(state["accum_steps"])
+        _set_random_state(state["random"])
+        best = [name for name in checkpoint.arrays if name.startswith(BEST_WEIGHTS)]
+        self._best_epoch = state["best_epoch"]
+        self._best_weights = {name.removeprefix(BEST_WEIGHTS): checkpoint.arrays[name] for name in best}
+        is_automatic = model.execution.is_automatic
+        model.execution = replace(Execution.from_dict(state["execution"]), is_automatic=is_automatic)
 
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
@@ -174,6 +211,11 @@ class TrainState:
         """Return the variables of the optimizer by name."""
         return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
 
+    def weights_by_path(self) -> dict[str, keras.Variable]:
+        """Return the weights of the graph by path, without states of random generators, which are never set back."""
+        weights = {id(weight) for weight in self._model.graph.weights}
+        return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}
+
     def _variables(self) -> dict[str, keras.Variable]:
         optimizer = {f"optimizer/{name}": v for name, v in self.optimizer_variables().items()}
         return {**self._graph_variables(), **optimizer, **self._metric_variables()}
@@ -181,21 +223,11 @@ class TrainState:
     def _graph_variables(self) -> dict[str, keras.Variable]:
         return {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
 
-    def weights_by_path(self) -> dict[str, keras.Variable]:
-        """Return the weights of the graph, see `weights_of`."""
-        return weights_of(self._model.graph)
-
     def _metric_variables(self) -> dict[str, keras.Variable]:
         named: dict[str, keras.Variable] = {}
         for metric in self._model.metrics:
             named.update({f"{METRICS}{metric.name}/{i}": v for i, v in enumerate(metric.variables)})
         return named
-
-
-def weights_of(graph: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Return the weights of a graph by path, without states of random generators, which are never set back."""
-    weights = {id(weight) for weight in graph.weights}
-    return {path: v for path, v in variables_by_path(graph).items() if id(v) in weights}
 
 
 def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
@@ -210,8 +242,20 @@ def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, **numbers})
 
 
-def _without(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
-    return {name: value for name, value in named.items() if not name.startswith(prefix)}
+def stored_params(params: Params) -> dict[str, Any]:
+    """Return the params in the form that a checkpoint stores, without those that name the directory of the run."""
+    directory = None if params.output_dir is None else Path(params.output_dir)
+    encoded = encode(without_cluster(params), directory)
+    # The name of the scenario's class is in the params file, for programs that start from it.
+    encoded["scenario"] = {name: value for name, value in encoded["scenario"].items() if name != "scenario_id"}
+    return {name: value for name, value in encoded.items() if name not in _DIRECTORY_FIELDS}
+
+
+def without_cluster(params: Params) -> Params:
+    """Return a copy without the processes of a cluster, which may be others whenever the run is started."""
+    stored = copy.copy(params)
+    stored.device = params.device.without_cluster()
+    return stored
 
 
 def _random_state() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Callback lists that run inside `keras.Model.fit` and `evaluate`, between executions of the step."""
+"""Callback lists that run inside `keras.Model.fit` and `evaluate`, and the callbacks that params name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import keras
 from tfaip.backend.keras_private import stop_evaluation
 from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
-from tfaip.trainer.reporting.profiling import Profiler
+from tfaip.params.fields import FieldError
+from tfaip.params.types import FunctionByName
+from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.params import Params
+from tfaip.trainer.reporting.tensorboard import Profiler
 from tfaip.util.terminal import ProgressDisplay
 from tfaip.util.typing import Logs
 
@@ -36,6 +40,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: batches of it that an earlier process trained.
         user_callbacks: callbacks of the user with methods per batch; None: they have none.
         profiler: traces executions of the training.
+        should_stop: returns True to end an evaluation.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: int = 0,
         user_callbacks: keras.callbacks.CallbackList | None = None,
         profiler: Profiler | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         # No super().__init__: it would start a thread and collect what `fit` adds on its own.
         self._training_model = model
@@ -54,12 +60,13 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._done_before = self._done = done
         self._user_callbacks = user_callbacks
         self._profiler = profiler
+        self._should_stop = should_stop
         self.user_stops = bool(model.stop_training)
         """True if the user set `model.stop_training`, which ends the training after the epoch."""
 
     def on_step_end(self, step: int) -> bool:
         """Return True to end the epoch or the evaluation here; called when `step` batches are done."""
-        return False
+        return self._should_stop()
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
         """Return the values that the progress display shows."""
@@ -110,32 +117,6 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._training_model.stop_training = False
 
 
-class ValidationSteps(StepCallbacks):
-    """Callback list of a validation, which ends early if a signal asks for it.
-
-    Args:
-        model: the training model.
-        display: shows the progress.
-        should_stop: returns True to end the validation.
-        total: batches of the validation; None: not known.
-        user_callbacks: callbacks of the user with methods per batch; None: they have none.
-    """
-
-    def __init__(
-        self,
-        model: keras.Model,
-        display: ProgressDisplay,
-        should_stop: Callable[[], bool],
-        total: int | None = None,
-        user_callbacks: keras.callbacks.CallbackList | None = None,
-    ) -> None:
-        super().__init__(model, display, total, user_callbacks=user_callbacks)
-        self._should_stop = should_stop
-
-    def on_step_end(self, step: int) -> bool:
-        return self._should_stop()
-
-
 class UserCallbacks(SynchronousCallbacks):
     """Callbacks of the user, without the progress bar and the history that `fit` would add.
 
@@ -171,3 +152,24 @@ def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:
         if any(getattr(type(callback), name) is not getattr(base, name) for name in names):
             return True
     return False
+
+
+def named_callbacks(params: Params, scenario: Scenario) -> list[keras.callbacks.Callback]:
+    """Build the callbacks of `trainer.callbacks`.
+
+    Raises:
+        FieldError: if there is no such class, it needs other arguments, or does not give a callback.
+    """
+    callbacks = []
+    for index, name in enumerate(params.callbacks):
+        try:
+            build = FunctionByName(name, ("params", "scenario"), "callbacks")
+        except FieldError as error:
+            error.index = index
+            raise
+        callback = build(params=params, scenario=scenario)
+        if not isinstance(callback, keras.callbacks.Callback):
+            expected = f"a Keras callback; it gives {type(callback).__name__}"
+            raise FieldError("callbacks", name, expected, index=index)
+        callbacks.append(callback)
+    return callbacks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -12,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
+from tfaip.components.loading import load_trusted_scenario, scenario_id_of
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.data.data import DataBase
@@ -24,51 +26,41 @@ from tfaip.errors import UsageError
 from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
+from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.settings import flags_of, prepare
-from tfaip.params.tree import fill_shared
+from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.params.tree import copy_tree, fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.trainer.dryrun import check_left_out, log_trial, shortened, trial_params
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
-from tfaip.trainer.history import History
-from tfaip.trainer.historyreading import read_history_file
-from tfaip.trainer.hookeffects import call_setup_hooks, warn_of_searched_callbacks
-from tfaip.trainer.modelsetup import build_training_model
-from tfaip.trainer.namedcallbacks import named_callbacks
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.best import EarlyStoppingStatus
+from tfaip.trainer.build import Training, build_run, build_training, check_params, opened_devices, seed_run
+from tfaip.trainer.history import History, read_history_file
+from tfaip.trainer.modelbuilding import build_training_model
+from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
-from tfaip.trainer.resume import (
+from tfaip.trainer.run.directory import RunDirectory, find_run
+from tfaip.trainer.run.permission import Permission
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
+from tfaip.trainer.stages.records import RUNNING, StageSequence
+from tfaip.trainer.stages.runner import StageRunner
+from tfaip.trainer.start import (
     StartState,
-    changes_named,
-    checkpoint_to_resume,
+    changes_text,
+    claim_directory,
     end_comparisons,
     load_history,
     log_changes,
-    state_before_stage,
+    state_to_continue,
 )
-from tfaip.trainer.run.checkpoint import CheckpointStore
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
-from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.runparams import copy_for_run, store_params
-from tfaip.trainer.runparts import create_parts
-from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
-from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stagerunner.runner import StageRunner
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.preview import Preview, log_plan, preview_stages
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, planned_stages
-from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagesetup import set_up_training
-from tfaip.trainer.storedrun import params_of_run, restored_trainer
-from tfaip.trainer.trainingprogress import TrainingProgress
+from tfaip.trainer.state import TrainingProgress
+from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.construction import construct
+from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
-from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.process import collecting_new_objects
+from tfaip.util.reading import read_json
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
@@ -89,19 +81,17 @@ class Trainer(Generic[P]):
     Args:
         params: the trainer params; `params.scenario` are those of `scenario`.
         scenario: the scenario to train.
-        restore: continue the run in `params.output_dir` from its newest checkpoint.
+        restore: continue the run in `params.output_dir` from its newest checkpoint; a run that was stopped before its
+            first one begins again.
         checkpoint: with `restore`: continue from the checkpoint of this name instead of the newest.
         from_stage: with `restore`: run all stages again from the one of this name on.
+        permission: what the user has typed for the run, recorded in the user's state directory so that resuming does
+            not ask for it again; None: nothing is recorded.
 
     Raises:
         UsageError: if a value in the params does not fit the type of its field.
         TypeError: if a subclass overrides a method that is only called by users.
     """
-
-    permission: Permission | None = None
-    """Set by commands: what was typed for the run is recorded in the user's state directory."""
-    begins_again = False
-    """Set by commands: the run in the output directory is replaced if it was stopped before its first checkpoint."""
 
     def __init__(
         self,
@@ -110,10 +100,11 @@ class Trainer(Generic[P]):
         restore: bool = False,
         checkpoint: str | None = None,
         from_stage: str | None = None,
+        permission: Permission | None = None,
     ) -> None:
         refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
         self._given_params = params
-        self._params = copy_for_run(params)
+        self._params = _copy_for_run(params)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
@@ -122,14 +113,15 @@ class Trainer(Generic[P]):
         self._restore = restore
         self._checkpoint = checkpoint
         self._from_stage = from_stage
-        self._stop = StopRequest()
-        self._progress = TrainingProgress()
-        self._runner: StageRunner | None = None
-        self._is_fitted = False
-        self._callbacks: list[keras.callbacks.Callback] | None = None
-        self._setup: TrainingSetup | None = None
-        self._logs: Logs = {}
+        self._permission = permission
         self._is_trial = False
+        self._callbacks: list[keras.callbacks.Callback] | None = None
+        self._progress = TrainingProgress()
+        # While `train` runs; then the training of the stage that was trained last.
+        self._runner: StageRunner | None = None
+        self._training: Training | None = None
+        self._is_fitted = False
+        self._logs: Logs = {}
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -138,8 +130,20 @@ class Trainer(Generic[P]):
 
     @staticmethod
     def parse_trainer_params(values: Mapping[str, Any]) -> TrainerParams[Any, Any]:
-        """Return trainer params from the content of a `trainer_params.json`, see `params_of_run`."""
-        return params_of_run(values)
+        """Return trainer params from the content of a `trainer_params.json`.
+
+        The class is that of the scenario which the content names (`scenario.scenario_id`). Its package, and
+        those of the classes in its default params, are trusted.
+
+        Raises:
+            UsageError: if it names no scenario, or anything of another package.
+        """
+        scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
+        fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
+        params: TrainerParams[Any, Any] = from_dict(
+            scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages()
+        )
+        return params
 
     @staticmethod
     def restore_trainer(path: str | Path, **kwargs: Any) -> Trainer[Any]:
@@ -152,7 +156,13 @@ class Trainer(Generic[P]):
         Raises:
             UsageError: if there is no run, or its params name something that they must not.
         """
-        return restored_trainer(Path(path), **kwargs)
+        root, checkpoint = find_run(Path(path))
+        file = RunDirectory(root).params_file
+        scenario: Any = load_trusted_scenario(scenario_id_of(read_json(file), file))
+        params = load_params(file, scenario.trainer_params_cls(), trusted=scenario.declared_packages())
+        params.output_dir = str(root)  # it may have been moved
+        trainer: Trainer[Any] = scenario.create_trainer(params, restore=True, checkpoint=checkpoint, **kwargs)
+        return trainer
 
     @property
     def params(self) -> P:
@@ -169,10 +179,7 @@ class Trainer(Generic[P]):
         """The data of the scenario."""
         return self._scenario.data
 
-    @property
-    def _data(self) -> DataBase[Any]:
-        """The same, for subclasses."""
-        return self._scenario.data
+    _data = data  # for subclasses
 
     @property
     def epoch(self) -> int:
@@ -225,55 +232,103 @@ class Trainer(Generic[P]):
                 written.
             TrainingInterrupted: after Ctrl-C or SIGTERM; a checkpoint was written.
         """
+        params, scenario = self._params, self._scenario
         with ExitStack() as stack:
-            stack.enter_context(flags_of(self._params, "trainer"))
-            directory = self._params.run_directory()
             stack.enter_context(console_unless_configured())
-            call_setup_hooks(self, Trainer)
-            warn_of_searched_callbacks(type(self), Trainer)
-            check_params(self._params, self._scenario)
-            devices = stack.enter_context(opened_devices(self._params, self._stop))
+            stack.enter_context(flags_of(params, "trainer"))
+            directory = params.run_directory()
+            self._call_setup_hooks()
+            check_params(params, scenario)
+            devices, stop = stack.enter_context(opened_devices(params))
             run_log = stack.enter_context(RunLog())
-            stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
-            start = self._state_to_resume(directory) if self._restore else None
+            stack.enter_context(user_logs(type(self), type(scenario), params))
+            # Find the state to continue from; nothing is changed yet.
+            start = self._state_to_continue(directory) if self._restore else None
             restored = None if start is None else start.checkpoint
-            stack.enter_context(changes_named(self._params, restored))
-            if directory is not None and not self._restore:
+            if directory is not None and start is None:
                 run_on_chief(devices, partial(self._check_free, directory))
-            check_equal_params(self._params, devices)
-            seed_run(self._params, self._scenario.scenario_id(), devices, restored)
+            # Build the run and the first stage, or the one of the checkpoint.
+            seed_run(params, scenario, devices, restored)
             preview = self._preview()
-            run = create_parts(self._params, preview, directory, devices, self._stop)
-            self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
+            run = build_run(params, preview, directory, devices, stop)
+            self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
             if run.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
-                log_plan(preview, self._params)
+                preview.log()
             program = partial(self._program, preview)
-            runner = StageRunner(run, program, self._scenario, self.create_warmstarter, self._is_trial)
-            stages = stack.enter_context(runner)
-            stages.begin(restored, None if start is None else start.repeated)
+            stages = StageRunner(run, program, scenario, self.create_warmstarter, self._is_trial)
+            stack.enter_context(stages)
+            try:
+                stages.begin(restored, None if start is None else start.repeated)
+            except WeightsDoNotFit as error:
+                changes = changes_text(params, restored)
+                if not changes:
+                    raise
+                raise UsageError(f"{error}; changed: {changes}") from error
             self._progress = stages.progress
-            # A run that begins again continues with the rates that a file gave to it.
-            is_resumed = self._restore or self.begins_again
             reached = None if stages.latest_setup is None else stages.latest_setup.params
-            load_history(self._params, reached, run.output, self._progress, devices, is_resumed)
+            # A run that begins again continues with the rates that a file gave to it.
+            load_history(run, reached, self._progress, is_resumed=self._restore)
+            # Take the directory.
             if run.directory is not None:
-                # A run directory belongs to one process: a requeued job must not mix with the one
-                # that it replaces.
+                # It belongs to one process: a requeued job must not mix with the one that it replaces.
                 stack.enter_context(run.directory.locked())
             stack.enter_context(run.output)
             if run.directory is not None:
-                self._claim_directory(run.directory, run.output, start, stages)
+                claim_directory(run, type(scenario), start, self._permission)
                 run_log.write_to(run.directory.log_file)
             if restored is not None and not stages.is_in_later_fit:
-                log_changes(self._params, restored)
+                log_changes(params, restored)
                 if stages.best is not None:
-                    end_comparisons(self._params, restored, stages.best, self._progress.history)
+                    end_comparisons(params, restored, stages.best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
+            # Train all stages, and export the final model.
             logs = self._run(stages)
             barrier(devices, "end of the training")
             return logs
+
+    def _call_setup_hooks(self) -> None:
+        """Call `setup_data` and `setup_steps_per_epoch`; warn if they set numbers of steps, as for tfaip 1.2."""
+        before, samples = dict(vars(self)), self._params.samples_per_epoch
+        self.setup_data()
+        self.setup_steps_per_epoch()
+        changed = [name for name, value in vars(self).items() if before.get(name) is not value]
+        counts = [name for name in changed if "steps" in name or "per_epoch" in name]
+        if counts and self._params.samples_per_epoch == samples:
+            log.warning(
+                "%s sets %s, which the training does not read: set self.params.samples_per_epoch, a number of samples",
+                type(self).__name__,
+                ", ".join(counts),
+            )
+
+    def _state_to_continue(self, directory: RunDirectory | None) -> StartState | None:
+        return state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
+
+    def _check_free(self, directory: RunDirectory) -> None:
+        with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
+            directory.check_free(self._params.overwrite)
+
+    def _run(self, stages: StageRunner) -> Logs:
+        """Train all stages, export the final model, and log the summary."""
+        self._runner = stages
+        self._is_fitted = False
+        try:
+            self.fit()
+            stages.check_restored()
+        finally:
+            # Also of a training that was interrupted.
+            self._progress, self._training = stages.progress, stages.latest_setup
+            self._given_params.current_epoch = self._params.current_epoch
+            self._runner = None
+        training, output = stages.setup, stages.setup.run.output
+        with training.model.optimizer.with_averages():
+            output.export_final()
+        if not self._is_trial:  # a trial leaves nothing that a summary could name
+            history = self._progress.history
+            rows = output.summary(has_best=training.best.epoch(history) is not None)
+            log_summary({"Best epoch": training.best.describe(history), **rows})
+        return self._logs
 
     def fit(self) -> Logs:
         """Train with the params as they are, as a part of `train`; override it to train more than once.
@@ -312,7 +367,17 @@ class Trainer(Generic[P]):
     def _preview(self) -> Preview:
         """Return the stages as far as they are known; of a trial, each with one epoch."""
         preview = preview_stages(self._params, self._scenario)
-        return Preview(list(shortened(preview, self._params)), preview.is_complete) if self._is_trial else preview
+        if not self._is_trial:
+            return preview
+        stages = list(preview.stages)
+        if not any(stage.kind is StageKind.TRAIN for stage in stages):
+            stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, self._params))
+        epoch = 1
+        for i, stage in enumerate(stages):
+            count = 1 if stage.kind is StageKind.TRAIN else 0
+            stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
+            epoch += count
+        return Preview(stages, preview.is_complete)
 
     def _program(self, preview: Preview, history: History) -> StageProgram:
         """Return the program of the stages; that of a trial are those of the preview."""
@@ -323,8 +388,8 @@ class Trainer(Generic[P]):
     @property
     def model(self) -> keras.layers.Layer:
         """The Keras model that `build_model` has made, or the graph, with the weights of the last update."""
-        with self._ready() as setup:
-            graph = setup.scenario.graph
+        with self._ready() as training:
+            graph = training.scenario.graph
             return graph.network if isinstance(graph, KerasGraph) else graph
 
     def evaluate(self, data: Any = None) -> Logs:
@@ -339,14 +404,16 @@ class Trainer(Generic[P]):
         Raises:
             UsageError: if there are no data, or the trainer resumes a run and has not trained yet.
         """
-        with self._ready() as setup, setup.model.optimizer.with_averages():
-            params, pipeline = setup.params, setup.evaluation.val
+        with self._ready() as training, training.model.optimizer.with_averages():
+            params, pipeline = training.params, training.evaluation.val
             if data is not None:
                 generator = data if isinstance(data, DataGeneratorParams) else RawDataGeneratorParams(list(data))
-                pipeline = evaluation_pipeline(setup.scenario, params.gen.setup.val, generator, params.random_seed or 0)
+                pipeline = evaluation_pipeline(
+                    training.scenario, params.gen.setup.val, generator, params.random_seed or 0
+                )
             if pipeline is None:
                 raise UsageError("there are no validation data: give evaluate the params of a generator, or samples")
-            return setup.evaluation.validate(pipeline)
+            return training.evaluation.validate(pipeline)
 
     def predict(self, data: Any) -> list[Sample]:
         """Return the predicted samples, as a predictor with the final model gives them; see `evaluate` for the weights.
@@ -354,8 +421,8 @@ class Trainer(Generic[P]):
         Args:
             data: params of a generator, or samples or inputs as `Predictor.predict_raw` takes them.
         """
-        with self._ready() as setup, setup.model.optimizer.with_averages():
-            params, scenario = setup.params, setup.scenario
+        with self._ready() as training, training.model.optimizer.with_averages():
+            params, scenario = training.params, training.scenario
             pipeline = replace(params.gen.setup.val, batch_drop_remainder=False)
             options = PredictorParams(pipeline, silent=True, run_eagerly=params.force_eager)
             options.random_seed = params.random_seed or 0
@@ -366,28 +433,29 @@ class Trainer(Generic[P]):
             return list(predictor.predict(data) if is_generator else predictor.predict_raw(data))
 
     @contextmanager
-    def _ready(self) -> Iterator[TrainingSetup]:
+    def _ready(self) -> Iterator[Training]:
         """Open the devices, with the model that was trained last, or a new one."""
+        params, scenario = self._params, self._scenario
         if self._runner is not None:  # within `train`
             yield self._runner.setup
             return
-        with flags_of(self._params, "trainer"), opened_devices(self._params, self._stop) as devices:
-            if self._setup is None:
+        with flags_of(params, "trainer"), opened_devices(params) as (devices, stop):
+            if self._training is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")
-                call_setup_hooks(self, Trainer)
-                check_params(self._params, self._scenario)
-                seed_run(self._params, self._scenario.scenario_id(), devices, None)
-                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, self._params.epochs, self._params)
-                run = create_parts(self._params, Preview([stage]), None, devices, self._stop)
-                self._setup = set_up_training(run, stage, self._scenario, {RUNNING: None}, self.create_warmstarter())
-            yield self._setup
+                self._call_setup_hooks()
+                check_params(params, scenario)
+                seed_run(params, scenario, devices, None)
+                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, params.epochs, params)
+                run = build_run(params, Preview([stage]), None, devices, stop)
+                self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
+            yield self._training
 
-    def check_resume(self) -> tuple[str, int]:
+    def check_resume(self) -> tuple[str, int] | None:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
 
         Returns:
-            The name of the checkpoint, and the number of completed epochs.
+            The name of the checkpoint, and the number of completed epochs; None: the run begins again.
 
         Raises:
             UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or
@@ -397,7 +465,9 @@ class Trainer(Generic[P]):
             directory = self._params.run_directory()
             if directory is None or not self._restore:
                 raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-            start = self._state_to_resume(directory)
+            start = self._state_to_continue(directory)
+            if start is None:
+                return None
             check_params(self._params, self._scenario)
             self._check_stages(directory, start)
             with directory.locked():
@@ -405,15 +475,6 @@ class Trainer(Generic[P]):
                 if history_file.exists():
                     read_history_file(history_file)
             return start.name, int(start.checkpoint.state["epoch"])
-
-    def _state_to_resume(self, directory: RunDirectory | None) -> StartState:
-        if self._from_stage is None and self._checkpoint is None and directory is not None:
-            self._from_stage = directory.stage_directories().intended_repetition(directory.params_file)
-            if self._from_stage is not None:
-                log.info("the run is repeated from stage %s, as an interrupted command was told", self._from_stage)
-        if self._from_stage is None:
-            return checkpoint_to_resume(directory, self._checkpoint)
-        return state_before_stage(directory, self._params, self._from_stage)
 
     def _check_stages(self, directory: RunDirectory, start: StartState) -> None:
         """Raise if a stage that is done was changed, and is not repeated."""
@@ -436,72 +497,46 @@ class Trainer(Generic[P]):
         Writes to a temporary directory only; the log of the trial is shown with
         `TFAIP_LOG_LEVEL=debug`.
         """
-        check_left_out(self._params)
+        params, scenario = self._params, self._scenario
+        if params.history_file is not None and Path(params.history_file).exists():
+            read_history_file(params.history_file)  # which a trial has not
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
-            params = trial_params(self._params, Path(directory) / "run")
+            trial = copy.deepcopy(params)
+            trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None
+            trial.progress_bar_mode, trial.profile_steps = ProgressBarMode.PLAIN, [1, 1]
             with nullcontext() if is_debug() else only_warnings():
-                params = self._try_out(params, restore=False)  # with the seed that was drawn
-                self._try_out(params, restore=True)
-            log_trial(self._params, self._scenario.scenario_id(), self._preview())
-
-    def _try_out(self, params: P, restore: bool) -> P:
-        """Train one batch of each stage; return the completed params."""
-        trial = type(self)(params, construct(type(self._scenario), params.scenario), restore=restore)
-        trial._is_trial = True
-        trial.train()
-        return trial.params
+                for restore in (False, True):
+                    trainer = type(self)(trial, construct(type(scenario), trial.scenario), restore=restore)
+                    trainer._is_trial = True
+                    trainer.train()
+                    trial = trainer.params  # with the seed that was drawn
+            preview, stages = self._preview(), ""
+            if preview.has_stages:
+                stages = f" of each of {len(preview.stages)} {'' if preview.is_complete else 'known '}stages"
+                preview.log()
+            target = "without an output directory" if params.output_dir is None else f"into {params.output_dir}"
+            name, backend = scenario.scenario_id(), keras.backend.backend()
+            log.info("dry run: would train %s for %d epochs %s, on keras/%s", name, params.epochs, target, backend)
+            log.info("one batch%s went through training, validation, export and resume; nothing was kept", stages)
 
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
         check_params(self._params, self._scenario)
-        with only_warnings(), opened_devices(self._params, self._stop) as devices, devices.building():
+        with only_warnings(), opened_devices(self._params) as (devices, _), devices.building():
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)
 
-    def _check_free(self, directory: RunDirectory) -> None:
-        with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
-            directory.check_free(self._params.overwrite, self.begins_again)
 
-    def _claim_directory(
-        self, directory: RunDirectory, output: RunOutput, start: StartState | None, stages: StageRunner
-    ) -> None:
-        """Make the directory this run's own, and store the params in it.
+def _copy_for_run(params: P) -> P:
+    """Return a copy that a run may complete with what it finds out; the caller's object stays as it is.
 
-        What the run repeats is removed only now, when the new process has been built and has taken over the state. A
-        process that is killed here may be resumed from any checkpoint that there still is, and what it was told to
-        repeat is stored before anything is removed.
-        """
-        if start is None:
-            directory.claim(self._params.overwrite, self.begins_again)
-        else:
-            directory.clean_up()
-        is_resumed = start is not None
-        store_params(directory, self._params, type(self._scenario), self.permission, is_resumed, self._from_stage)
-        if start is not None:
-            store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            output.restore_best(start.best, start.name)
-            start.store(store)
-            stages.forget_repeated(self._from_stage)
-            directory.stage_directories().forget_repetition()
-
-    def _run(self, stages: StageRunner) -> Logs:
-        """Train all stages, export the final model, and log the summary."""
-        self._runner = stages
-        self._is_fitted = False
-        try:
-            self.fit()
-            stages.check_restored()
-        finally:
-            # Also of a training that was interrupted.
-            self._progress, self._setup = stages.progress, stages.latest_setup
-            self._given_params.current_epoch = self._params.current_epoch
-            self._runner = None
-        setup = stages.setup
-        with setup.model.optimizer.with_averages():
-            setup.output.export_final()
-        if not self._is_trial:  # a trial leaves nothing that a summary could name
-            history = self._progress.history
-            rows = setup.output.summary(has_best=setup.best.epoch(history) is not None)
-            log_summary({"Best epoch": setup.best.describe(history), **rows})
-        return self._logs
+    Nodes, lists, tuples and dicts are copied, other values are shared: they may be large. So is
+    `params.scenario` with everything below it, since the scenario was built from this object.
+    """
+    copies: dict[int, Any] = {}
+    try:
+        share_tree(params.scenario, copies)
+        return copy_tree(params, copies)
+    except RecursionError:
+        return params  # it contains itself: the check of the params names the field

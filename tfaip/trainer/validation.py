@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import Batch, Shard, shard_batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
-from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
+from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.fields import FieldAdvice
 from tfaip.params.tree import flag_of
-from tfaip.trainer.datasetup import known_size
-from tfaip.trainer.feed import Feeder
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.datasets import Feeder, Scenario, known_size
+from tfaip.trainer.params import Params
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stepcallbacks import UserCallbacks, ValidationSteps, python_logs
+from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.util.logging import logger
 from tfaip.util.terminal import ProgressDisplay
 from tfaip.util.typing import Logs
@@ -74,8 +71,8 @@ class EpochEvaluation:
         last_epoch: last epoch of the stage, which is always validated.
     """
 
-    params: TrainerParams[Any, Any]
-    scenario: ScenarioComponents[Any, Any]
+    params: Params
+    scenario: Scenario
     model: TrainingModel
     val: DataPipeline | None
     feeder: Feeder
@@ -86,11 +83,23 @@ class EpochEvaluation:
     last_epoch: int
 
     def __post_init__(self) -> None:
-        self._lav_data = _lav_data(self.params, self.scenario) if self.params.lav_every_n else []
-        if self._lav_data and self.params.lav_min_epoch > self.params.epochs:
-            flag = flag_of(self.params, self.params.flag_root, "lav_min_epoch")
-            log.warning("LAV never runs: %s is %d, after the last epoch", flag, self.params.lav_min_epoch)
         self._prediction: PredictionEvaluation | None = None
+        self._lav_data: list[DataPipeline] = []
+        params = self.params
+        if not params.lav_every_n:
+            return
+        given = params.gen.lav_data(self.scenario.data)
+        self._lav_data = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in given]
+        sizes = [known_size(pipeline.create_data_generator()) for pipeline in self._lav_data]
+        if not sizes or 0 in sizes:
+            raise FieldAdvice(
+                f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
+                "validation): give some, or leave it out",
+                "lav_every_n",
+            )
+        if params.lav_min_epoch > params.epochs:
+            flag = flag_of(params, params.flag_root, "lav_min_epoch")
+            log.warning("LAV never runs: %s is %d, after the last epoch", flag, params.lav_min_epoch)
 
     def validates_after(self, epoch: int) -> bool:
         """Return True if the epoch ends with a validation."""
@@ -132,9 +141,13 @@ class EpochEvaluation:
         Raises:
             EvaluationStopped: if a signal asked to stop.
         """
-        total = _known_batches(data)
+        total: int | None = None
+        with contextlib.suppress(UsageError):  # the size of the data is not known
+            total = data.num_batches(data.epoch_size())
         self.display.start("Validation", total, 0)
-        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, total, user_callbacks)
+        steps = StepCallbacks(
+            self.model, self.display, total, user_callbacks=user_callbacks, should_stop=self._is_asked_to_stop
+        )
         try:
             lengths = data.params.bucket_lengths()
             with (
@@ -188,28 +201,9 @@ class EpochEvaluation:
         return self.stop.received is not None
 
 
-def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any, Any]) -> Sequence[DataPipeline]:
-    pipelines = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in params.gen.lav_data(scenario.data)]
-    if not pipelines or any(known_size(pipeline.create_data_generator()) == 0 for pipeline in pipelines):
-        raise FieldAdvice(
-            f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
-            "validation): give some, or leave it out",
-            "lav_every_n",
-        )
-    return pipelines
-
-
 def is_due(epoch: int, every_n: int, last: int) -> bool:
     """Return True in every n-th epoch and the last one; with 0 in none."""
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
-
-
-def _known_batches(pipeline: DataPipeline) -> int | None:
-    """Return the number of batches as the size of the data tells it; None: it is not known."""
-    try:
-        return pipeline.num_batches(pipeline.epoch_size())
-    except UsageError:
-        return None
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
-"""The manifest of a directory: sizes and checksums of its files, to find damage."""
+"""The manifest of a directory: sizes and checksums of its files, to find damage; and what was added to a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.files import write_json
@@ -74,22 +74,19 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
     """
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
-        _verify(directory / name, expected.get(name))
+        path, known = directory / name, expected.get(name)
+        try:
+            is_file = path.is_file()
+        except OSError:  # a name that is too long
+            is_file = False
+        if not is_file:
+            raise TfaipError(f"{shorten_text(str(path), 200)} is missing")
+        # The size first: a file that claims to be huge is not read to its end.
+        if known is None or path.stat().st_size != known["size"] or _fingerprint(path) != known:
+            raise TfaipError(f"{path} differs from its manifest")
     added = set(_files_below(directory)) - set(expected) if names is None else set()
     if added:
         raise TfaipError(f"{directory / min(added)} is not in the manifest of {directory}")
-
-
-def _verify(path: Path, expected: Mapping[str, Any] | None) -> None:
-    try:
-        is_file = path.is_file()
-    except OSError:  # a name that is too long
-        is_file = False
-    if not is_file:
-        raise TfaipError(f"{shorten_text(str(path), 200)} is missing")
-    # The size first: a file that claims to be huge is not read to its end.
-    if expected is None or path.stat().st_size != expected["size"] or _fingerprint(path) != expected:
-        raise TfaipError(f"{path} differs from its manifest")
 
 
 def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
@@ -128,3 +125,87 @@ def _fingerprint(path: Path) -> dict[str, Any]:
 
     with open_file(path) as file:
         return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+# Entry of a manifest: formats that were not written by the training but later, on demand.
+ADDED_FORMATS = "added_formats"
+# Entry of a manifest: weights with a regularizer that were not trained, so that it is no part of the loss.
+FROZEN = "frozen"
+_USUAL_ENTRIES = (*MODEL_MARKS, *FORMAT_DIRS, "training_data.json", "resources")
+
+
+class ModelDirectory(NamedTuple):
+    """Description of a model directory, which may be damaged or missing.
+
+    Args:
+        path: the directory.
+        files: relative path -> size and checksum, as in the manifest; empty if that cannot be read.
+        added_formats: formats that were added to the model later and still exist.
+        problem: why the manifest cannot be read; None: it was read.
+    """
+
+    path: Path
+    files: Mapping[str, Any] = MappingProxyType({})
+    added_formats: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @classmethod
+    def at(cls, path: Path) -> ModelDirectory:
+        """Describe the directory `path`; damage is no error."""
+        try:
+            manifest = read_manifest(path)
+        except TfaipError as error:
+            return cls(path, problem=str(error))
+        added = manifest.get(ADDED_FORMATS, [])
+        named = added if isinstance(added, list) else []
+        existing = tuple(name for name in FORMAT_DIRS if name in named and (path / name).is_dir())
+        return cls(path, manifest["files"], existing)
+
+    def model_files(self) -> dict[str, Any]:
+        """Return the entries of the manifest without the formats for other programs."""
+        return {name: value for name, value in self.files.items() if name.split("/")[0] not in FORMAT_DIRS}
+
+    def files_of(self, formats: Collection[str]) -> dict[str, Any]:
+        """Return the entries of the manifest of some formats."""
+        return {name: value for name, value in self.files.items() if name.split("/")[0] in formats}
+
+    def damage(self) -> str | None:
+        """Return a message about the first file that differs from the manifest, or None."""
+        if self.problem is not None:
+            return self.problem
+        if not self.model_files():
+            return f"the manifest of {self.path} names no files"
+        try:
+            verify_files(self.path, self.files)
+        except (TfaipError, OSError) as error:
+            return str(error)
+        return None
+
+    def foreign_entries(self) -> list[str]:
+        """Return the relative paths that the manifest does not name: files of the user."""
+        if not self.path.is_dir():
+            return []
+        if self.problem is not None:
+            ours = {MANIFEST_FILE, *_USUAL_ENTRIES}
+            return sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        files = {MANIFEST_FILE, *self.files}
+        directories = {parent.as_posix() for name in files for parent in PurePosixPath(name).parents}
+        return sorted(self._foreign_below(self.path, files, directories))
+
+    def _foreign_below(self, directory: Path, files: Collection[str], directories: Collection[str]) -> Iterator[str]:
+        for entry in directory.iterdir():
+            name = entry.relative_to(self.path).as_posix()
+            if name in directories and entry.is_dir() and not entry.is_symlink():
+                yield from self._foreign_below(entry, files, directories)
+            # A SavedModel has empty directories, which no manifest names.
+            elif name not in files and (directory == self.path or not _is_empty(entry)):
+                yield name
+
+
+def _is_empty(entry: Path) -> bool:
+    return entry.is_dir() and not entry.is_symlink() and next(entry.iterdir(), None) is None
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Return the first few names for a message, shortened."""
+    return ", ".join(shorten_text(name, 40) for name in names[:6]) + (" ..." if names[6:] else "")

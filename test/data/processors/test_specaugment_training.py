@@ -14,7 +14,7 @@ from test.trainer.line import LineModelParams, by_hand
 from tfaip.data.processors.specaugment import SpecAugmentProcessor
 from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenario import Scenario
-from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.build import Training
 from tfaip.util.typing import TensorDict
 
 # Meta and masked elements of each sample of a batch.
@@ -40,7 +40,7 @@ class MaskedScenario(Scenario):
     processors = [SpecAugmentProcessor(freq_masks=1, freq_width=2, time_masks=2, time_width=2, time_warp=1.0)]
 
 
-def masked(workers: int = 0) -> TrainingSetup:
+def masked(workers: int = 0) -> Training:
     """Two epochs of 10 samples: a pass and a half each, in batches of 2."""
     params = by_hand(MaskedScenario.default_trainer_params(), None, epochs=2, samples_per_epoch=10)
     setup = params.gen.setup.train

@@ -95,8 +95,8 @@ def train(case: Case, batch_size: int = BATCH) -> dict[str, np.ndarray]:
     """Weights, averages and waiting gradients after the training."""
     import keras
 
-    from tfaip.trainer.optimizer.averaging import AverageRate
-    from tfaip.trainer.optimizer.build import build_optimizer
+    from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+    from tfaip.trainer.optimizer.update import AverageRate
 
     class Rows(keras.layers.Dense):
         def call(self, x: Any, training: bool | None = None) -> Any:

@@ -8,8 +8,8 @@ import pytest
 
 from test.trainer.line import line_params, train, weight
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.update import AverageRate
 
 pytestmark = pytest.mark.backend
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.update import AverageRate
 
 
 def number(variable):

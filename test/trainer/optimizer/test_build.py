@@ -20,8 +20,8 @@ from tfaip.trainer.optimizer import (
     OptimizerParams,
     SGDOptimizer,
 )
-from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.optimizer.optimizers import KerasOptimizerParams
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 
 
 class CarefulSGDOptimizer(SGDOptimizer):

@@ -16,7 +16,7 @@ from tfaip.trainer.optimizer import (
     RMSpropOptimizer,
     SGDOptimizer,
 )
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 
 pytestmark = pytest.mark.backend
 

@@ -19,7 +19,7 @@ from tfaip.trainer.optimizer import (
     OptimizerParams,
     SGDOptimizer,
 )
-from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.update import AverageRate
 
 STARTS = {"encoder/kernel": 0.0, "encoder/bias": 0.0, "head/kernel": 0.0}
 

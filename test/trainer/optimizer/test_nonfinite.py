@@ -9,9 +9,9 @@ import pytest
 
 from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
-from tfaip.trainer.nonfinite import TrainingDiverged
+from tfaip.trainer.epoch import TrainingDiverged
 from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams, SGDOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.update import AverageRate
 
 NAN, INF = float("nan"), float("inf")
 DATA = " (not finite in the data of number 1)"

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from tfaip.trainer.optimizer import OptimizerParams
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 
 
 class Training:

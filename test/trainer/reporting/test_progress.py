@@ -24,7 +24,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import create_progress_display, log_summary, result_line, shown_once
-from tfaip.trainer.scheduler.modulation import CyclicModulationParams
+from tfaip.trainer.scheduler.params import CyclicModulationParams
 from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,

@@ -15,8 +15,7 @@ from keras import ops
 from test.events.test_writer import accumulator, images, rows, scalars
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineScenario, LineTrainerParams, line_params
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter

@@ -13,7 +13,7 @@ from keras import ops
 
 from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CosineDecayParams,

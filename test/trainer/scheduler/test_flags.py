@@ -109,7 +109,7 @@ def test_mistakes_are_one_line(flags: list[str], message: str) -> None:
 def test_schedules_need_no_backend_and_no_numpy() -> None:
     heavy = "import sys; sys.exit(' '.join({'keras', 'tensorflow', 'jax', 'numpy'} & set(sys.modules)) or 0)"
     result = finish_command(
-        start_python("-c", f"import tfaip.trainer.scheduler.warmup, tfaip.trainer.optimizer; {heavy}")
+        start_python("-c", f"import tfaip.trainer.scheduler.rules, tfaip.trainer.optimizer; {heavy}")
     )
     assert (result.rc, result.stderr) == (0, ""), result
 

@@ -27,7 +27,7 @@ from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.util.typing import Tensor, TensorDict
 

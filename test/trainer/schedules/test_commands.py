@@ -9,7 +9,7 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from test.support.tiny.scenario import TinyTrainerParams
 from tfaip.scripts import preview_schedule
-from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 
 MIN = "tfaip.scenario.tutorial.min"

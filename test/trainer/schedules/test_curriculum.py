@@ -16,13 +16,13 @@ from test.trainer.schedules.support import step
 from test.trainer.test_data_options import SumsModelParams
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.build import Training
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
 
@@ -58,11 +58,11 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
     return params
 
 
-def setup_of(params: Any) -> TrainingSetup:
+def setup_of(params: Any) -> Training:
     return epochs.setup_of(params, GrowingScenario)
 
 
-def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
+def samples_of_epochs(setup: Training, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
     """The metas of each batch of each epoch, see `batches_of_epochs`."""
     return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 
@@ -185,7 +185,7 @@ class ListedScenario(ScenarioBase[GrowingScenarioParams, ListedTrainerParams]):
     pass
 
 
-def listed(directory: Path, workers: int = 0) -> TrainingSetup:
+def listed(directory: Path, workers: int = 0) -> Training:
     """Three epochs of 8 rows of the lengths 1, 2 and 7, 9: shares of the lists, buckets and factors that change."""
     params = ListedScenario.default_trainer_params()
     lists = {"short.txt": "1\n2\n", "long.txt": "7\n9\n"}

@@ -9,7 +9,7 @@ import pytest
 
 from test.trainer.schedules.liveruns import FROM_TWO, check_live_value, weights_after
 from test.trainer.schedules.support import live_params
-from tfaip.trainer.weightrules import WeightPenaltyParams
+from tfaip.trainer.params import WeightPenaltyParams
 
 PENALTY = [WeightPenaltyParams("line/kernel")]
 

@@ -10,7 +10,7 @@ import pytest
 from test.trainer.line import CallbackOf, Weights, train
 from test.trainer.schedules.liveruns import EachBatch, weight_now, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
-from tfaip.trainer.weightrules import WeightNoiseParams
+from tfaip.trainer.params import WeightNoiseParams
 
 pytestmark = pytest.mark.backend
 

@@ -14,11 +14,11 @@ import pytest
 from test.trainer.line import CallbackOf, Weights, train
 from test.trainer.schedules.liveruns import EachBatch, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
-from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.params import WeightPenaltyParams
+from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.trainer.weightrules import WeightPenaltyParams
 
 PENALTY = [WeightPenaltyParams("line/kernel")]
 

@@ -12,10 +12,10 @@ from test.events.test_writer import scalars
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
-from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.params import WeightNoiseParams, WeightPenaltyParams
+from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.schedules.targets import schedules_of, schedules_without
-from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tfaip.trainer.stages.params import (
     StageParams,
     TrainStage,
 )
-from tfaip.trainer.stages.preview import preview_stages
+from tfaip.trainer.stages.program import preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 FLAT = ["small=TrainStage", "align=Predict"]
@@ -49,7 +49,7 @@ PYTHON: dict[str, StageParams] = {
     "small": TrainStage(
         epochs=3,
         overrides={"model.units": 32, "optimizer": "SGD", "trainer.loss_weights": {"mse": 0.5, "x": 1}},
-        transfer=TransferParams(TransferMode.EXACT),
+        transfer=TransferParams(mode=TransferMode.EXACT),
     ),
     "align": PredictStage(data=PredictData.VAL),
 }
@@ -129,7 +129,7 @@ def test_a_generator_of_a_stage() -> None:
         ({"a": {"b": {"c": {"d": ["foreign:f"]}}}}, "foreign"),
         ({"learning_rate": {"__cls__": "foreign:Mine", "decay": {"a": 1}}}, "foreign"),
         ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
-        ({"learning_rate.decay": "tfaip.trainer.stages.overrides:contextmanager"}, "contextlib"),
+        ({"learning_rate.decay": "tfaip.trainer.stages.program:contextmanager"}, "contextlib"),
     ],
 )
 def test_overrides_of_a_file_name_trusted_packages_only(

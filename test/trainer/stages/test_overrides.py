@@ -13,23 +13,27 @@ from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.settings import RootParams
-from tfaip.params.tree import copy_tree
+from tfaip.params.tree import copy_tree, diff
 from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.overrides import differences, overridden
 from tfaip.trainer.stages.params import TrainStage
+from tfaip.trainer.stages.program import flags_of_overrides, overridden
 
 
 def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams, dict[str, Any]]:
     """Return the params of a stage, and what differs from those of the run by path."""
     params = tiny_params(**values)
     texts = TrainStage(overrides=overrides).overrides
-    found = overridden(params, {name: value_text(value) for name, value in texts.items()}, {}, "small")
-    return found, {change.path: change.new for change in differences(params, found)}
+    found = stage_of(params, {name: value_text(value) for name, value in texts.items()})
+    return found, {change.path: change.new for change in diff(params, found)}
+
+
+def stage_of(params: Any, texts: dict[str, str], files: dict[str, str] | None = None) -> Any:
+    return overridden(params, flags_of_overrides(params, texts.items(), "small"), "small", files)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> 
 
 def test_shared_params_are_those_of_the_copy() -> None:
     params = TutorialScenario.default_trainer_params()
-    copied = overridden(params, {"data.dataset": "mnist"}, {}, "small")
+    copied = stage_of(params, {"data.dataset": "mnist"})
     assert params.gen.train.data is params.scenario.data
     assert copied.gen.train.data is copied.scenario.data
     assert (params.scenario.data.dataset, copied.gen.train.data.dataset) == (Dataset.DIGITS, Dataset.MNIST)
@@ -149,7 +153,7 @@ class FilesParams(RootParams):
 
 def test_files_may_hold_blanks() -> None:
     texts = {"names": "{align.file}/1 b", "title": "in {align.file}", "files.sizes": "x={align.file}"}
-    found = overridden(FilesParams(), texts, {"align": Path("/a 'b/c")}, "small")
+    found = stage_of(FilesParams(), texts, {"align": "/a 'b/c"})
     assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
 
 

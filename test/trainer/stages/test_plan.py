@@ -14,10 +14,16 @@ from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionName
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
-from tfaip.trainer.stages import preview
+from tfaip.trainer.stages import program
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
-from tfaip.trainer.stages.preview import StagePending, plan_table, preview_stages
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageResult, planned_stages
+from tfaip.trainer.stages.program import (
+    PlannedStage,
+    StageKind,
+    StagePending,
+    StageResult,
+    planned_stages,
+    preview_stages,
+)
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 
@@ -27,7 +33,7 @@ def plan_of(stages: dict[str, StageParams], epochs: int = 20, **values: Any) -> 
 
 def table_of(stages: dict[str, StageParams], epochs: int = 20) -> list[str]:
     params = tiny_params(epochs, stages=stages)
-    return plan_table(preview_stages(params, TinyScenario), params)
+    return preview_stages(params, TinyScenario).table()
 
 
 def spans(plan: list[PlannedStage]) -> list[tuple[str, int, int]]:
@@ -103,7 +109,8 @@ def test_overrides_may_be_nested_as_the_fields_are() -> None:
     }
     (stage, _) = plan_of({"a": TrainStage(epochs=1, overrides=nested)}, loss_weights={"other": 1.0})
     (same, _) = plan_of({"a": TrainStage(epochs=1, overrides=flat)}, loss_weights={"other": 1.0})
-    assert stage.overrides == flat
+    same_flags = {"scenario.model.dropout": "model.dropout", "loss_weights": "trainer.loss_weights"}
+    assert stage.overrides == {same_flags.get(name, name): text for name, text in flat.items()}
     assert stage.params == same.params
     assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
     # A dict that is a value replaces the whole one.
@@ -114,7 +121,7 @@ def test_overrides_may_be_nested_as_the_fields_are() -> None:
     ("overrides", "message"),
     [
         ({"model": {"unit": 3}}, "^stage a, overrides: unknown flag --model.unit; did you mean --model.units"),
-        ({"model": {"units": 3}, "model.units": 4}, "^--model.units is given twice: give it once$"),
+        ({"model": {"units": 3}, "model.units": 4}, "^stage a, overrides: --model.units is given twice: give it once$"),
         ({"model": {"units": {"x": 3}}}, "^stage a, overrides: unknown flag|expected int, got 'x=3'$"),
     ],
 )
@@ -162,11 +169,11 @@ def refer(key: str, **values: Any) -> dict[str, StageParams]:
 
 
 def test_a_reference_is_put_in_when_the_stage_is_reached(tmp_path: Path) -> None:
-    files = {"align": tmp_path / "a b" / "x.jsonl"}
+    files = {"align": str(tmp_path / "a b" / "x.jsonl")}
     plan = plan_of(refer("align"))
     assert [stage.params is None for stage in plan] == [False, True, False]
-    assert plan[1].overrides["no_train_scope"] == "{align.file}"
-    assert plan[1].resolve(files).params.no_train_scope == str(files["align"])
+    assert plan[1].overrides["trainer.no_train_scope"] == "{align.file}"
+    assert plan[1].resolve(files).params.no_train_scope == files["align"]
     assert plan[0].resolve({}) is plan[0]
 
 
@@ -176,7 +183,7 @@ def test_plain_params_refer_to_a_result(tmp_path: Path) -> None:
     assert [stage.params and stage.params.no_train_scope for stage in plan] == [None, None, None, None]
     assert [stage.pending is None for stage in plan] == [True, True, False, False]
     for stage in plan[2:]:
-        assert stage.resolve({"align": tmp_path / "x"}).params.no_train_scope == f"{tmp_path}/x"
+        assert stage.resolve({"align": f"{tmp_path}/x"}).params.no_train_scope == f"{tmp_path}/x"
 
 
 def test_braces_mean_nothing_without_stages() -> None:
@@ -193,7 +200,7 @@ CALL = CallStage(function=FunctionName("test.trainer.stages.scenarios:tiny_param
     [
         (
             refer("algn"),
-            "^stage next: --no_train_scope is '{algn.file}', but no stage has this name; did you mean align",
+            "^stage next: --trainer.no_train_scope is '{algn.file}', but no stage has this name; did you mean align",
         ),
         ({"next": refer("align")["next"], "align": PredictStage()}, "{align.file}', but align comes later: override"),
         ({"f": CALL, "a": TrainStage(epochs=1, overrides={"no_train_scope": "{f.file}"})}, "but f writes no file"),
@@ -224,11 +231,10 @@ def test_the_table_of_a_plan() -> None:
         "next": TrainStage(epochs=1, overrides={"no_train_scope": "{align.file}"}),
     }
     assert table_of(stages) == [
-        "stage  epochs  params that differ from the final ones",
-        "small  1-2     rate held, trainer.loss_weights=mse=2.0, optimizer=SGDOptimizer, optimizer.momentum=0.5, "
-        "model.units=4",
+        "stage  epochs  what differs from the plain params",
+        "small  1-2     rate held, model.units=4, optimizer=SGD, optimizer.momentum=0.5, trainer.loss_weights.mse=2",
         "align  -       apply the model (averaged weights) to val, write predictions.jsonl",
-        "next   3       no_train_scope={align.file}, known when it is reached",
+        "next   3       trainer.no_train_scope={align.file}, known when it is reached",
         "main   4-20",
     ]
 
@@ -250,23 +256,23 @@ def test_a_program_is_shown_up_to_the_first_result_that_it_reads() -> None:
     params = tiny_params()
     known = preview_stages(params, AlignedScenario)
     assert spans(list(known.stages)) == [("linear", 1, 1), ("align_0", 2, 1)]
-    assert plan_table(known, params)[-1] == "...              known when it is reached"
+    assert known.table()[-1] == "...              known when it is reached"
 
 
 def test_a_program_gets_results_and_history() -> None:
     history, names = History(), []
-    program = planned_stages(tiny_params(), AlignedScenario, history)
-    stage = next(program)
+    planned = planned_stages(tiny_params(), AlignedScenario, history)
+    stage = next(planned)
     losses = {"train_0": 0.9, "train_1": 0.4}
     while stage.name != "main":
         names.append((stage.name, *(spans([stage])[0][1:]), stage.params.scenario.model.units))
         values = {"loss": losses.get(stage.name, 2.0)}
         history.record(stage.last_epoch, EpochRecord(0.1, values))
-        stage = program.send(
+        stage = planned.send(
             StageResult(stage.name, stage.first_epoch, stage.last_epoch, values, file=f"{stage.name}.x")
         )
         if stage.kind is StageKind.TRAIN and stage.name != "main":
-            assert stage.overrides["no_train_scope"] == f"align_{stage.name[-1]}.x"
+            assert stage.overrides["trainer.no_train_scope"] == f"align_{stage.name[-1]}.x"
     assert names == [
         *(("linear", 1, 1, 2), ("align_0", 2, 1, 2), ("train_0", 2, 3, 4)),
         *(("align_1", 4, 3, 4), ("train_1", 4, 5, 5)),
@@ -275,7 +281,7 @@ def test_a_program_gets_results_and_history() -> None:
 
 
 def test_the_preview_of_a_program_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preview, "MAX_STAGES", 3)
+    monkeypatch.setattr(program, "MAX_STAGES", 3)
 
     def of(*stages: Any, epochs: int = 20) -> Any:
         return preview_stages(tiny_params(epochs), programmed(*stages))
@@ -290,7 +296,7 @@ def test_the_preview_of_a_program_has_an_end(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("read", [len, str, bool, list, lambda pending: pending.values, lambda pending: pending[1]])
 def test_what_is_not_known_yet_cannot_be_read(read: Any) -> None:
     with pytest.raises(StagePending):
-        read(preview.PENDING)
+        read(program.PENDING)
 
 
 @pytest.mark.parametrize(

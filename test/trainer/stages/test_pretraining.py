@@ -13,8 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PredictStage, PretrainingParams, TrainStage
-from tfaip.trainer.stages.preview import preview_stages
-from tfaip.trainer.stages.program import PlannedStage, planned_stages
+from tfaip.trainer.stages.program import PlannedStage, planned_stages, preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 
@@ -41,7 +40,7 @@ def test_five_indices_twice() -> None:
     weights = [stage.params.loss_weights.get("mse") for stage in plan]
     assert weights == [0.0, 0.2, 0.4, 0.6, 0.8, None]
     assert (plan[-1].name, plan[-1].first_epoch, plan[-1].last_epoch) == ("main", 11, 20)
-    assert plan[2].overrides == {"loss_weights": "{'mse': 0.4}"}
+    assert plan[2].overrides == {"trainer.loss_weights.mse": "0.4"}
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from test.model.structure.net import Net
-from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import TransferMode
+from tfaip.trainer.transfer.params import TransferMode, WeightRules
 from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 
 
-def transferred(old: Net, new: Net, zero: bool = False, knows_old: bool = True, **fields: Any) -> Transfer:
+def transferred(old: Net, new: Net, zero: bool = False, knows_old: bool = True, blocks: Any = None) -> Transfer:
     """Plan the transfer, and give the new layer its weights; `zero`: with new rows of 0."""
     source = Source("old", old.arrays(), structure=old.structure() if knows_old else {})
     shapes = {path: array.shape for path, array in new.arrays().items()}
-    fields.setdefault("rules", NameRules())
-    plan = plan_transfer(shapes, [source], mode=TransferMode.SUBSET, structure=new.structure(), **fields)
+    rules = WeightRules(blocks=blocks or {})
+    plan = plan_transfer(shapes, [source], rules, TransferMode.SUBSET, new.structure())
     variables = new.variables_by_path()
     initial = {path: np.array(array) for path, array in new.arrays().items()}
     if zero:
@@ -32,7 +31,8 @@ def _clear_new_rows(plan: Transfer, new: Net, initial: dict[str, np.ndarray]) ->
     structure = new.structure()
     for row in plan.rows:
         if row.fit is not None:
-            for axis in structure[row.target].summed:
+            is_recurrent = row.target.endswith("recurrent_kernel")
+            for axis in [0] if is_recurrent else structure[row.target].inputs or ():
                 is_new = np.ones(row.shape[axis], dtype=bool)
                 is_new[row.fit.positions()[axis][1]] = False
                 initial[row.target][(slice(None),) * axis + (is_new,)] = 0

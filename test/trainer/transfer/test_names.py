@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfaip.trainer.transfer.names import NameRules, expected_substitution
+from tfaip.trainer.transfer.params import WeightRules, expected_substitution
+from tfaip.trainer.warmstart import WarmStartParams
 
 PATHS = ["encoder/conv/0/kernel", "encoder/norm/gamma", "head/kernel"]
 
@@ -19,20 +20,20 @@ PATHS = ["encoder/conv/0/kernel", "encoder/norm/gamma", "head/kernel"]
     ],
 )
 def test_include_and_exclude(include: str | None, exclude: str | None, selected: list[str]) -> None:
-    rules = NameRules(include=include, exclude=exclude)
+    rules = WeightRules(include=include, exclude=exclude)
     assert [path for path in PATHS if rules.selects(path)] == selected
 
 
 def test_substitutions_act_one_after_the_other() -> None:
-    rules = NameRules(rename=["^enc/->encoder/", r"conv_(\d+)->conv/\1", "/w$->/kernel"])
+    rules = WeightRules(rename=["^enc/->encoder/", r"conv_(\d+)->conv/\1", "/w$->/kernel"])
     assert rules.renamed_source("enc/conv_12/w") == "encoder/conv/12/kernel"
     assert rules.renamed_source("head/kernel") == "head/kernel"
     # An empty right side removes.
-    assert NameRules(rename=["^model/->"]).renamed_source("model/head/kernel") == "head/kernel"
+    assert WeightRules(rename=["^model/->"]).renamed_source("model/head/kernel") == "head/kernel"
 
 
 def test_targets_are_renamed_before_they_get_the_suffix() -> None:
-    rules = NameRules(rename_targets=["^head->classifier"], add_suffix="/average")
+    rules = WarmStartParams(rename_targets=["^head->classifier"], add_suffix="/average")
     assert rules.wanted_name("head/kernel") == "classifier/kernel/average"
     assert rules.wanted_name("encoder/kernel") == "encoder/kernel/average"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.plan import Found, Outcome, Row, Source, plan_transfer
-from tfaip.trainer.transfer.table import transfer_table
+from tfaip.trainer.transfer.params import WeightRules
+from tfaip.trainer.transfer.plan import Found, Outcome, Row, Source, plan_transfer, transfer_table
+from tfaip.trainer.warmstart import WarmStartParams
 
 TARGETS = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (3, 1), "steps": ()}
 
@@ -20,7 +20,7 @@ def source(description: str = "old", aliases: dict[str, str] | None = None, **sh
 
 def test_equal_names_and_shapes_are_loaded() -> None:
     old = source(a_kernel=(2, 3), a_bias=(4,), c_kernel=(3, 1), steps=())
-    transfer = plan_transfer(TARGETS, [old], NameRules())
+    transfer = plan_transfer(TARGETS, [old], WeightRules())
     assert transfer.rows == [
         Row("a/kernel", (2, 3), Outcome.LOADED, Found(0, "a/kernel", (2, 3))),
         Row("a/bias", (3,), Outcome.SHAPE_DIFFERS, Found(0, "a/bias", (4,))),
@@ -41,7 +41,7 @@ def test_equal_names_and_shapes_are_loaded() -> None:
 
 def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
     old = source(x_kernel=(2, 3), x_bias=(3,), b_kernel=(3, 1), steps=())
-    transfer = plan_transfer(TARGETS, [old], NameRules(exclude="steps", rename=["^x/->a/"]))
+    transfer = plan_transfer(TARGETS, [old], WeightRules(exclude="steps", rename=["^x/->a/"]))
     assert transfer_table(transfer) == [
         "weight    shape",
         "a/kernel  2x3    loaded from x/kernel",
@@ -51,14 +51,14 @@ def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
         "not used of old: steps",
     ]
     # The other way round; the table keeps the path of the target.
-    mirrored = plan_transfer(TARGETS, [old], NameRules(exclude="steps", rename_targets=["^a/->x/"]))
+    mirrored = plan_transfer(TARGETS, [old], WarmStartParams(exclude="steps", rename_targets=["^a/->x/"]))
     assert mirrored.rows == transfer.rows
 
 
 def test_the_first_source_with_the_name_and_the_shape_wins() -> None:
     first = source("first", a_kernel=(2, 3), b_kernel=(9, 9))
     second = source("second", b_kernel=(3, 1), a_kernel=(2, 3), a_bias=(7,))
-    transfer = plan_transfer(TARGETS, [first, second], NameRules())
+    transfer = plan_transfer(TARGETS, [first, second], WeightRules())
     assert transfer_table(transfer) == [
         "weight    shape",
         "a/kernel  2x3    loaded from first: a/kernel",
@@ -73,23 +73,23 @@ def test_the_first_source_with_the_name_and_the_shape_wins() -> None:
 def test_names_come_before_aliases() -> None:
     old = source(a_kernel=(2, 3), graph_a_kernel=(2, 3), graph_steps=(), aliases={"a/kernel": "graph/a/kernel"})
     aliased = Source(old.description, old.arrays, {**old.aliases, "steps": "graph/steps"})
-    transfer = plan_transfer(TARGETS, [aliased], NameRules())
+    transfer = plan_transfer(TARGETS, [aliased], WeightRules())
     found = [row.found for row in transfer.rows]
     assert found == [(0, "a/kernel", (2, 3)), None, None, (0, "graph/steps", ())]
     # Aliases are renamed as names are.
-    renamed = plan_transfer({"count": ()}, [aliased], NameRules(rename=["^steps->count"]))
+    renamed = plan_transfer({"count": ()}, [aliased], WeightRules(rename=["^steps->count"]))
     assert renamed.rows == [Row("count", (), Outcome.LOADED, Found(0, "graph/steps", ()))]
 
 
 def test_renaming_must_not_merge_names() -> None:
     old = source(x_kernel=(2, 3), y_kernel=(2, 3))
     with pytest.raises(UsageError, match="^old: after renaming, both 'x/kernel' and 'y/kernel' are called 'a/kernel'"):
-        plan_transfer(TARGETS, [old], NameRules(rename=["[xy]->a"]))
+        plan_transfer(TARGETS, [old], WeightRules(rename=["[xy]->a"]))
 
 
 def test_one_array_may_go_to_several_targets() -> None:
     transfer = plan_transfer(
-        {"a/kernel": (2, 3), "b/kernel": (2, 3)}, [source(a_kernel=(2, 3))], NameRules(rename_targets=["^b->a"])
+        {"a/kernel": (2, 3), "b/kernel": (2, 3)}, [source(a_kernel=(2, 3))], WarmStartParams(rename_targets=["^b->a"])
     )
     assert sorted(transfer.arrays()) == ["a/kernel", "b/kernel"]
     assert transfer.unused(0) == []
@@ -97,6 +97,6 @@ def test_one_array_may_go_to_several_targets() -> None:
 
 def test_a_long_list_of_unused_arrays_is_cut() -> None:
     old = source(**{f"x{i}": (1,) for i in range(7)})
-    assert transfer_table(plan_transfer({"a": (1,)}, [old], NameRules()))[-1] == (
+    assert transfer_table(plan_transfer({"a": (1,)}, [old], WeightRules()))[-1] == (
         "not used of old: x0, x1, x2, x3, x4 and 2 more"
     )

@@ -10,14 +10,11 @@ from keras import ops
 from tfaip.model.structure.axis import Dimension, Structure, WeightStructure
 from tfaip.model.weights import variable_arrays
 from tfaip.trainer.optimizer import AdafactorOptimizer, AdamOptimizer
-from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.build import build_optimizer
-from tfaip.trainer.optimizer.params import OptimizerParams
-from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
-from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import TransferMode
-from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.slots import slot_arrays
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer, build_optimizer
+from tfaip.trainer.optimizer.update import AverageRate
+from tfaip.trainer.transfer.params import TransferMode, WeightRules
+from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer, slot_arrays
 
 
 def structure(rows: int, units: int) -> Structure:
@@ -31,7 +28,7 @@ def planned() -> Transfer:
     targets = {"a/kernel": (2, 3), "a/bias": (3,), "b": (2,), "c": (1,)}
     source = Source("old", old, structure=structure(1, 2))
     return plan_transfer(
-        targets, [source], NameRules(rename=["^d$->b"]), TransferMode.SUBSET, structure=structure(2, 3)
+        targets, [source], WeightRules(rename=["^d$->b"]), TransferMode.SUBSET, structure=structure(2, 3)
     )
 
 
@@ -92,7 +89,7 @@ def test_moments_mean_nothing_to_another_rule() -> None:
 
 def test_variables_without_a_weight_follow_only_if_all_slots_are_equal() -> None:
     targets = {"w": (2,)}
-    transfer = plan_transfer(targets, [Source("old", {"w": np.ones(2)})], NameRules())
+    transfer = plan_transfer(targets, [Source("old", {"w": np.ones(2)})], WeightRules())
     weights = {"w": np.ones(2)}
     old = {"m/w": np.full(2, 4.0), "part_0/0": np.array([6.0])}
     fresh = {"m/w": np.zeros(2), "part_0/0": np.array([0.0])}
@@ -102,7 +99,7 @@ def test_variables_without_a_weight_follow_only_if_all_slots_are_equal() -> None
 
 
 def test_a_frozen_weight_had_no_slot() -> None:
-    transfer = plan_transfer({"w": (2,)}, [Source("old", {"w": np.ones(2)})], NameRules())
+    transfer = plan_transfer({"w": (2,)}, [Source("old", {"w": np.ones(2)})], WeightRules())
     assert as_lists(slot_arrays(transfer, {}, {"m/w": np.zeros(2)}, {"w": np.ones(2)})) == {"m/w": [0.0, 0.0]}
     assert slot_arrays(transfer, {"m/w": np.ones(2)}, {}, {"w": np.ones(2)}) == {}
 
@@ -127,7 +124,7 @@ def real_slots(params: OptimizerParams, new_shape: tuple[int, int]) -> tuple[dic
     source = Source("old", old, structure=structure(1, 2))
     targets = {"a/kernel": new_shape, "b": (2,)}
     transfer = plan_transfer(
-        targets, [source], NameRules(), TransferMode.SUBSET, structure=structure(new_shape[0], new_shape[1])
+        targets, [source], WeightRules(), TransferMode.SUBSET, structure=structure(new_shape[0], new_shape[1])
     )
     initial = {"a/kernel": np.full(new_shape, 0.4, np.float32), "b": np.full(2, 0.5, np.float32)}
     weights = {**initial, **transfer.arrays(initial)}

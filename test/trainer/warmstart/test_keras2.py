@@ -14,8 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.imports import GraphBase, ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.warmstart.sources import read_source
-from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
 from tfaip.util.typing import TensorDict
 
 

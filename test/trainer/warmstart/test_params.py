@@ -25,7 +25,16 @@ def test_from_the_command_line() -> None:
         *["--warmstart.exclude", "y", "--warmstart.rename", "a->b", "c->d", "--warmstart.rename_targets", "e->f"],
         *["--warmstart.add_suffix", "/ema", "--warmstart.trim_graph_name", "False"],
     )
-    assert params == WarmStartParams(["a", "b"], True, "x", "y", ["a->b", "c->d"], ["e->f"], "/ema", False)
+    assert params == WarmStartParams(
+        model=["a", "b"],
+        allow_partial=True,
+        include="x",
+        exclude="y",
+        rename=["a->b", "c->d"],
+        rename_targets=["e->f"],
+        add_suffix="/ema",
+        trim_graph_name=False,
+    )
 
 
 def test_the_flags_of_models_of_another_size() -> None:

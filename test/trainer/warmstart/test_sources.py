@@ -12,7 +12,7 @@ from test.trainer.net import ENCODER, HEAD, STATISTICS, changed
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.transfer.plan import Source
-from tfaip.trainer.warmstart.sources import read_source
+from tfaip.trainer.warmstart.warmstarter import read_source
 
 
 def weights(source: Source) -> dict[str, np.ndarray]:

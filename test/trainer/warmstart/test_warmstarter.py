@@ -15,7 +15,7 @@ from test.trainer.net import ENCODER, HEAD, NetScenario, changed, net_params, tr
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.trainer.modelsetup import build_training_model
+from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartParams

@@ -12,7 +12,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:

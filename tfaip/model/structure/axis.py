@@ -1,4 +1,9 @@
-"""Axes of weights, described by the dimensions that they consist of. Needs no backend."""
+"""Axes of weights, described by the dimensions that they consist of. Needs no backend.
+
+A file of weights tells shapes, but not which layers were joined. If the model is that of a known structure in another
+size, most dimensions follow: the units of a layer are an axis of its bias, so both parts of a kernel after the
+`Concatenate` of two layers are known.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -53,7 +58,7 @@ class Product(Compound):
 
 @dataclass(frozen=True)
 class Unknown:
-    """Axis of unknown dimensions: nothing tells which entries stay the same if its size changes.
+    """Axis of which nothing is known: it is compared as one block, unless the other one consists of parts.
 
     Args:
         size: number of entries.
@@ -75,20 +80,11 @@ class WeightStructure:
 
     Args:
         axes: one per axis of its shape.
-        inputs: the axes whose entries belong to inputs of the layer, over which it sums: the rows of a kernel.
-        others: further axes over which it sums: earlier outputs of a recurrent layer, positions of a convolution.
-        is_guess: True for a weight that no known layer uses: nothing tells whether its inputs were joined.
+        inputs: the axes whose entries belong to inputs of the layer; None: no known layer uses the weight.
     """
 
     axes: Axes
-    inputs: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-    is_guess: bool = False
-
-    @property
-    def summed(self) -> tuple[int, ...]:
-        """Axes over which the layer sums."""
-        return (*self.inputs, *self.others)
+    inputs: tuple[int, ...] | None = ()
 
 
 Structure: TypeAlias = Mapping[str, WeightStructure]
@@ -96,16 +92,6 @@ Structure: TypeAlias = Mapping[str, WeightStructure]
 
 class AmbiguousAxis(Exception):
     """Error: it cannot be told which entries of two axes belong together."""
-
-
-def product(factors: Sequence[Axis]) -> Axis:
-    """Return the product of axes, without nested products."""
-    return combined(Product, factors)
-
-
-def joined(parts: Sequence[Axis]) -> Axis:
-    """Return the axis of several axes one after the other, without nested joins."""
-    return combined(Joined, parts)
 
 
 def combined(kind: type[Joined] | type[Product], parts: Sequence[Axis]) -> Axis:
@@ -125,9 +111,9 @@ def matching_positions(old: Axis, new: Axis) -> Positions:
         AmbiguousAxis: if it cannot be told; the message is the reason.
     """
     shared = np.arange(min(old.size, new.size))
-    for axis in (new, old):
+    for axis, other in ((new, old), (old, new)):
         if isinstance(axis, Unknown):
-            if old.size != new.size:
+            if isinstance(other, Compound) and old.size != new.size:
                 raise AmbiguousAxis(axis.reason)
             return shared, shared
     if isinstance(old, Joined) or isinstance(new, Joined):
@@ -150,15 +136,6 @@ def sizes_text(axis: Axis) -> str:
     return str(axis.size)
 
 
-def axis_name(axis: Axis) -> str:
-    """Return a name that tells an axis from others of the graph, without its sizes."""
-    if isinstance(axis, Dimension):
-        return axis.name
-    if isinstance(axis, Unknown):
-        return "?"
-    return ("+" if isinstance(axis, Joined) else "*").join(axis_name(part) for part in axis.parts)
-
-
 def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
     """Return an axis with other names of its dimensions.
 
@@ -171,6 +148,13 @@ def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
     if isinstance(axis, Compound):
         return replace(axis, parts=tuple(renamed_axis(part, renamed) for part in axis.parts))
     return axis
+
+
+def dimensions_of(axis: Axis) -> dict[str, int]:
+    """Return the sizes of the dimensions of an axis by name."""
+    if isinstance(axis, Compound):
+        return {name: size for part in axis.parts for name, size in dimensions_of(part).items()}
+    return {axis.name: axis.size} if isinstance(axis, Dimension) else {}
 
 
 def _parts(axis: Axis) -> Axes:
@@ -212,11 +196,100 @@ def _matching_parts(old: Axes, new: Axes) -> list[tuple[int, int]]:
 
 
 def _parts_of_one_name(old: Axes, new: Axes) -> list[tuple[int, int]]:
-    places: dict[str, list[int]] = defaultdict(list)
+    places: dict[Any, list[int]] = defaultdict(list)
     for i, part in enumerate(old):
-        places[axis_name(part)].append(i)
+        places[tuple(dimensions_of(part))].append(i)
     found = []
     for j, part in enumerate(new):
-        if places[axis_name(part)] and not isinstance(part, Unknown):
-            found.append((places[axis_name(part)].pop(0), j))
+        names = tuple(dimensions_of(part))
+        if names and places[names]:
+            found.append((places[names].pop(0), j))
     return found
+
+
+def resized_structure(structure: Structure, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, WeightStructure]:
+    """Return the structure of a model whose weights have other shapes.
+
+    Args:
+        structure: of a model that consists of the same dimensions.
+        shapes: of the weights of the other model, by the paths of `structure`. Weights that it lacks, or that have
+            another number of axes, tell nothing.
+
+    Returns:
+        The structure of the weights in `shapes`; an axis whose parts do not follow is `Unknown`.
+    """
+    known = {path: structure[path] for path in shapes if path in structure}
+    pairs = {path: list(zip(weight.axes, shapes[path], strict=False)) for path, weight in known.items()}
+    pairs = {path: found for path, found in pairs.items() if len(found) == len(known[path].axes) == len(shapes[path])}
+    sizes: dict[str, int] = {}
+    count = -1
+    while len(sizes) > count:
+        count = len(sizes)
+        for axis, size in (pair for found in pairs.values() for pair in found):
+            _solve(axis, size, sizes)
+    return {
+        path: replace(known[path], axes=tuple(resized_axis(axis, size, sizes) for axis, size in found))
+        for path, found in pairs.items()
+    }
+
+
+def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
+    """Return an axis with another size.
+
+    Args:
+        axis: the axis.
+        size: its other size.
+        sizes: sizes of dimensions by name, where they are known.
+    """
+    if isinstance(axis, Dimension):
+        return axis if axis.is_fixed and axis.size == size else Dimension(axis.name, size, axis.is_fixed)
+    found = dict(sizes)
+    _solve(axis, size, found)
+    # Of what is in no weight, as the positions of a picture, nothing tells that it has changed.
+    for known in (found, {**dimensions_of(axis), **found}):
+        resized = _with_sizes(axis, known)
+        if resized is not None and resized.size == size:
+            return resized
+    reason = axis.reason if isinstance(axis, Unknown) else "the sizes of its parts in the source are not known"
+    return Unknown(size, reason)
+
+
+def _solve(axis: Axis, size: int, sizes: dict[str, int]) -> None:
+    """Add the sizes that follow from the size of an axis: those of a single part that is not yet known."""
+    if isinstance(axis, Dimension):
+        if not axis.is_fixed:
+            sizes.setdefault(axis.name, size)
+        return
+    if isinstance(axis, Unknown):
+        return
+    missing = [part for part in axis.parts if _size(part, sizes) is None]
+    known = [part_size for part in axis.parts if (part_size := _size(part, sizes)) is not None]
+    # The same part may be joined several times.
+    if not missing or any(part != missing[0] for part in missing):
+        return
+    if isinstance(axis, Joined):
+        rest, remainder = divmod(size - sum(known), len(missing))
+    elif len(missing) > 1:
+        return
+    else:
+        rest, remainder = divmod(size, math.prod(known))
+    if rest > 0 and remainder == 0:
+        _solve(missing[0], rest, sizes)
+
+
+def _size(axis: Axis, sizes: Mapping[str, int]) -> int | None:
+    resized = _with_sizes(axis, sizes)
+    return None if resized is None else resized.size
+
+
+def _with_sizes(axis: Axis, sizes: Mapping[str, int]) -> Axis | None:
+    """Return an axis whose dimensions have these sizes; None if one is not known."""
+    if isinstance(axis, Dimension):
+        if axis.is_fixed:
+            return axis
+        return Dimension(axis.name, sizes[axis.name]) if axis.name in sizes else None
+    if isinstance(axis, Unknown):
+        return None
+    resized = [_with_sizes(part, sizes) for part in axis.parts]
+    known = tuple(part for part in resized if part is not None)
+    return replace(axis, parts=known) if len(known) == len(resized) else None

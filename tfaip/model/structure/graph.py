@@ -1,22 +1,28 @@
-"""Structure of the weights of a built graph, from its layers and from how they are connected.
+"""Structure of the weights of a built graph: by the classes of its layers, and by how these are connected.
 
-The graph is called once with symbolic tensors, and the functional model of this call is walked through. Followed are
-the features of each tensor (its last axis): through layers that change no feature, joins, `Flatten`, Keras models and
+The functional form of the graph, in which a `.keras` file is written, is walked through. Followed are the features of
+each tensor (its last axis): through layers and operations that change no feature, joins, `Flatten`, Keras models and
 layers that consist of layers. At everything else, as layers with `channels_first`, the features are unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
+from keras import layers
 
-from tfaip.backend.kerastools import watched_methods
-from tfaip.layers.inlining import call_in_inference
-from tfaip.model.structure.axis import Axis, Dimension, Unknown, WeightStructure, joined, product
-from tfaip.model.structure.layers import NOT_FOLLOWED, Weights, merged, rule_of
+from tfaip.layers.baselayer import call_in_inference, inlined_layers
+from tfaip.model.structure.axis import (
+    Axis,
+    Dimension,
+    Joined,
+    Product,
+    Unknown,
+    WeightStructure,
+    combined,
+)
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.util.logging import logger
@@ -24,6 +30,9 @@ from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
 
+_NOT_FOLLOWED = "the inputs of its layer are not known"
+_NO_LAYER = "no layer of Keras uses it"
+_GROUPED = "a convolution in groups"
 _SAMPLES = 3
 # Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
 _POSITIONS = 251
@@ -37,13 +46,7 @@ _REDUCING = "Max Mean Min Prod Sum Std Var Logsumexp"
 
 
 def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDict) -> dict[str, WeightStructure]:
-    """Return the structure of the weights of a training model.
-
-    Args:
-        model: the model, built.
-        inputs: Keras tensors by name, with the batch dimension.
-        targets: likewise.
-    """
+    """Return the structure of the weights of a training model, built, given Keras tensors by name."""
     calls = [model.graph.call, lambda *batch: model.call(batch, training=False)]
     return graph_structure(model.graph, zip(calls, [[inputs], [inputs, targets]], strict=True))
 
@@ -57,12 +60,21 @@ def graph_structure(
         graph: the outermost graph, built.
         calls: functions that call it, and their arguments: Keras tensors by name, with the batch dimension.
     """
-    walk = _Walk(graph)
+    variables = variables_by_path(graph)
+    weights = Weights({id(variable): path for path, variable in variables.items()})
+    walk = _Walk(weights)
     # What layers pass to `add_loss` must not stay in them.
-    with keras.StatelessScope(collect_losses=True):
+    with keras.StatelessScope(collect_losses=True), inlined_layers():
         for call, tensors in calls:
             walk.follow(call, [_with_sizes(part) for part in tensors])
-    return walk.structure()
+    for layer in all_layers_by_path(graph).values():  # not followed
+        rule = rule_of(layer)
+        if rule is not None and layer.weights:
+            rule(weights, layer, [Unknown(0, _NOT_FOLLOWED)] * 3)
+    for path, variable in variables.items():
+        block = tuple(Unknown(size, _NO_LAYER) for size in variable.shape)
+        weights.found.setdefault(path, WeightStructure(block, inputs=None))
+    return {path: weights.found[path] for path in variables}
 
 
 def _with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
@@ -74,72 +86,34 @@ def _with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
 
 
 class _Walk:
-    """Features of the tensors of a graph, and with them the structure of its weights."""
+    """Features of the tensors of a graph; the structure of its weights is noted on the way."""
 
-    def __init__(self, graph: keras.layers.Layer) -> None:
-        self._variables = variables_by_path(graph)
-        self._layers = all_layers_by_path(graph)
-        self._paths = {id(layer): path for path, layer in self._layers.items()}
-        self._weights = Weights({id(variable): path for path, variable in self._variables.items()})
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
         # With the tensors, so that no other tensor gets the id of one that was forgotten.
         self._found: dict[int, tuple[keras.KerasTensor, Axis]] = {}
 
     def follow(self, call: Callable[..., Any], inputs: Sequence[TensorDict]) -> None:
-        """Follow a call of the graph, and all calls of layers in it, also those on which its outputs do not depend."""
+        """Follow a call of the graph."""
         for name, tensor in [item for part in inputs for item in part.items()]:
             size = tensor.shape[-1] if tensor.shape else None
-            self._set(tensor, Unknown(0, NOT_FOLLOWED) if size is None else Dimension(f"input {name}", size))
-        self._outputs_of(call, inputs, {})
-
-    def structure(self) -> dict[str, WeightStructure]:
-        """Return what was found, by the paths of the variables."""
-        for layer in self._layers.values():  # never called, as far as it is known
-            rule = rule_of(layer)
-            if rule is not None and layer.weights:
-                rule(self._weights, layer, [Unknown(0, NOT_FOLLOWED)] * 3)
-        return {path: self._weights.found.get(path, _one_block(path, v)) for path, v in self._variables.items()}
-
-    def _outputs_of(self, call: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Axis]:
-        """Return the features of what a function of known Keras tensors returns."""
-        outputs: list[Any] = []
-        made: list[Any] = []
-        running: list[Any] = []
-
-        def watch(layer: Any, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-            running.append(layer)
-            try:
-                result = method(*args, **kwargs)
-            finally:
-                running.pop()
-            if not running:  # else it is a call within another layer
-                made.extend(_keras_tensors(result))
-            return result
-
+            self._set(tensor, Unknown(0, _NOT_FOLLOWED) if size is None else Dimension(f"input {name}", size))
         try:
-            with watched_methods(list(self._layers.values()), "compute_output_spec", watch):
-                outputs = _keras_tensors(call(*args, **kwargs))
-        except Exception as error:
-            # Code of the user, which need not run on tensors without values: what came before is known.
-            log.debug("the graph can only be followed in part: %r", error)
-        inputs = _keras_tensors((args, kwargs))
-        return self._through(inputs, [*outputs, *made])[: len(outputs)]
+            outputs = call(*inputs)
+        except Exception as error:  # code of the user, which need not run on tensors without values
+            log.debug("the graph cannot be followed: %r", error)
+            return
+        self._through(_keras_tensors(inputs), _keras_tensors(outputs))
 
     def _through(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         """Return the features of outputs whose graph begins at inputs with known features."""
-        axes = {id(tensor): self._found[id(tensor)][1] for tensor in inputs}
-        made = list({id(output): output for output in outputs if id(output) not in axes}.values())
-        if made:
-            axes.update(zip(map(id, made), self._followed(inputs, made), strict=True))
-        return [axes[id(output)] for output in outputs]
-
-    def _followed(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         try:
             graph = keras.Model(inputs, outputs)
         except (ValueError, AttributeError) as error:  # two layers of one name, no way from the inputs, no graph at all
-            if len(outputs) == 1:
-                log.debug("%s cannot be followed: %r", outputs[0].name, error)
-                return [Unknown(0, NOT_FOLLOWED)]
-            return [axis for output in outputs for axis in self._followed(inputs, [output])]
+            if len(outputs) > 1:
+                return [axis for output in outputs for axis in self._through(inputs, [output])]
+            log.debug("%s cannot be followed: %r", [output.name for output in outputs], error)
+            return [Unknown(0, _NOT_FOLLOWED)] * len(outputs)
         followed = keras.models.clone_model(
             graph, input_tensors=inputs, clone_function=lambda operation: operation, call_function=self._apply
         )
@@ -148,14 +122,13 @@ class _Walk:
     def _apply(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
         """Call an operation or layer of a graph again, and note the features of its outputs."""
         outputs = operation(*args, **kwargs)
-        name = self._paths.get(id(operation), type(operation).__name__)
         try:
             found = self._features(operation, outputs, args, kwargs)
         except Exception as error:
             # The code of the user runs on tensors without values, which it need not support.
-            log.debug("%s cannot be followed: %r", name, error)
+            log.debug("%s cannot be followed: %r", operation.name, error)
             found = []
-        unknown = Unknown(0, f"{name} cannot be followed")
+        unknown = Unknown(0, f"{operation.name} cannot be followed")
         for place, output in enumerate(_keras_tensors(outputs)):
             size = (output.shape[-1] if output.shape else None) or 0
             axis = found[place] if place < len(found) else unknown
@@ -170,26 +143,34 @@ class _Walk:
     def _features(self, operation: Any, outputs: Any, args: Any, kwargs: Mapping[str, Any]) -> Sequence[Axis]:
         """Return the features of the outputs of a call, as far as they are known."""
         tensors = _keras_tensors(_tensor_arguments(args, kwargs))
-        inputs = [self._found[id(tensor)][1] for tensor in tensors]
-        rank = len(tensors[0].shape)
-        if not isinstance(operation, keras.layers.Layer):
-            return self._after_operation(operation, tensors, outputs, args)
-        if isinstance(operation, keras.layers.Concatenate):
-            return self._joined(operation.axis, inputs, rank)
-        if isinstance(operation, keras.layers.Flatten | keras.layers.Reshape):
-            return [_reshaped(tensors[0].shape, outputs.shape, inputs[0])]
-        rule = rule_of(operation)
-        if rule is not None:
-            if _acts_on_the_last_axis(operation, rank):
-                return rule(self._weights, operation, inputs)
-            rule(self._weights, operation, [Unknown(0, "it does not act on the last axis")] * len(inputs))
-            return []
+        inputs, rank = [self._found[id(tensor)][1] for tensor in tensors], len(tensors[0].shape)
+        kind, rule = type(operation).__name__, rule_of(operation)
         if isinstance(operation, keras.Model) and operation.inputs:
             for tensor, features in zip(operation.inputs, inputs, strict=True):
                 self._set(tensor, features)
             return self._through(operation.inputs, operation.outputs)
-        fresh_args, fresh_kwargs = keras.tree.map_structure(self._fresh, (args, dict(kwargs)))
-        return self._outputs_of(partial(call_in_inference, operation), fresh_args, fresh_kwargs)
+        if rule is not None:
+            if _acts_on_the_last_axis(operation, rank):
+                return rule(self._weights, operation, inputs)
+            rule(self._weights, operation, [Unknown(0, "it does not act on the last axis")] * len(inputs))
+        elif kind == "Concatenate":
+            return [combined(Joined, inputs)] if operation.axis in (-1, rank - 1) else inputs[:1]
+        elif kind in ("Flatten", "Reshape"):
+            return [_reshaped(tensors[0].shape, outputs.shape, inputs[0])]
+        elif not isinstance(operation, keras.layers.Layer):
+            if kind in _KEEPING.split():
+                return _merged(inputs)
+            if kind in (*_REDUCING.split(), "ExpandDims", "Squeeze"):
+                axis = operation.axis
+                axes = axis if isinstance(axis, list | tuple) else [axis]
+                last = rank if kind == "ExpandDims" else rank - 1
+                return inputs[:1] if not {None, -1, last} & {*axes} else []
+            return inputs[:1] if kind == "GetItem" and _takes_all_features(args[1], rank) else []
+        elif rule is None:  # a layer of the user
+            own_args, own_kwargs = keras.tree.map_structure(self._fresh, (args, dict(kwargs)))
+            own = _keras_tensors((own_args, own_kwargs))
+            return self._through(own, _keras_tensors(call_in_inference(operation, *own_args, **own_kwargs)))
+        return []
 
     def _fresh(self, value: Any) -> Any:
         """Return a new input in the place of a tensor, with the same features: a graph of its own begins there."""
@@ -198,35 +179,6 @@ class _Walk:
         tensor = keras.Input(batch_shape=value.shape, dtype=value.dtype)
         self._set(tensor, self._found[id(value)][1])
         return tensor
-
-    def _after_operation(self, operation: Any, tensors: Sequence[Any], outputs: Any, args: Any) -> Sequence[Axis]:
-        """Return the features of the outputs of an operation of `keras.ops`."""
-        # As `.keras` files have them; the function of Keras that returns both imports TensorFlow on JAX.
-        kind, config = type(operation).__name__, operation.get_config()
-        axis = config.get("axis")
-        inputs, rank = [self._found[id(tensor)][1] for tensor in tensors], len(tensors[0].shape)
-        if kind in _KEEPING.split():
-            return merged(inputs)
-        if kind == "Concatenate":
-            return self._joined(axis, inputs, rank)
-        if kind in ("Reshape", "Ravel"):
-            return [_reshaped(tensors[0].shape, outputs.shape, inputs[0])]
-        if kind in (*_REDUCING.split(), "ExpandDims", "Squeeze"):
-            axes = axis if isinstance(axis, list | tuple) else [axis]
-            last = rank if kind == "ExpandDims" else rank - 1
-            return inputs[:1] if not {None, -1, last} & {*axes} else []
-        if kind == "Transpose":
-            axes = config["axes"]
-            return inputs[:1] if axes and axes[-1] in (-1, rank - 1) else []
-        return inputs[:1] if kind == "GetItem" and _takes_all_features(args[1], rank) else []
-
-    def _joined(self, axis: int, inputs: Sequence[Axis], rank: int) -> Sequence[Axis]:
-        return [joined(inputs)] if axis in (-1, rank - 1) else inputs[:1]
-
-
-def _one_block(path: str, variable: keras.Variable) -> WeightStructure:
-    axes = (Dimension(f"{path}/{i}", size) for i, size in enumerate(variable.shape))
-    return WeightStructure(tuple(axes), is_guess=True)
 
 
 def _tensor_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -246,10 +198,10 @@ def _reshaped(before: Sequence[int | None], after: Sequence[int | None], feature
     """Return the features after a reshape that joins whole axes: all combinations of their entries."""
     axes = [features]
     for size in reversed(before[1:-1]):
-        if size is None or product(axes).size == after[-1]:
+        if size is None or combined(Product, axes).size == after[-1]:
             break
         axes.insert(0, Dimension(f"{size} positions", size))
-    return product(axes)
+    return combined(Product, axes)
 
 
 def _takes_all_features(key: Any, rank: int) -> bool:
@@ -261,3 +213,208 @@ def _takes_all_features(key: Any, rank: int) -> bool:
 
 def _keras_tensors(structure: Any) -> list[keras.KerasTensor]:
     return [value for value in keras.tree.flatten(structure) if isinstance(value, keras.KerasTensor)]
+
+
+class Weights:
+    """Axes of the weights that are known so far.
+
+    Args:
+        paths: path of each variable by its id.
+    """
+
+    def __init__(self, paths: dict[int, str]) -> None:
+        self.paths = paths
+        self.found: dict[str, WeightStructure] = {}
+
+    def own(self, variable: Any, axis: int) -> Axis:
+        """Return an axis that belongs to no input, as the units of a layer."""
+        axis %= len(variable.shape)
+        return Dimension(f"{self.paths.get(id(variable), '?')}/{axis}", variable.shape[axis])
+
+    def put(self, variable: Any, axes: Sequence[Axis | None], inputs: Sequence[int] = ()) -> None:
+        """Note the axes of a weight, unless another call of its layer has told them.
+
+        Args:
+            variable: the weight; None: the layer has none.
+            axes: the last ones; None, and those before: its own.
+            inputs: axes that belong to inputs of the layer.
+        """
+        path = self.paths.get(id(variable))
+        if path is None or len(axes) > len(variable.shape):
+            return
+        found: list[Axis] = []
+        for place, axis in enumerate([None] * (len(variable.shape) - len(axes)) + [*axes]):
+            size = variable.shape[place]
+            if axis is None:
+                axis = self.own(variable, place)
+            elif isinstance(axis, Unknown) or axis.size != size:
+                axis = Unknown(size, axis.reason if isinstance(axis, Unknown) else _NOT_FOLLOWED)
+            found.append(axis)
+        known = self.found.get(path)
+        if known is None or _unknown(found) < _unknown(known.axes):
+            self.found[path] = WeightStructure(tuple(found), tuple(place % len(found) for place in inputs))
+
+
+def _unknown(axes: Sequence[Axis]) -> int:
+    return sum(isinstance(axis, Unknown) for axis in axes)
+
+
+# Returns the features of the outputs; the features of the inputs are the last argument.
+Rule: TypeAlias = Callable[[Weights, Any, Sequence[Axis]], Sequence[Axis]]
+
+
+def _kernel(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Note the weights of a dense layer or of a convolution."""
+    kernel, is_grouped = layer.kernel, getattr(layer, "groups", 1) > 1
+    units = weights.own(kernel, -1)
+    source = Unknown(kernel.shape[-2], _GROUPED) if is_grouped else inputs[0]
+    weights.put(kernel, [source, units], inputs=[-2])
+    weights.put(layer.bias, [units])
+    return [Unknown(units.size, _GROUPED) if is_grouped else units]
+
+
+def _transposed(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    filters = weights.own(layer.kernel, -2)
+    weights.put(layer.kernel, [filters, inputs[0]], inputs=[-1])
+    weights.put(layer.bias, [filters])
+    return [filters]
+
+
+def _depthwise(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    features = _each_channel(weights, layer.kernel, inputs[0])
+    weights.put(layer.bias, [features])
+    return [features]
+
+
+def _separable(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    features = _each_channel(weights, layer.depthwise_kernel, inputs[0])
+    filters = weights.own(layer.pointwise_kernel, -1)
+    weights.put(layer.pointwise_kernel, [features, filters], inputs=[-2])
+    weights.put(layer.bias, [filters])
+    return [filters]
+
+
+def _each_channel(weights: Weights, kernel: Any, channels: Axis) -> Axis:
+    """Note a kernel that has entries for each channel of the input, and return the features of the output."""
+    weights.put(kernel, [channels, None])
+    multiples = weights.own(kernel, -1)
+    if isinstance(channels, Unknown):
+        return Unknown(channels.size * multiples.size, channels.reason)
+    return combined(Product, [channels, multiples]) if multiples.size > 1 else channels
+
+
+def _embedding(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    weights.put(layer.embeddings, [])
+    return [weights.own(layer.embeddings, 1)]
+
+
+def _features_each(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Note weights with an entry for each feature, as those of a normalisation."""
+    for variable in layer.weights:
+        weights.put(variable, inputs[:1])
+    return inputs[:1]
+
+
+def _cell(weights: Weights, cell: Any, inputs: Axis) -> Axis:
+    """Note the weights of a cell, and return the features of its output."""
+    if isinstance(cell, layers.StackedRNNCells):
+        for inner in cell.cells:
+            inputs = _cell(weights, inner, inputs)
+        return inputs
+    if not type(cell).__module__.startswith("keras."):
+        return Unknown(cell.state_size if isinstance(cell.state_size, int) else 0, "a cell that is not one of Keras")
+    # The last axis is that of the units, once for each gate.
+    gated = units = weights.own(cell.recurrent_kernel, -2)
+    gates = cell.kernel.shape[-1] // units.size
+    if gates > 1:
+        gated = combined(Product, [Dimension(f"{gates} gates", gates, is_fixed=True), units])
+    weights.put(cell.kernel, [inputs, gated], inputs=[-2])
+    weights.put(cell.recurrent_kernel, [units, gated])
+    weights.put(cell.bias, [gated])  # of a GRU with `reset_after`: two rows, one for each kernel
+    return units
+
+
+def _rnn(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    units = _cell(weights, layer.cell, inputs[0])
+    return [units] * (1 + len(keras.tree.flatten(layer.cell.state_size)))
+
+
+def _bidirectional(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    forward, *forward_states = _rnn(weights, layer.forward_layer, inputs)
+    backward, *backward_states = _rnn(weights, layer.backward_layer, inputs)
+    states = [*forward_states, *backward_states]
+    if layer.merge_mode is None:
+        return [forward, backward, *states]
+    return [combined(Joined, [forward, backward]) if layer.merge_mode == "concat" else forward, *states]
+
+
+def _heads(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Note the weights of an attention: queries, keys, values and the output have the same heads."""
+    query, value, *key = inputs
+    heads = weights.own(layer.key_dense.kernel, 1)
+    size, value_size = weights.own(layer.key_dense.kernel, 2), weights.own(layer.value_dense.kernel, 2)
+    sizes = {layer.query_dense: (query, size), layer.key_dense: ([*key, value][0], size)}
+    for part, (features, own) in {**sizes, layer.value_dense: (value, value_size)}.items():
+        weights.put(part.kernel, [features, heads, own], inputs=[0])
+        weights.put(part.bias, [heads, own])
+    features = weights.own(layer.output_dense.kernel, -1)
+    weights.put(layer.output_dense.kernel, [heads, value_size, features], inputs=[0, 1])
+    weights.put(layer.output_dense.bias, [features])
+    return [features]
+
+
+def _attention(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    return [inputs[1]]
+
+
+def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    rule = rule_of(layer.layer)
+    return [] if rule is None else rule(weights, layer.layer, inputs)
+
+
+def _merge(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    return _merged(inputs)
+
+
+def _keep(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    return inputs[:1]
+
+
+_RULES: dict[Rule, str] = {
+    _kernel: "Dense Conv1D Conv2D Conv3D",
+    _transposed: "Conv1DTranspose Conv2DTranspose Conv3DTranspose",
+    _depthwise: "DepthwiseConv1D DepthwiseConv2D",
+    _separable: "SeparableConv1D SeparableConv2D",
+    _embedding: "Embedding",
+    _features_each: "BatchNormalization LayerNormalization GroupNormalization RMSNormalization",
+    _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",
+    _bidirectional: "Bidirectional",
+    _heads: "MultiHeadAttention",
+    _attention: "Attention AdditiveAttention",
+    _inner: "TimeDistributed",
+    _merge: "Add Subtract Multiply Average Maximum Minimum",
+    _keep: """
+        Activation ActivityRegularization AlphaDropout Dropout ELU GaussianDropout GaussianNoise Identity LeakyReLU
+        Masking ReLU Rescaling Softmax SpatialDropout1D SpatialDropout2D SpatialDropout3D UnitNormalization
+        AveragePooling1D AveragePooling2D AveragePooling3D Cropping1D Cropping2D Cropping3D MaxPooling1D MaxPooling2D
+        MaxPooling3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D ZeroPadding3D RepeatVector
+        GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D
+        GlobalMaxPooling3D
+    """,
+}
+_BY_CLASS = {getattr(layers, name): rule for rule, names in _RULES.items() for name in names.split()}
+
+
+def rule_of(layer: Any) -> Rule | None:
+    """Return the rule of a layer; None: there is none for its class, or its class has a `call` of its own."""
+    for kind in type(layer).__mro__:
+        if kind in _BY_CLASS:
+            return _BY_CLASS[kind] if type(layer).call is kind.call else None  # type: ignore[attr-defined]
+    return None
+
+
+def _merged(inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Return the features of tensors that are added: those with parts, if there are any; empty: not known."""
+    largest = max((axis.size for axis in inputs), default=0)
+    known = [axis for axis in inputs if axis.size == largest and not isinstance(axis, Unknown)]
+    return sorted(known, key=lambda axis: not isinstance(axis, Joined))[:1]

@@ -23,9 +23,8 @@ from typing import Any
 
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
-from tfaip.util import origin
 from tfaip.util.files import write_json
-from tfaip.util.logging import LOG_FILE, is_debug, setup_console
+from tfaip.util.logging import LOG_FILE, find_place, is_debug, message_of, setup_console
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
@@ -279,14 +278,12 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     names: dict[str, None] = {}
     for results in columns.values():
         names.update(dict.fromkeys(results))
-    rows = [[name, *(_cell(results.get(name, "")) for results in columns.values())] for name in names]
+    rows = []
+    for name in names:
+        values = [results.get(name, "") for results in columns.values()]
+        texts = [f"{one:.6g}" if isinstance(one, float) else shorten_text(str(one), _MAX_WIDTH) for one in values]
+        rows.append([name, *texts])
     print_table(["", *columns], rows)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return shorten_text(str(value), _MAX_WIDTH)
 
 
 def write_results(path: str | None, content: Mapping[str, Any]) -> None:
@@ -338,7 +335,7 @@ def _reader_left() -> bool:
 
 def _error_lines(error: Exception, exit_code: int) -> list[str]:
     """Return one line about an error, and a second one if it was raised in the user's own code."""
-    place, text = origin.find_place(error), " ".join(origin.message_of(error).split())
+    place, text = find_place(error), " ".join(message_of(error).split())
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     kind, end, further = "", "", []
     if not isinstance(error, TfaipError):

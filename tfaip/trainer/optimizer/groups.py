@@ -10,7 +10,7 @@ import keras
 
 from tfaip.backend.active import backend
 from tfaip.backend.keras_private import OpenOptimizer
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.util.typing import Tensor
 
 

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.params.fields import FieldAdvice
+from tfaip.trainer.history import History
 from tfaip.trainer.run import names
-from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
-from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
-from tfaip.util.paths import path_problem
+from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
+from tfaip.util.files import (
+    TEMPORARY_PREFIX,
+    commit_directory,
+    final_name,
+    is_ours,
+    link_tree,
+    locked_directory,
+    path_problem,
+    remove_directory,
+    remove_entry,
+    remove_temporaries,
+    write_json,
+    write_text,
+)
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
+from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
+
+_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE)
+# Of a stage; the second one of a process that was killed before the first had its name.
+STAGE_MARKS = (STAGE_FILE, TEMPORARY_PREFIX + STAGE_FILE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +63,7 @@ class RunDirectory:
         For readers of a run that do not need its params, which perhaps cannot be loaded.
         """
         try:
-            content = read_json_object(root / names.PARAMS_FILE)
+            content = read_json_object(root / PARAMS_FILE)
             group = content.get("early_stopping")
             best = group.get("best_model_name", names.BEST_DIR) if isinstance(group, dict) else names.BEST_DIR
             return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best)
@@ -54,17 +73,17 @@ class RunDirectory:
     @property
     def params_file(self) -> Path:
         """File of the resolved trainer params."""
-        return self.root / names.PARAMS_FILE
+        return self.root / PARAMS_FILE
 
     @property
     def history_file(self) -> Path:
         """File of the history of epochs."""
-        return self.root / names.HISTORY_FILE
+        return self.root / HISTORY_FILE
 
     @property
     def log_file(self) -> Path:
         """File of the log."""
-        return self.root / names.LOG_FILE
+        return self.root / LOG_FILE
 
     @property
     def checkpoints(self) -> Path:
@@ -98,22 +117,21 @@ class RunDirectory:
         """Return the paths that an existing run may have: flags may have changed their names."""
         return [self, RunDirectory.stored(self.root), RunDirectory(self.root)]
 
-    def check_free(self, overwrite: bool, begins_again: bool = False) -> None:
+    def check_free(self, overwrite: bool) -> None:
         """Raise unless a new run may use the directory; change nothing.
 
-        A run that ended before its first checkpoint, model or epoch is no obstacle: there is
-        nothing to continue, and nothing to lose.
+        A run that ended before its first checkpoint or epoch is no obstacle: there is nothing to continue, and nothing
+        to lose.
 
         Args:
             overwrite: True if an existing run may be replaced.
-            begins_again: True if one may be replaced that `may_begin_again`.
 
         Raises:
             UsageError: if it contains another run, or other files.
         """
         # The first file that a run writes may be there half-written, by a run that was killed.
         # A log alone is that of a start that failed.
-        begun = {TEMPORARY_PREFIX + names.PARAMS_FILE, names.LOG_FILE}
+        begun = {TEMPORARY_PREFIX + PARAMS_FILE, LOG_FILE}
         if not self.root.exists() or (self.root.is_dir() and all(e.name in begun for e in self.root.iterdir())):
             return
         shown = shorten_text(str(self.root), 160)
@@ -122,14 +140,12 @@ class RunDirectory:
             raise FieldAdvice(
                 f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
             )
-        is_replaced = overwrite or (begins_again and self.may_begin_again())
-        if not is_replaced and not self._is_without_result():
+        if not overwrite and not self.may_begin_again():
             raise FieldAdvice(
                 f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
                 f"'tfaip-resume-training {shown}', or replace it with --overwrite",
                 "output_dir",
             )
-        self._check_paths()
         for path in self.foreign_entries():
             if overwrite or path.parent != self.root:
                 raise FieldAdvice(
@@ -138,22 +154,18 @@ class RunDirectory:
                     "output_dir",
                 )
 
-    def claim(self, overwrite: bool, begins_again: bool = False) -> None:
+    def claim(self, overwrite: bool) -> None:
         """Make the (locked) directory that of a new run: check it once more, then remove the existing run.
 
         The directory itself stays: it may be a link, a mount point or the working directory. The params file, which
         marks the directory of a run, is removed last: a process that is killed here leaves a directory that can still
         be replaced.
 
-        Args:
-            overwrite: as for `check_free`.
-            begins_again: as for `check_free`.
-
         Raises:
             UsageError: if it contains another run, or other files.
             TfaipError: if something cannot be removed.
         """
-        self.check_free(overwrite, begins_again)
+        self.check_free(overwrite)
         if not self.root.exists():
             return
         others = set(self.foreign_entries())
@@ -166,134 +178,71 @@ class RunDirectory:
     def foreign_entries(self) -> Iterator[Path]:
         """Yield what is in the directory of a run, at the places where it writes, and no run has written."""
         runs = self.possible_runs()
+        models = {names.EXPORT_DIR, *(run.best_model_name for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
-        models = {self.export, *(run.best for run in runs)}
-        files = {self.params_file, self.history_file, self.log_file}
-        own = {path.name for path in {*models, *files, self.stages}}
-        own |= {path.relative_to(self.root).parts[0] for path in checkpoints}
+        stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
+        known = {*_FILES, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
         for entry in sorted(self.root.iterdir()):
             name = final_name(entry)
-            if names.is_id_file(entry):
-                continue
-            if name not in own and not names.EVENTS_NAME.fullmatch(name):
-                yield entry
+            is_of_events = names.EVENTS_NAME.fullmatch(name) is not None
+            if name not in known and not is_of_events:
+                yield from [] if names.is_id_file(entry) else [entry]
             elif entry.is_symlink() or name != entry.name:
                 continue  # a link is removed, not what it leads to; a temporary one is that of a killed process
-            elif entry in models and is_ours(entry, MODEL_MARKS):
+            elif is_of_events:
+                yield from _others(entry, _is_of_events)
+            elif name == names.STAGES_DIR:
+                yield from _others(entry, _is_of_stages)
+            elif name in models and is_ours(entry, MODEL_MARKS):
                 yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-            elif entry in files or entry in models or not entry.is_dir():
-                if entry not in files or not entry.is_file():
-                    yield entry
-            elif entry == self.stages:
-                yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))
-            elif names.EVENTS_NAME.fullmatch(name):
-                yield from (path for path in sorted(entry.rglob("*")) if not _is_of_events(path, entry))
-            else:
-                yield from _foreign_checkpoints(entry, checkpoints)
+            elif name in models or (name in _FILES and not entry.is_file()):
+                yield entry
+        for store in sorted(stores):
+            yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
 
     def may_begin_again(self) -> bool:
-        """Return True if the directory contains a run whose first checkpoint is missing, and no epoch of it.
+        """Return True if the directory contains a run that ended before its first checkpoint and epoch.
 
-        A best model and TensorBoard events that are there belong to the epoch that was not completed: only then the
-        history is there too, and empty. Links may lead to results that cannot be read now.
+        A best model that is there belongs to the epoch that was not completed: only then the history is there too, and
+        empty. Links may lead to results that cannot be read now.
         """
-        if not self.params_file.exists():
-            return False
         runs = self.possible_runs()
-        if any(path.is_symlink() for run in runs for path in run._paths()):
+        if not self.params_file.exists() or any(path.is_symlink() for run in runs for path in run._paths()):
             return False
-        if self._is_without_result():
-            return True
-        is_any_stage_done = self.stages.is_dir() and any(self.stages.glob(f"*/{names.DONE_FILE}"))
-        if self.export.exists() or is_any_stage_done or any(run._checkpoints_begun() for run in runs):
+        is_any_stage_done = self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))
+        if self.export.exists() or is_any_stage_done or any(run._has_checkpoint() for run in runs):
             return False
-        return self.history_file.exists() and self._is_history_empty()
-
-    def _checkpoints_begun(self) -> bool:
-        return self.checkpoints.exists() and not self._holds_leftovers_only(
-            self.root / names.checkpoint_parts(self.checkpoint_sub_dir)[0]
-        )
-
-    def _is_history_empty(self) -> bool:
-        """Return True unless the history file has an epoch, or something else."""
         if not self.history_file.exists():
-            return True
+            return not any(run.best.exists() for run in runs)
         try:
             return read_json_object(self.history_file) == {}
         except TfaipError:
             return False
 
-    def _is_without_result(self) -> bool:
-        """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
-        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}
-        for entry in self.root.iterdir():
-            is_first = final_name(entry) in written_first or names.is_id_file(entry)
-            if not is_first and not self._holds_leftovers_only(entry):
-                return False
-        return self._is_history_empty()
-
-    def _holds_leftovers_only(self, entry: Path) -> bool:
-        """Return True if `entry` leads to the checkpoints, and the only one is half-written."""
-        if entry.is_symlink() or not entry.is_dir() or not self.checkpoints.is_relative_to(entry):
-            return False
-        for path in entry.rglob("*"):
-            leads_there = self.checkpoints.is_relative_to(path) and not path.is_symlink()
-            is_unfinished = any(part.startswith(TEMPORARY_PREFIX) for part in path.relative_to(entry).parts)
-            if not leads_there and not is_unfinished:
-                return False
-        return True
+    def _has_checkpoint(self) -> bool:
+        """Return True if something else is in the place of the checkpoints than a half-written one."""
+        if not self.checkpoints.is_dir():
+            return self.checkpoints.exists()
+        return not all(path.name.startswith(TEMPORARY_PREFIX) for path in self.checkpoints.iterdir())
 
     def check_resumable(self) -> None:
-        """Raise unless all paths that a continued run writes to are within the directory, and free or its own.
-
-        Raises:
-            UsageError: if one is a link, or something that no run has written.
-        """
-        if not self.root.is_dir():
-            return
-        for path in self._paths():
+        """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
+        events = self._event_directories() if self.root.is_dir() else []
+        for path in (*self._paths(), *(path for directory in events for path in directory.rglob("*"))):
             if path.is_symlink():
                 raise UsageError(
                     f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; put there "
                     "what it leads to"
                 )
-        self._check_paths()
 
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
-        parts = self.checkpoints.relative_to(self.root).parts
-        directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
-        files = [self.params_file, self.history_file, self.log_file]
-        return [*files, self.best, self.export, self.stages, *directories, *self._event_directories()]
+        stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
+        events = self._event_directories() if self.root.is_dir() else []
+        return [*(self.root / name for name in _FILES), self.best, self.export, self.stages, *stores, *events]
 
     def _event_directories(self) -> list[Path]:
         return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
-
-    def _check_paths(self) -> None:
-        """Raise if one of the paths is something that no run has written; links do not count."""
-        for path in self._paths():
-            if path.is_symlink() or not path.exists():
-                continue
-            if path in (self.params_file, self.history_file, self.log_file):
-                fits, kind = path.is_file(), "file"
-            elif path in (self.best, self.export):
-                fits, kind = is_ours(path, MODEL_MARKS), "exported model"
-            else:
-                fits, kind = path.is_dir(), "directory"
-            if not fits:
-                raise _in_the_way(path, kind)
-            if names.EVENTS_NAME.fullmatch(path.name):
-                _require_no_links(path / names.PLUGINS_DIR)
-        if self.checkpoints.is_dir() and not self.checkpoints.is_symlink():
-            self._check_checkpoints()
-
-    def _check_checkpoints(self) -> None:
-        latest = self.checkpoints / names.LATEST_FILE
-        if latest.exists() and not latest.is_file():
-            raise _in_the_way(latest, "file")
-        for path in self.checkpoints.iterdir():
-            if names.CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
-                raise _in_the_way(path, "checkpoint")
 
     def identity(self) -> tuple[int, int] | None:
         """Return device and number of the directory, which another one of its name has not; None: it is missing."""
@@ -325,7 +274,7 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
@@ -333,52 +282,30 @@ class RunDirectory:
         self.stage_directories().clean_up()
 
 
+def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield what is in a directory and not a run's own, or what is in its place."""
+    if directory.is_dir() and not directory.is_symlink():
+        yield from (path for path in sorted(directory.iterdir()) if not is_own(path))
+    elif directory.exists() and not directory.is_symlink():
+        yield directory
+
+
 def _is_of_stages(path: Path) -> bool:
-    if path.name == names.REPEAT_FILE or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS):
-        return True
-    if path.is_symlink() or not path.is_dir():
-        return False
-    # A process was killed before the mark had its name.
-    return all(final_name(entry) in STAGE_MARKS for entry in path.iterdir())
+    return path.name == REPEAT_FILE or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS)
 
 
-def _is_of_events(path: Path, events: Path) -> bool:
-    parts = path.relative_to(events).parts
-    if parts[0] == names.PLUGINS_DIR:
-        return len(parts) == 1 or parts[1] == "profile"
-    return len(parts) == 1 and final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
+def _is_of_events(path: Path) -> bool:
+    if path.name == names.PLUGINS_DIR and path.is_dir():
+        return {entry.name for entry in path.iterdir()} <= {"profile"}
+    return final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
 
 
-def _foreign_checkpoints(directory: Path, checkpoints: Collection[Path]) -> Iterator[Path]:
-    for path in sorted(directory.iterdir()):
-        if any(found.is_relative_to(path) for found in checkpoints):
-            if path.is_dir() and not path.is_symlink():
-                yield from _foreign_checkpoints(path, checkpoints)
-            elif not path.is_symlink():
-                yield path
-        elif directory not in checkpoints or not _is_of_checkpoints(path):
-            yield path
-
-
-def _is_of_checkpoints(path: Path) -> bool:
-    if not names.is_of_checkpoints(final_name(path)):
-        return False
+def _is_saved(path: Path) -> bool:
+    """Return True for a checkpoint, a half-written one, and the file that names the newest one."""
     if path.name == names.LATEST_FILE:
         return not path.is_dir()
-    return path.name != final_name(path) or is_ours(path, CHECKPOINT_MARKS)
-
-
-def _in_the_way(path: Path, kind: str) -> UsageError:
-    return UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no {kind} of a run; move it away")
-
-
-def _require_no_links(traces: Path) -> None:
-    """Raise a `UsageError` if a directory of traces, to which other libraries write, is or contains a link."""
-    for path in (traces, *traces.rglob("*")):
-        if path.is_symlink():
-            raise UsageError(
-                f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; move it away"
-            )
+    is_whole = path.name == final_name(path)
+    return names.is_of_checkpoints(final_name(path)) and (not is_whole or is_ours(path, CHECKPOINT_MARKS))
 
 
 def model_of_run(root: Path) -> Path | None:
@@ -412,11 +339,125 @@ def find_run(path: Path) -> tuple[Path, str | None]:
     # `.` and `..` have parents only when they are resolved.
     for start in (path, path.resolve()):
         for depth, root in enumerate([start, *start.parents][: names.MAX_PARTS + 2]):
-            if not (root / names.PARAMS_FILE).is_file():
+            if not (root / PARAMS_FILE).is_file():
                 continue
             checkpoints = RunDirectory.stored(root).checkpoints
             if depth < 2 or checkpoints.is_relative_to(start):
                 return root, None
             if depth == 2 or start.parent == checkpoints:
                 return root, start.name
-    raise UsageError(f"no run at {shown}: expected a directory with {names.PARAMS_FILE}, or a checkpoint inside of one")
+    raise UsageError(f"no run at {shown}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")
+
+
+class StageDirectories:
+    """Directories of the stages of one run.
+
+    Args:
+        root: directory of the run.
+        directory: the directory that contains those of the stages.
+    """
+
+    def __init__(self, root: Path, directory: Path) -> None:
+        self._root = root.absolute()
+        self._directory = directory.absolute()
+
+    def path(self, name: str) -> Path:
+        """Return the directory of a stage."""
+        return self._directory / name
+
+    def state(self, name: str) -> Path:
+        """Return the directory of the checkpoint at the end of a stage, which may be missing."""
+        return self.path(name) / names.STAGE_STATE_DIR
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of all stages that have begun, in order; those that are done have a `result`.
+
+        Raises:
+            UsageError: if one cannot be read.
+        """
+        found = []
+        for path in self._directory.iterdir() if self._directory.is_dir() else ():
+            if (path / STAGE_FILE).is_file():
+                record = read_json(path / STAGE_FILE)
+                named = record.get("name") == path.name and isinstance(record.get("kind"), str)
+                if type(record.get("number")) is not int or not named:
+                    raise UsageError(f"{path / STAGE_FILE} has {shorten(record)}: it is damaged")
+                if (path / DONE_FILE).is_file():
+                    record["result"] = read_json(path / DONE_FILE)
+                found.append(record)
+        return sorted(found, key=lambda record: record["number"])
+
+    def begin(self, record: Mapping[str, Any]) -> Path:
+        """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
+        path = self.path(record["name"])
+        remove_directory(path, self._root, STAGE_MARKS)
+        path.mkdir(parents=True)
+        write_json(path / STAGE_FILE, dict(record))
+        return path
+
+    def finish(self, name: str, result: Mapping[str, Any]) -> None:
+        """Store the result of a stage, after all that it has written is on the disk."""
+        path = self.path(name)
+        for root, _, files in os.walk(path):
+            for file in (Path(root, name) for name in files):
+                if not file.is_symlink():
+                    with file.open("rb") as opened:
+                        os.fsync(opened.fileno())
+        write_json(path / DONE_FILE, dict(result))
+
+    def keep_history(self, name: str, history: History) -> None:
+        """Write the epochs of a stage to its directory."""
+        write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+
+    def keep_state(self, name: str, checkpoint: Path) -> None:
+        """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
+        with commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
+            link_tree(checkpoint, directory)
+
+    def forget(self, number: int, kept: str | None = None) -> None:
+        """Remove the directories of the stages that will run again: this one and those after it.
+
+        The last one is removed first; of the stage `kept` only the result, so that its number stays known.
+        """
+        for record in reversed(self.records()):
+            if record["number"] >= number:
+                path = self.path(record["name"])
+                if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
+                    (path / DONE_FILE).unlink(missing_ok=True)
+                if record["name"] != kept:
+                    remove_directory(path, self._root, STAGE_MARKS)
+
+    def intend_repetition(self, name: str) -> None:
+        """Store that a run will be repeated from a stage, right after its new params are stored.
+
+        Whatever is left to do after that, another process can do.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        write_json(self._directory / REPEAT_FILE, {"stage": name})
+
+    def intended_repetition(self) -> str | None:
+        """Return the stage that a killed process began to repeat the run from; None: there is none."""
+        path = self._directory / REPEAT_FILE
+        if not path.is_file():
+            return None
+        stored = read_json(path)
+        name = stored.get("stage")
+        if not isinstance(name, str):
+            raise UsageError(f"{path} has {shorten(stored)}: it is damaged; name the stage with --from_stage")
+        return name
+
+    def forget_repetition(self) -> None:
+        """Remove the intention, after everything that it tells was done."""
+        path = self._directory / REPEAT_FILE
+        if path.is_file():
+            path.unlink()
+            if not any(self._directory.iterdir()):
+                self._directory.rmdir()
+
+    def clean_up(self) -> None:
+        """Remove the half-written files of a killed process."""
+        if self._directory.is_dir():
+            remove_temporaries(self._directory, lambda name: True)
+            for path in self._directory.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    remove_temporaries(path, lambda name: True)

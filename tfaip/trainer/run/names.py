@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.util.paths import name_problem, path_problem
+from tfaip.util.files import name_problem, path_problem
 
 # Names of logged values: the prefix tells on which data a value was measured.
 # The loss under the name that clients have monitored for years.

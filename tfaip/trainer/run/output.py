@@ -19,16 +19,15 @@ from typing import Self
 import numpy as np
 
 from tfaip.errors import TfaipError
-from tfaip.export.modeldirectory import ModelDirectory, shown_names
 from tfaip.export.modelwriting import ModelDirectoryWriter
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.weights import HostBuffer
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.util.background import BackgroundWriter
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
-from tfaip.util.manifest import MODEL_MARKS
+from tfaip.util.manifest import MODEL_MARKS, ModelDirectory, shown_names
+from tfaip.util.process import BackgroundWriter
 from tfaip.util.text import shorten_text
 
 log = logger(__name__)
@@ -122,7 +121,7 @@ class RunOutput:
         """
         if self.directory is not None and self.models is not None and self.best:
             self._writer.wait()  # one is written at a time
-            weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
+            weights = hold(self._buffer) if self.models.writes_values else None
             self._exported = self._submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str) -> None:

@@ -9,27 +9,23 @@ run that was copied, moved or edited has no record.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.params.names import UntrustedName
 from tfaip.params.stored import from_dict, params_text, to_dict
 from tfaip.util import importpath
+from tfaip.util.files import write_json
 from tfaip.util.logging import logger
-from tfaip.util.paths import TEMPORARY_PREFIX
 from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
 
 if TYPE_CHECKING:
     from tfaip.components.loading import Scenario
 
-MAX_RECORDS = 1000
-"""Number of records; beyond it the oldest one is removed."""
 _MAX_BYTES = 2**16
 
 log = logger(__name__)
@@ -64,7 +60,11 @@ def read_permission(params_file: Path) -> Permission:
         params_file: the `trainer_params.json` of the run.
     """
     try:
-        record = parse_json(_read_private(_record_of(params_file)), "record")
+        path = _record_of(params_file)
+        owner = path.parent.stat()
+        if owner.st_uid != os.geteuid() or owner.st_mode & 0o077:
+            raise ValueError(f"other users may change what is in {path.parent}")
+        record = parse_json(_read(path, _MAX_BYTES).decode(), "record")
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
         return _permission_in(record)
@@ -99,11 +99,9 @@ def record_permission(
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))
         record = {"run": _run_of(params_file), "params_sha256": checksums, **asdict(typed)}
-        _write_private(path, json.dumps(record, indent=2) + "\n")
-        records = sorted(path.parent.glob("*.json"), key=lambda record: record.lstat().st_mtime)
-        for oldest in records[:-MAX_RECORDS]:
-            oldest.unlink(missing_ok=True)
-    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(path, record)
+    except (OSError, ValueError, TypeError, RuntimeError, TfaipError) as error:
         log.debug("what was typed for %s could not be recorded: %s", params_file, error)
 
 
@@ -147,7 +145,7 @@ def _record_of(params_file: Path) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    return _sha256(_read(path, DOCUMENT_BYTES)[0])
+    return _sha256(_read(path, DOCUMENT_BYTES))
 
 
 def _sha256(content: bytes) -> str:
@@ -156,32 +154,6 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _read_private(path: Path) -> str:
-    """Read a file, unless other users can have written it."""
-    content, status = _read(path, _MAX_BYTES)
-    for found in (status, path.parent.stat()):
-        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ValueError(f"{path} may be changed by other users")
-    return content.decode()
-
-
-def _read(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+def _read(path: Path, limit: int) -> bytes:
     with open_file(path, limit, follow_links=False) as file:  # a link could lead anywhere
-        return file.read(limit), os.fstat(file.fileno())
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace a file atomically, also if several processes do so."""
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(0o700)
-    import tempfile  # 2 ms, as above
-
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX, suffix=".json")  # mode 0600
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        return file.read(limit)

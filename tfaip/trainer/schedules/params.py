@@ -6,7 +6,7 @@ from typing import Any
 
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError
-from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
+from tfaip.trainer.scheduler.rules import Interpolation, interpolate
 
 
 class ScheduleParams(ParamsBase):

@@ -1,1 +1,1 @@
-"""Stages of a training: their params, and the plan that they resolve to. Needs no backend."""
+"""Stages of a training: params, program, records, and the runner; only the runner needs a backend."""

@@ -13,7 +13,7 @@ from tfaip.params.fields import FieldError
 from tfaip.params.types import FieldValues, FunctionName, expected_function, flat_values, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
-from tfaip.util.paths import name_problem
+from tfaip.util.files import name_problem
 
 MAIN = "main"
 """Name of the stage of the plain params."""

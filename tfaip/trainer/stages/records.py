@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
 from tfaip.trainer.history import History
+from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.stages.overrides import fill_directories, map_texts
 from tfaip.trainer.stages.params import MAIN, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, with_files
 from tfaip.util.text import shorten, shorten_text
 
 RUNNING = "stage"
@@ -30,13 +27,17 @@ _ADVICE = "change it back, or repeat from a stage with --from_stage"
 _PLACE = ("number", "name", "kind", "first_epoch")
 
 
-def relative(value: Any, root: Path | None) -> Any:
+def _relative(value: Any, root: Path | None) -> Any:
     """Return a JSON value in whose texts the directory of the run is `{output_dir}`."""
-    if root is None:
-        return value
-    # At the beginning of a text, or of a word in it.
-    pattern = re.compile(rf"(?<![^\s'\"=]){re.escape(str(root))}(?=/|$)")
-    return map_texts(value, lambda text: pattern.sub(lambda match: _ROOT, text))
+    text = json.dumps(value)
+    if root is not None:
+        # At the beginning of a text, or of a word in it.
+        text = re.sub(rf"(?<![^\s'\"=]){re.escape(_json_text(root))}(?=[/\"])", lambda match: _ROOT, text)
+    return json.loads(text)
+
+
+def _json_text(root: Path) -> str:
+    return json.dumps(str(root))[1:-1]
 
 
 def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
@@ -109,9 +110,8 @@ class StageSequence:
         self.stage: PlannedStage | None = None
         """The stage that is reached; None: all are done."""
 
-    @property
     def directories(self) -> dict[str, Path]:
-        """Directories of the finished stages by name."""
+        """Return the directories of the finished stages by name."""
         return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
 
     def record(self) -> dict[str, Any]:
@@ -120,11 +120,11 @@ class StageSequence:
         assert stage is not None  # noqa: S101 (the caller knows it)
         settings = {} if stage.settings is None else encode(stage.settings)
         if "overrides" in settings:
-            fill = partial(fill_directories, directories=self._files())
-            settings["overrides"] = map_texts(settings["overrides"], fill)
+            files = self._files()
+            settings["overrides"] = {name: with_files(text, files) for name, text in settings["overrides"].items()}
         settings.pop("epochs", None)
         place = {"number": stage.number, "name": stage.name, "kind": stage.kind.value, "first_epoch": stage.first_epoch}
-        return relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
+        return _relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
 
     def resolved(self) -> PlannedStage:
         """Return the stage that is reached, with its params."""
@@ -211,7 +211,7 @@ class StageSequence:
                 if record != now:
                     changes = "; ".join(_changes(record, now))
                     raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
-                return self._own(self._read(stored["result"]), stage)
+                return self._read(stored["result"], stage)
         return None
 
     def answer_work(self, trained: History) -> None:
@@ -227,36 +227,24 @@ class StageSequence:
         number = 0 if self.stage is None else self.stage.number
         self._stored = [stored for stored in self._stored if stored["number"] < number]
 
-    def result(self, **values: Any) -> tuple[StageResult, dict[str, Any]]:
-        """Return the result of the stage that is reached, as a resumed run reads it, and its JSON form."""
-        stage = self.stage
-        assert stage is not None  # noqa: S101 (the caller knows it)
-        made = {"name": stage.name, "first_epoch": stage.first_epoch, "last_epoch": stage.last_epoch, **values}
-        stored = json.loads(json.dumps(broadcast(self._devices, relative(made, self._root))))
-        return self._read(stored), stored
+    def result(self, **facts: Any) -> tuple[StageResult, dict[str, Any]]:
+        """Return the result of the stage that is reached, as a resumed run reads it, and what is stored of it."""
+        assert self.stage is not None  # noqa: S101 (the caller knows it)
+        stored = _relative(broadcast(self._devices, {"last_epoch": self.stage.last_epoch, **facts}), self._root)
+        return self._read(stored, self.stage), stored
 
-    def _read(self, stored: Mapping[str, Any]) -> StageResult:
-        root = str(self._root)
-        try:
-            return StageResult(**map_texts(stored, lambda text: text.replace(_ROOT, root)))
-        except TypeError as error:
-            raise UsageError(f"the result {shorten(stored)} of a stage is damaged") from error
+    def _read(self, stored: Mapping[str, Any], stage: PlannedStage) -> StageResult:
+        """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
+        types: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object}
+        if "last_epoch" not in stored or not all(isinstance(stored[key], types.get(key, ())) for key in stored):
+            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
+        directory, file, facts = None, None, stored
+        if self._root is not None:
+            directory = f"{self._root}/{STAGES_DIR}/{stage.name}"
+            facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
+        if isinstance(stage.settings, PredictStage):
+            file = f"{directory}/{stage.settings.file_name}"
+        return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
 
-    def _own(self, result: StageResult, stage: PlannedStage) -> StageResult:
-        """Return a result from the directory of a run, if it is that of a stage.
-
-        Its file becomes the input of later stages, so that it must be what the stage writes itself.
-
-        Raises:
-            UsageError: if it is not.
-        """
-        directory = None if self._root is None else f"{self._root}/{STAGES_DIR}/{stage.name}"
-        file = f"{directory}/{stage.settings.file_name}" if isinstance(stage.settings, PredictStage) else None
-        is_own = (result.name, result.first_epoch, result.file) == (stage.name, stage.first_epoch, file)
-        has_values = isinstance(result.values, dict) and (result.best is None or isinstance(result.best, dict))
-        if not (is_own and has_values and result.directory == directory and type(result.last_epoch) is int):
-            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dataclasses.asdict(result))}")
-        return result
-
-    def _files(self) -> dict[str, Path]:
-        return {name: Path(result.file) for name, result in self._results.items() if result.file}
+    def _files(self) -> dict[str, str]:
+        return {name: result.file for name, result in self._results.items() if result.file}

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.params.settings import flags_of
-from tfaip.trainer.datasetup import create_training_pipeline
+from tfaip.trainer.datasets import create_training_pipeline
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.util.logging import logger

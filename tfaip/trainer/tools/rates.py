@@ -92,7 +92,7 @@ def _with_batches_before(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedSt
 def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterator[EpochRates]:
     """Yield the rates of the epochs of a stage; `before`: batches of the stages before it."""
     # Only here: a replay needs no backend.
-    from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
+    from tfaip.trainer.optimizer.update import ScheduledRate
 
     if stage.params is None:
         yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in stage.numbers)

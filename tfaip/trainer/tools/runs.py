@@ -8,17 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import TfaipError
 from tfaip.params import option
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, flat_flags, from_dict
-from tfaip.trainer.best import BestModel
-from tfaip.trainer.earlystopping import EARLY_STOPPING, EarlyStoppingParams
-from tfaip.trainer.history import History
-from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingParams
+from tfaip.trainer.history import History, read_history
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE

@@ -19,12 +19,12 @@ from tfaip.model.structure.axis import (
     Structure,
     Unknown,
     WeightStructure,
-    joined,
+    combined,
     matching_positions,
     renamed_axis,
+    resized_axis,
     sizes_text,
 )
-from tfaip.model.structure.sizes import resized_axis
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths, path_matches
 from tfaip.util.text import shorten, shorten_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Blocks = Mapping[str, Sequence[int]]
 
-_NO_STRUCTURE = WeightStructure(())
+_NO_STRUCTURE = WeightStructure((), inputs=None)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,13 @@ class Fit:
             AmbiguousAxis: if they cannot be told.
         """
         return [matching_positions(old, new) for old, new in zip(self.old, self.new, strict=True)]
+
+    @property
+    def reason(self) -> str:
+        """Reason why it may be wrong to take an axis as one block; empty: there is none."""
+        pairs = [(old, new) for old, new in zip(self.old, self.new, strict=True) if old.size != new.size]
+        reasons = [axis.reason for pair in pairs for axis in reversed(pair) if isinstance(axis, Unknown)]
+        return f"as one block, since {reasons[0]}: if its inputs were joined, give blocks" if reasons else ""
 
     def is_whole(self) -> bool:
         """Return True if source and weight are equal, entry by entry."""
@@ -152,10 +159,6 @@ class Fitting:
                     "blocks",
                 )
 
-    def is_guess(self, path: str) -> bool:
-        """Return True if nothing tells whether the inputs of a weight were joined."""
-        return self._blocks_of(path) is None and self.structure.get(path, _NO_STRUCTURE).is_guess
-
     def _blocks_of(self, path: str) -> Sequence[int] | None:
         """Return the blocks that the user gave for a weight, if any."""
         for pattern, sizes in self.blocks.items():
@@ -177,7 +180,7 @@ def _unknown(size: int) -> Axis:
 def _axes_of_blocks(target: WeightStructure, source_shape: Shape, sizes: Sequence[int]) -> list[int]:
     """Return the axes of a weight that blocks are meant for: those of inputs, else the first one that fits."""
     totals = _totals(sizes)
-    if target.summed:
+    if target.inputs is not None:
         return [axis for axis in target.inputs if axis < len(source_shape) and source_shape[axis] in totals]
     return [axis for axis, size in enumerate(source_shape) if size in totals][:1]
 
@@ -206,8 +209,8 @@ def _given_axis(axis: Axis, new_size: int, old_size: int, sizes: Sequence[int]) 
             f"blocks gives {len(sizes)} inputs, the model joins {len(parts) or 'an unknown number'}: "
             "give the new sizes after the old ones"
         )
-    return joined([resized_axis(part, size, {}) for part, size in zip(parts, sizes, strict=True)]), axis
+    return combined(Joined, [resized_axis(part, size, {}) for part, size in zip(parts, sizes, strict=True)]), axis
 
 
 def _named(sizes: Sequence[int]) -> Axis:
-    return joined([Dimension(f"block {i}", size) for i, size in enumerate(sizes)])
+    return combined(Joined, [Dimension(f"block {i}", size) for i, size in enumerate(sizes)])

@@ -1,15 +1,18 @@
-"""Params of a transfer of weights; needs no backend."""
+"""Params of a transfer of weights: selection, and the names by which source and target are matched; no backend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.fields import FieldError, check_fields
-from tfaip.trainer.pathpatterns import expected_pattern
-from tfaip.trainer.transfer.names import NameRules, expected_substitution
+from tfaip.params.fields import FieldError
+from tfaip.trainer.pathpatterns import expected_pattern, path_matches
+from tfaip.util.text import shorten_text
+
+ARROW = "->"
 
 
 class TransferMode(StrEnum):
@@ -28,50 +31,76 @@ def expected_sizes(sizes: Any) -> str | None:
     return "a list of positive sizes, e.g. [3,5]"
 
 
-def check_block_patterns(blocks: Mapping[str, Sequence[int]]) -> None:
-    """Raise unless the keys of `blocks` are patterns.
+def expected_substitution(text: str) -> str | None:
+    """Return in words what is expected instead of a text, or None if it is `old->new` with a regular expression old."""
+    old, arrow, new = text.partition(ARROW)
+    form = f"'old{ARROW}new' with "
+    if not arrow or not old or ARROW in new:
+        return f"{form}a regular expression old"
+    expected = expected_pattern(old)
+    if expected is not None:
+        return form + expected.replace("expression", "expression old", 1)
+    try:
+        re.compile(old).sub(new, "")
+    except (re.error, IndexError) as error:
+        return f"{form}a replacement new ({shorten_text(str(error))})"
+    return None
 
-    Raises:
-        FieldError: if one is not a regular expression.
-    """
-    for pattern in blocks:
-        expected = expected_pattern(pattern)
-        if expected is not None:
-            raise FieldError("blocks", pattern, f"{expected} as a key")
+
+class WeightRules(ParamsBase):
+    """Selection and names of the weights that a model takes over."""
+
+    include: str | None = option(
+        None, "Regex on paths of the new model: only these weights are taken over (None: all)", text=expected_pattern
+    )
+    exclude: str | None = option(
+        None, "Regex on paths of the new model: these weights stay fresh (None: no weight)", text=expected_pattern
+    )
+    rename: list[str] = option(
+        [],
+        "Substitutions on names of the old model, in order, as 'old->new' with a regex old",
+        text=expected_substitution,
+    )
+    blocks: dict[str, list[int]] = option(
+        {},
+        "With mode subset, old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. "
+        "'top=[3,5]'",
+        text=expected_sizes,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for pattern in self.blocks:
+            expected = expected_pattern(pattern)
+            if expected is not None:
+                raise FieldError("blocks", pattern, f"{expected} as a key")
+
+    def selects(self, path: str) -> bool:
+        """Return True if a target weight takes part."""
+        if self.include is not None and not path_matches(re.compile(self.include), path):
+            return False
+        return self.exclude is None or not path_matches(re.compile(self.exclude), path)
+
+    def renamed_source(self, name: str) -> str:
+        """Return the name under which a weight of the source is found."""
+        return substituted(name, self.rename)
+
+    def wanted_name(self, path: str) -> str:
+        """Return the name under which a target weight is looked up."""
+        return path
 
 
-class TransferParams(ParamsBase):
+class TransferParams(WeightRules):
     """Weights that a stage takes over from the stage before it."""
 
     mode: TransferMode = option(
         TransferMode.SUBSET,
         "exact: weights of equal path and shape; subset: also parts of weights whose shape differs; none: no weight",
     )
-    include: str | None = option(
-        None, "Regex on paths of the new model: only these weights are copied (None: all)", text=expected_pattern
-    )
-    exclude: str | None = option(
-        None, "Regex on paths of the new model: these weights stay fresh (None: no weight)", text=expected_pattern
-    )
-    rename: list[str] = option(
-        [], "Substitutions on the old paths, in order, as 'old->new' with a regex old", text=expected_substitution
-    )
-    blocks: dict[str, list[int]] = option(
-        {},
-        "Old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. 'top=[3,5]'",
-        text=expected_sizes,
-    )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_block_patterns(self.blocks)
 
-    def rules(self) -> NameRules:
-        """Return the selection and the names of the weights.
-
-        Raises:
-            FieldError: if a text is not a regular expression, or not `old->new`.
-        """
-        check_fields(self)
-        check_block_patterns(self.blocks)
-        return NameRules(self.include, self.exclude, self.rename)
+def substituted(name: str, substitutions: Sequence[str]) -> str:
+    for text in substitutions:
+        old, _, new = text.partition(ARROW)
+        name = re.sub(old, new, name)
+    return name

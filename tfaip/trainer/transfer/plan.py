@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfaip.errors import UsageError
-from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure
-from tfaip.model.structure.sizes import resized_structure
-from tfaip.model.tails import Match, match_tails
-from tfaip.model.weightsource import Source
-from tfaip.trainer.transfer.fitting import Blocks, Fit, Fitting, Shape
-from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import TransferMode
+from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure, resized_structure
+from tfaip.model.weightsource import Match, Source, match_tails
+from tfaip.trainer.transfer.fitting import Fit, Fitting, Shape
+from tfaip.trainer.transfer.params import TransferMode, WeightRules
+from tfaip.util.logging import logger
+from tfaip.util.terminal import table_lines
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-_ONE_BLOCK = "as one block, since no layer of Keras uses it: if its inputs were joined, give blocks"
 
 
 class Outcome(StrEnum):
@@ -124,10 +121,9 @@ class Transfer:
 def plan_transfer(
     targets: Mapping[str, Shape],
     sources: Sequence[Source],
-    rules: NameRules,
-    mode: TransferMode = TransferMode.EXACT,
+    rules: WeightRules,
+    mode: str = TransferMode.EXACT,
     structure: Structure | None = None,
-    blocks: Blocks | None = None,
 ) -> Transfer:
     """Find values for target weights.
 
@@ -138,24 +134,23 @@ def plan_transfer(
     Args:
         targets: shapes of the target weights by path.
         sources: origins of values, in order of preference.
-        rules: selection and names of the weights.
+        rules: selection and names of the weights, and sizes of joined inputs.
         mode: subset: a target also takes entries of an array in another shape.
         structure: of the target weights, for `subset`; without it, weights of another shape are ambiguous.
-        blocks: sizes of joined inputs in the sources, by a pattern on target paths, see `Fitting`.
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
         FieldAdvice: if `blocks` has a pattern that matches no weight, or sizes that fit none.
     """
-    if mode is TransferMode.NONE:
+    if mode == TransferMode.NONE:
         return Transfer(sources, [Row(path, shape, Outcome.NOT_WANTED) for path, shape in targets.items()])
     found_names = [_renamed(source, rules) for source in sources]
     rows = [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()]
     for place, source in enumerate(sources):
         if source.by_tail:
             rows = _found_by_tail(rows, place, source, found_names[place], rules)
-    if mode is TransferMode.SUBSET:
-        fitting = Fitting(structure or {}, blocks or {}, rules.renamed_source)
+    if mode == TransferMode.SUBSET:
+        fitting = Fitting(structure or {}, rules.blocks, rules.renamed_source)
         fitting.check_blocks({row.target: None if row.found is None else row.found.shape for row in rows})
         rows = _fitted(rows, sources, fitting)
     return Transfer(sources, rows)
@@ -187,12 +182,11 @@ def _fitted_row(row: Row, source_shape: Shape, source: WeightStructure | None, f
         return replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
     if fit.is_whole():
         return row
-    is_guess = fitting.is_guess(row.target)
-    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=_ONE_BLOCK if is_guess else "")
+    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
 
 
 def _found_by_tail(
-    rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: NameRules
+    rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: WeightRules
 ) -> list[Row]:
     """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
     missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
@@ -216,7 +210,7 @@ def _row_of_match(row: Row, place: int, source: Source, match: Match) -> Row:
 
 
 def _row(
-    path: str, shape: Shape, sources: Sequence[Source], found_names: Sequence[Mapping[str, str]], rules: NameRules
+    path: str, shape: Shape, sources: Sequence[Source], found_names: Sequence[Mapping[str, str]], rules: WeightRules
 ) -> Row:
     if not rules.selects(path):
         return Row(path, shape, Outcome.EXCLUDED)
@@ -233,7 +227,7 @@ def _row(
     return Row(path, shape, Outcome.SHAPE_DIFFERS, candidates[0])
 
 
-def _renamed(source: Source, rules: NameRules) -> dict[str, str]:
+def _renamed(source: Source, rules: WeightRules) -> dict[str, str]:
     """Map all names under which arrays of a source are found to their own names."""
     found: dict[str, str] = {}
     for name in source.arrays:
@@ -247,3 +241,129 @@ def _renamed(source: Source, rules: NameRules) -> dict[str, str]:
     for alias, name in source.aliases.items():
         found.setdefault(rules.renamed_source(alias), name)
     return found
+
+
+log = logger(__name__)
+
+_UNUSED_SHOWN = 5
+
+
+def transfer_table(transfer: Transfer) -> list[str]:
+    """Return a line per target weight (path, shape, outcome), and one per source with its unused arrays."""
+    cells = [("weight", "shape", "")] + [
+        (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
+    ]
+    return table_lines(cells, left=3) + _unused_lines(transfer)
+
+
+def log_table(transfer: Transfer) -> None:
+    """Log the table; a weight that may have been taken over in a wrong way is a warning."""
+    head, *lines = transfer_table(transfer)
+    log.info("  %s", head)
+    for place, line in enumerate(lines):
+        is_doubtful = place < len(transfer.rows) and transfer.rows[place].is_loaded and transfer.rows[place].reason
+        log.log(logging.WARNING if is_doubtful else logging.INFO, "  %s", line)
+
+
+def counts_text(transfer: Transfer) -> str:
+    """Return how many weights are copied, resized and fresh, in words."""
+    whole, partly = len(transfer.with_outcome(Outcome.LOADED)), len(transfer.with_outcome(Outcome.PARTLY_LOADED))
+    return f"{whole} copied, {partly} resized, {len(transfer.rows) - whole - partly} fresh"
+
+
+def is_whole(transfer: Transfer) -> bool:
+    """Return True if all weights are copied as they are."""
+    return len(transfer.with_outcome(Outcome.LOADED)) == len(transfer.rows)
+
+
+def shape_text(shape: Shape) -> str:
+    """Return a shape as text, e.g. `3x4`; `()` for a scalar."""
+    return "x".join(map(str, shape)) or "()"
+
+
+def _outcome_text(row: Row, transfer: Transfer) -> str:
+    if row.candidates:
+        return f"{row.outcome} ({' or '.join(row.candidates)})"
+    text = str(row.outcome)
+    if row.fit is not None:
+        text += f" {row.fit}"
+    found = row.found
+    if found is None:
+        return text
+    if row.reason:
+        text += f" ({row.reason}; source: {shape_text(found.shape)})"
+    if row.outcome is Outcome.SHAPE_DIFFERS:
+        text += f" (source: {shape_text(found.shape)})"
+    if len(transfer.sources) > 1:
+        return f"{text} from {transfer.sources[found.place].description}: {found.name}"
+    return text if found.name == row.target else f"{text} from {found.name}"
+
+
+def _unused_lines(transfer: Transfer) -> list[str]:
+    lines = []
+    for place, source in enumerate(transfer.sources):
+        names = transfer.unused(place)
+        if names:
+            more = f" and {len(names) - _UNUSED_SHOWN} more" if len(names) > _UNUSED_SHOWN else ""
+            lines.append(f"not used of {source.description}: {', '.join(names[:_UNUSED_SHOWN])}{more}")
+    return lines
+
+
+AVERAGE = "average"
+_UNNAMED = "part_"
+# Kinds of slots that mean the same with every update rule.
+_OF_EVERY_RULE = (AVERAGE, "gradient_accumulator")
+
+Arrays = Mapping[str, "np.ndarray"]
+
+
+def slot_arrays(
+    transfer: Transfer, old: Arrays, new: Arrays, weights: Arrays, same_rule: bool = True
+) -> dict[str, np.ndarray]:
+    """Return the values of the variables of an optimizer after a transfer.
+
+    A slot of a weight that was loaded is that of its source; of a weight that was loaded in part, the same entries are
+    copied, and all others keep the initial value of the slot (0 for most kinds). A slot of any other weight keeps its
+    initial value. Averages of entries without a source are the new values of the weight. Counters, and whatever else
+    belongs to no weight, are taken over.
+
+    Args:
+        transfer: of the weights, of which only the first source has an optimizer.
+        old: variables of the optimizer before, by the names of `TrainingOptimizer.named_variables`.
+        new: initial values of the variables of the new optimizer, likewise.
+        weights: values of the target weights after the transfer, by path.
+        same_rule: True if the update rule is that of before. If not, only averages, accumulated gradients and
+            counters are taken over: the moments of one rule mean nothing to another one.
+
+    Returns:
+        A value for each variable in `new`.
+    """
+    rows = {row.target: row for row in transfer.rows}
+    keeps_unnamed = same_rule and _slot_shapes(old) == _slot_shapes(new)
+    result = {}
+    for name, initial in new.items():
+        kind, _, path = name.partition("/")
+        if path and not kind.startswith(_UNNAMED):
+            followed = {} if not same_rule and kind not in _OF_EVERY_RULE else old
+            result[name] = _slot(kind, path, rows.get(path), followed, initial, weights)
+        elif name in old and old[name].shape == initial.shape and (keeps_unnamed or not path):
+            result[name] = old[name]
+        else:
+            result[name] = initial
+    return result
+
+
+def _slot(kind: str, path: str, row: Row | None, old: Arrays, initial: np.ndarray, weights: Arrays) -> np.ndarray:
+    if kind == AVERAGE:
+        initial = weights[path]
+    if row is None or row.found is None or not row.is_loaded:
+        return initial
+    source = old.get(f"{kind}/{row.found.name}")
+    if row.found.place != 0 or source is None or source.shape != row.found.shape:
+        return initial
+    return source if row.fit is None else row.fit.copy(source, initial)
+
+
+def _slot_shapes(variables: Arrays) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the slots, named or not, without the counters."""
+    return {name: array.shape for name, array in variables.items() if "/" in name}

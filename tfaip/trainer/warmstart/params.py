@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tfaip.params import ParamsBase, option
-from tfaip.params.fields import FieldError, check_fields
-from tfaip.trainer.pathpatterns import expected_pattern
-from tfaip.trainer.transfer.names import NameRules, expected_substitution
-from tfaip.trainer.transfer.params import check_block_patterns, expected_sizes
+from tfaip.params import option
+from tfaip.params.fields import FieldError
+from tfaip.trainer.transfer.params import WeightRules, expected_substitution, substituted
 
 
 class WarmStartMode(StrEnum):
@@ -18,7 +16,7 @@ class WarmStartMode(StrEnum):
     SUBSET = "subset"
 
 
-class WarmStartParams(ParamsBase):
+class WarmStartParams(WeightRules):
     """Initial weights of a fresh training.
 
     A regular expression must match the whole path of a weight, or of a layer above it. A single path as
@@ -32,21 +30,6 @@ class WarmStartParams(ParamsBase):
         common=True,
     )
     allow_partial: bool = option(False, "Leave weights fresh that the sources do not have, or have in another shape")
-    include: str | None = option(
-        None,
-        "Regex on paths of the new model: only these weights are loaded (None: all)",
-        text=expected_pattern,
-    )
-    exclude: str | None = option(
-        None,
-        "Regex on paths of the new model: these weights stay fresh (None: no weight)",
-        text=expected_pattern,
-    )
-    rename: list[str] = option(
-        [],
-        "Substitutions on names of the sources, in order, as 'old->new' with a regex old",
-        text=expected_substitution,
-    )
     rename_targets: list[str] = option(
         [],
         "Substitutions 'old->new' on paths of the new model, before the sources are searched",
@@ -57,12 +40,6 @@ class WarmStartParams(ParamsBase):
     mode: WarmStartMode = option(
         WarmStartMode.EXACT,
         "exact: weights of equal shape; subset: also parts of weights whose shape differs",
-    )
-    blocks: dict[str, list[int]] = option(
-        {},
-        "With mode subset, sizes in the sources of the inputs that a layer joins, by a regex on the paths of its "
-        "weights, e.g. 'top=[3,5]'",
-        text=expected_sizes,
     )
     prefixes: list[str] = option(
         [],
@@ -76,18 +53,11 @@ class WarmStartParams(ParamsBase):
             self.model = []
         elif isinstance(self.model, list) and len(self.model) == 1:
             self.model = self.model[0]
-        check_block_patterns(self.blocks)
         self.sources()
 
-    def rules(self) -> NameRules:
-        """Return the rules of the transfer: selection and names of the weights.
-
-        Raises:
-            FieldError: if a text is not a regular expression, or not `old->new`.
-        """
-        check_fields(self)
-        check_block_patterns(self.blocks)
-        return NameRules(self.include, self.exclude, self.rename, self.rename_targets, self.add_suffix)
+    def wanted_name(self, path: str) -> str:
+        """Return the name under which a target weight is looked up."""
+        return substituted(path, self.rename_targets) + self.add_suffix
 
     def sources(self) -> list[tuple[str, str]]:
         """Return the path of each source with its prefix, which is empty for the whole model.

@@ -11,20 +11,26 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfaip.components.modelfiles import find_former_model
+from tfaip.errors import UsageError
+from tfaip.export.savedmodelformat import SERVE_DIR
+from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import variable_arrays
+from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
+from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import TransferMode
-from tfaip.trainer.transfer.plan import Outcome, Row, Source, Transfer, plan_transfer
-from tfaip.trainer.transfer.table import shape_text, transfer_table
+from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.run.directory import RunDirectory, model_of_run
+from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.trainer.transfer.plan import Outcome, Row, Transfer, log_table, plan_transfer, shape_text
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
-from tfaip.trainer.warmstart.sources import read_source
+from tfaip.util.classes import overrides
+from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
+from tfaip.util.text import shorten
 
 _SHOWN = 5
 
@@ -84,17 +90,16 @@ class WarmStarter:
         # States of random generators are not weights: they are neither loaded nor reported.
         states = set(variables) - set(weights)
         sources = [_without(source, states) for source in sources]
-        rules = self._params.rules()
+        rules = self._params
         _check_patterns(rules, list(weights))
         _check_prefixes(sources, [rules.wanted_name(path) for path in weights])
-        is_subset = self._params.mode is WarmStartMode.SUBSET
+        is_subset = rules.mode is WarmStartMode.SUBSET
         transfer = plan_transfer(
             {path: tuple(v.shape) for path, v in weights.items()},
             sources,
             rules,
-            TransferMode(self._params.mode.value),
+            rules.mode,
             structure() if is_subset and structure is not None else {},
-            self._params.blocks,
         )
         _report(transfer)
         is_own = overrides(type(self), WarmStarter, "apply_weights")
@@ -157,7 +162,7 @@ def _without(source: Source, names: set[str]) -> Source:
     )
 
 
-def _check_patterns(rules: NameRules, paths: list[str]) -> None:
+def _check_patterns(rules: WarmStartParams, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
         if pattern is not None:
             matching_paths(pattern, name, "weight", paths)
@@ -181,8 +186,7 @@ def _report(transfer: Transfer) -> None:
         counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
         counts[Outcome.NOT_FOUND] + counts[Outcome.AMBIGUOUS],
     )
-    for line in transfer_table(transfer):
-        log.info("  %s", line)
+    log_table(transfer)
 
 
 def _check(transfer: Transfer, allow_partial: bool, any_shape: bool) -> None:
@@ -236,3 +240,77 @@ def _descriptions(transfer: Transfer) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(names[:_SHOWN]) or "nothing") + more
+
+
+_WEIGHTS = "weights/"
+_AVERAGES = "optimizer/average/"
+
+
+def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
+    """Read the weights at `path`.
+
+    Args:
+        path: an exported model (`best/`, `export/`), the directory of a run (its best model, else its final one, else
+            its newest checkpoint), a checkpoint or a directory of checkpoints (averaged weights if it has them),
+            or a SavedModel. Models, runs and checkpoints of tfaip 1.2 are SavedModels.
+        trim_graph_name: for a SavedModel, see `read_saved_model`.
+
+    Raises:
+        UsageError: if there is nothing of this kind.
+        TfaipError: if it is damaged.
+    """
+    path = Path(path)
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"no model at {shorten(str(path))}: the path {problem}")
+    if not path.is_dir():
+        raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
+    if (path / WEIGHTS_FILE).is_file():
+        return Source(str(path), load_weights_of(path))
+    if (path / ARRAYS_FILE).is_file():
+        return _of_checkpoint(path, read_checkpoint(path))
+    former = find_former_model(path)
+    if former is not None:
+        return read_saved_model(former.saved_model, trim_graph_name)
+    if (path / PARAMS_FILE).is_file() and not is_saved_model(path):
+        return read_source(_model_of_run(path), trim_graph_name)
+    store = CheckpointStore(path)
+    if store.checkpoints():
+        newest = store.read_newest()
+        if newest is None:
+            raise UsageError(f"all checkpoints in {path} are damaged")
+        name, checkpoint = newest
+        return _of_checkpoint(path / name, checkpoint)
+    # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
+    for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
+        if is_saved_model(directory):
+            return _of_saved_model(directory, trim_graph_name)
+    raise UsageError(
+        f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
+        f"({ARRAYS_FILE}) or checkpoints, or a SavedModel (saved_model.pb)"
+    )
+
+
+def _model_of_run(path: Path) -> Path:
+    model = model_of_run(path)
+    if model is not None:
+        return model
+    run = RunDirectory.stored(path)
+    for directory in (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir())):
+        if CheckpointStore(directory).checkpoints():
+            return directory
+    raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
+
+
+def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:
+    arrays = checkpoint.arrays
+    raw = {name.removeprefix(_WEIGHTS): a for name, a in arrays.items() if name.startswith(_WEIGHTS)}
+    averages = {name.removeprefix(_AVERAGES): a for name, a in arrays.items() if name.startswith(_AVERAGES)}
+    return Source(f"{path} (averaged weights)" if averages else str(path), {**raw, **averages})
+
+
+def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
+    if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
+        # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
+        return Source(str(path), load_weights_of(path.parent))
+    return read_saved_model(path, trim_graph_name)

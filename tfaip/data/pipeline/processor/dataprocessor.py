@@ -10,9 +10,8 @@ from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sam
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.tree import with_shared
-from tfaip.util.hooknames import check_hook_names
+from tfaip.util.classes import check_hook_names, overrides
 from tfaip.util.oldnames import old_names
-from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     import numpy as np

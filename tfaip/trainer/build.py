@@ -1,0 +1,427 @@
+"""From params to a run: `build_run` makes what all of its stages share, `build_training` the training of one stage.
+
+Everything that can be wrong is reported here, before the first batch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfaip.backend.active import backend
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
+from tfaip.device.devices import Devices, open_devices
+from tfaip.export.formats import Advice
+from tfaip.export.modelwriting import ModelDirectoryWriter
+from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
+from tfaip.model.losses import INPUT_GRADIENT
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.settings import flags_of, prepare, require_readable
+from tfaip.params.stored import flat_params
+from tfaip.params.tree import flag_of
+from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
+from tfaip.trainer.datasets import (
+    EpochSchedules,
+    Feeder,
+    Scenario,
+    check_batch_sizes,
+    create_training_pipeline,
+    create_validation_pipeline,
+    first_batch,
+)
+from tfaip.trainer.modelbuilding import build_training_model, built_from
+from tfaip.trainer.params import Params, ProgressBarMode
+from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
+from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import (
+    EPOCH_MEAN,
+    LAV_NAME,
+    LOG_FILE,
+    TRAIN,
+    VALIDATION_PREFIX,
+    check_logged,
+    measured_name,
+)
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.schedules.targets import given_loss_weights
+from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.program import PlannedStage, Preview
+from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
+from tfaip.trainer.validation import EpochEvaluation
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.logging import logger, only_warnings, timed
+from tfaip.util.terminal import ProgressDisplay
+
+# JAX counts in 32 bits.
+LARGEST_COUNT = 2**31 - 1
+
+log = logger(__name__)
+
+
+# The run
+
+
+@dataclass(frozen=True)
+class Run:
+    """The parts of a run that all of its stages share.
+
+    Args:
+        params: the params of the run, with a seed.
+        preview: its stages, as far as they are known.
+        devices: its devices and processes, whose scope is active.
+        stop: the stop request of a signal.
+        root: its directory; None: nothing is written.
+        output: writes checkpoints, history and models; in other processes than the chief, nothing.
+        profiler: traces some batches; None: nothing is profiled.
+    """
+
+    params: Params
+    preview: Preview
+    devices: Devices
+    stop: StopRequest
+    root: RunDirectory | None
+    output: RunOutput
+    profiler: Profiler | None = None
+
+    @property
+    def directory(self) -> RunDirectory | None:
+        """The directory of the run for the process that writes it, the chief; None in the others."""
+        return self.root if self.devices.is_chief else None
+
+    @property
+    def has_stages(self) -> bool:
+        """True if the run has, or may have, more than its main stage."""
+        return self.preview.has_stages
+
+
+def check_params(params: Params, scenario: Scenario) -> None:
+    """Raise a UsageError if a value is not possible, or what a run with these params stores cannot be read again."""
+    prepare(params, "trainer")
+    if params.output_dir is None:
+        return
+    require_readable(params, type(scenario).trainer_params_cls(), "trainer")
+    if scenario.params is not params.scenario:
+        require_readable(scenario.params, type(scenario).params_cls(), "scenario")
+
+
+@contextmanager
+def opened_devices(params: Params) -> Iterator[tuple[Devices, StopRequest]]:
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
+    with flags_of(params, "trainer", "device"):
+        devices = open_devices(params.device)
+    with ExitStack() as stack:
+        stack.enter_context(devices.scope())
+        stack.enter_context(explain_lost_process(devices))
+        if not devices.is_chief:
+            stack.enter_context(only_warnings())
+        yield devices, stack.enter_context(StopRequest(devices, params.device.preemption_signal))
+
+
+def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
+    """Seed the random generators; a seed that is not given is that of the checkpoint, or drawn.
+
+    Args:
+        params: the params of the run, equal in all processes; they get the seed: every run can be repeated and resumed.
+        scenario: the scenario to train.
+        devices: the processes, which all get the same seed.
+        restored: the checkpoint that the run continues from; None: it is fresh.
+    """
+    if devices.num_processes > 1:
+        values = flat_params(stored_params(params))
+        check_equal(devices, {flag_of(params, params.flag_root, path): value for path, value in values.items()})
+    if params.random_seed is None and restored is not None:
+        params.random_seed = restored.state["params"].get("random_seed")
+    if params.random_seed is None:
+        params.random_seed = broadcast(devices, secrets.randbelow(2**31))
+    backend.seed(params.random_seed)
+    log.info(
+        "training %s on keras/%s, %s, random seed %d",
+        scenario.scenario_id(),
+        keras.backend.backend(),
+        devices.describe(),
+        params.random_seed,
+    )
+
+
+def build_run(
+    params: Params, preview: Preview, directory: RunDirectory | None, devices: Devices, stop: StopRequest
+) -> Run:
+    """Return the parts of a run that all its stages share; its output cannot write models before a stage is built."""
+    if params.profile and params.output_dir is None:
+        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
+    if not devices.is_chief:
+        # The chief alone writes. Decisions are functions of a history that all processes have.
+        return Run(params, preview, devices, stop, directory, RunOutput(None))
+    history_file = None if params.history_file is None else Path(params.history_file)
+    store, profiler = None, None
+    if directory is not None and params.write_checkpoints:
+        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
+    if directory is not None and params.profile:
+        first, last = params.profile_steps
+        flag = flag_of(params, params.flag_root, "profile_steps")
+        profiler = Profiler(directory.events(TRAIN), first, last, flag)
+    output = RunOutput(directory, store, history_file=history_file)
+    return Run(params, preview, devices, stop, directory, output, profiler)
+
+
+# The training of a stage
+
+
+@dataclass
+class Training:
+    """The training of one stage.
+
+    Args:
+        run: what it shares with other stages.
+        stage: the stage; of a run without stages, the main one.
+        params: its params.
+        scenario: the scenario that is trained.
+        devices: devices and processes, with the precision of the stage.
+        train_data: pipeline of the training data of the running epoch.
+        sample_data: pipeline of samples for pictures and checks, processed as in a validation.
+        schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
+        feeder: gives batches to `fit` and `evaluate`.
+        model: the `keras.Model` that `fit` runs, compiled and built.
+        state: everything that a checkpoint stores, fresh or restored.
+        evaluation: validation and LAV.
+        best: decides which epoch is the best one.
+        events: writes TensorBoard events.
+        display: shows the progress of an epoch.
+        built_from: see `tfaip.trainer.modelbuilding.built_from`.
+    """
+
+    run: Run
+    stage: PlannedStage
+    params: Params
+    scenario: Scenario
+    devices: Devices
+    train_data: DataPipeline
+    sample_data: DataPipeline
+    schedules: EpochSchedules
+    feeder: Feeder
+    model: TrainingModel
+    state: TrainState
+    evaluation: EpochEvaluation
+    best: BestModel
+    events: TensorBoardEvents
+    display: ProgressDisplay
+    built_from: Mapping[str, Any]
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep data workers from epoch to epoch in the block, and close all files after it."""
+        with ExitStack() as stack:
+            stack.callback(self.events.close)
+            stack.enter_context(self.train_data)
+            stack.callback(self.schedules.close)
+            if self.evaluation.val is not None:
+                stack.enter_context(self.evaluation.val)
+            yield
+
+    def begin_epoch(self, number: int) -> None:
+        """Take data and numbers of an epoch (from 1); the position is known when nothing of it is trained yet."""
+        progress = self.state.progress
+        self.schedules.set_numbers(number, self.model)
+        self.train_data = self.schedules.pipeline(number, self.train_data)
+        if progress.step == 0:
+            progress.position = self.schedules.position(number, progress.position)
+
+    def epoch_samples(self) -> int:
+        """Return the samples of an epoch."""
+        return self.train_data.epoch_size(self.params.samples_per_epoch, self.params.scale_epoch_size)
+
+    def epoch_steps(self) -> int:
+        """Return the batches of the running epoch; those trained before a resume may have had another size."""
+        progress = self.state.progress
+        left = self.epoch_samples() - progress.samples
+        return progress.step + (self.train_data.num_batches(left) if left > 0 else 0)
+
+    def epoch_table(self) -> EpochTable:
+        """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
+        history, trained = self.state.progress.history, list(self.model.get_metrics_result())
+        names = trained.copy()
+        if self.evaluation.val is not None:
+            names += (f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+        if self.params.lav_every_n > 0:
+            for epoch in history.epochs:
+                if epoch >= self.stage.first_epoch:
+                    names += (name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
+        complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
+        return EpochTable(names, self.best.monitor, self.model.only_loss, complete, self.events.stage)
+
+    def is_finished(self) -> bool:
+        """Return True if the last epoch of the stage is done, or it has stopped early."""
+        return self.state.progress.epoch >= self.stage.last_epoch or self.early_stopping().stops_after is not None
+
+    def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
+        """Return the status of early stopping.
+
+        Args:
+            running: value of an epoch that is not recorded yet, by its number.
+        """
+        history = self.state.progress.history
+        values = {**self.best.values(history), **(running or {})}
+        return self.params.early_stopping.status(values, self.best.mode, history.epoch_after(EARLY_STOPPING))
+
+
+def build_training(
+    run: Run,
+    stage: PlannedStage,
+    scenario: Scenario,
+    place: Mapping[str, Any],
+    warmstarter: WarmStarter | None = None,
+    before: Training | None = None,
+    progress: TrainingProgress | None = None,
+) -> Training:
+    """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
+
+    Args:
+        run: what all stages share.
+        stage: the stage, with its params.
+        scenario: the scenario to train, built from these.
+        place: the stage, in the form that a checkpoint stores.
+        warmstarter: gives a fresh model its first weights; None: the training is resumed, or has trained before.
+        before: the stage before; its model is kept if nothing differs that it was built from.
+        progress: of the training so far; None: there is none.
+
+    Raises:
+        UsageError: if something cannot work. A `FieldError` has a path that begins at the params of the stage.
+    """
+    params: Params = stage.params
+    devices = replace(run.devices, precision=params.device.precision)
+    # Data
+    check_batch_sizes(params, devices)
+    schedules = EpochSchedules(params, scenario, devices)
+    train_data = create_training_pipeline(params, scenario)
+    val_data = create_validation_pipeline(params, scenario)
+    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
+    feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
+    epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    if epoch_steps > LARGEST_COUNT:
+        raise FieldAdvice(
+            f"an epoch has {epoch_steps} batches, expected at most {LARGEST_COUNT}: change {{samples_per_epoch}} or "
+            "{scale_epoch_size}",
+            "samples_per_epoch",
+            "scale_epoch_size",
+        )
+    if params.lav_every_n > 0:
+        scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
+    # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program
+    # is not known: its losses get their weights when it is reached.
+    known = [params, *(other.params for other in run.preview.stages if other.params is not None)]
+    weighted_losses = sorted({name for others in known for name in given_loss_weights(others)})
+    facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
+    kept = None
+    with devices.building():  # the graph is built when it is first used
+        if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
+            kept = model = before.model
+            model.set_loss_weights(given_loss_weights(params))
+        else:
+            with timed(log, "building the model"):
+                model = build_training_model(params, scenario, epoch_steps, devices, warmstarter, weighted_losses)
+    # Decisions and outputs
+    best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
+    mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
+    display = create_progress_display(mode, best.monitor, model.only_loss)
+    name = stage.name if run.has_stages else None
+    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    training = Training(
+        run=run,
+        stage=stage,
+        params=params,
+        scenario=scenario,
+        devices=devices,
+        train_data=train_data,
+        sample_data=sample_data,
+        schedules=schedules,
+        feeder=feeder,
+        model=model,
+        state=TrainState(model, run.params, progress, place),
+        evaluation=EpochEvaluation(
+            params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
+        ),
+        best=best,
+        events=events,
+        display=display,
+        built_from=facts,
+    )
+    _prepare_export(training, None if kept is None else run.output.models)
+    return training
+
+
+def _choose_best_model(
+    params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
+) -> BestModel:
+    """Return the value that the best model follows, and check that the learning rate can follow its own."""
+    values = model.get_metrics_result()
+    check_logged(values)
+    names = [*values, EPOCH_MEAN]
+    logged = list(names)
+    if validates:
+        logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
+    has_lav = params.lav_every_n > 0
+    mode, name = scenario.best_logging_settings()
+    best = BestModel.of((mode, measured_name(name, logged, has_lav)), validates, names, first_epoch)
+    if best.follows_lav and params.lav_every_n == 0:
+        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
+    with below("learning_rate"):
+        params.learning_rate.check_run(best, logged, has_lav)
+    if params.early_stopping.n_to_go == 1:
+        log.warning("n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best")
+    if not validates:
+        data = "" if best.follows_lav else " of the training"
+        log.info("no validation: the best model follows %s%s", best.monitor, data)
+    return best
+
+
+def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> None:
+    """Let the output of a run write the models of a stage, and check that they can be exported.
+
+    What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
+    next epoch exports its model in any case; of a training that is finished it belongs to the first export.
+
+    Args:
+        training: the stage.
+        before: writer of the same model in the stage before; None: there is none.
+    """
+    params, output, best = training.params, training.run.output, training.best
+    if output.directory is None:
+        return
+    output.best, output.final, output.models = params.export_best, params.export_final, None
+    if not params.export_best and not params.export_final:
+        return
+    data = {TRAINING_DATA_FILE: TrainingDataParams(params.gen, params.random_seed or 0)}
+    output.models = models = ModelDirectoryWriter(training.scenario, data, export_advice(params))
+    is_checked = before is not None and before.has_checked(models)
+    if models.formats is None or params.skip_model_load_test or is_checked:
+        return
+    inputs = first_batch(training.sample_data).inputs
+    if training.is_finished():
+        models.formats.check_with_write(inputs)
+        return
+    # True if the next epoch will be the first one with a value that tells the best model.
+    progress, evaluation = training.state.progress, training.evaluation
+    is_measured = evaluation.val is None or evaluation.validates_after(progress.epoch + 1)
+    is_best_next = is_measured and not best.follows_lav and best.epoch(progress.history) is None
+    check = models.formats.begin_check if params.export_best and is_best_next else models.formats.check
+    with timed(log, "exporting and loading the model for a check"):
+        check(inputs)
+
+
+def export_advice(params: Params) -> Advice:
+    """Return the flags that leave out what failed in an export."""
+    export_flag = flag_of(params, params.flag_root, "scenario.export_{}")
+    check_flag = flag_of(params, params.flag_root, "skip_model_load_test")
+    return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")

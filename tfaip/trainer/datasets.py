@@ -1,0 +1,392 @@
+"""Data of a training: pipelines, their schedules from epoch to epoch, and the datasets that `fit` reads."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfaip.backend.active import backend
+from tfaip.backend.environment import compiles_each_shape
+from tfaip.backend.kerastools import MARK
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.bucketing import LengthPadding
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
+from tfaip.data.pipeline.executor import Prefetcher
+from tfaip.data.pipeline.sampler import Position
+from tfaip.data.specs import TensorSpec
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.settings import differences
+from tfaip.trainer.params import Params, TrainerPipelineParamsBase
+from tfaip.trainer.reporting.progress import shows_bar
+from tfaip.trainer.run.names import SCHEDULED_PREFIX
+from tfaip.trainer.schedules.epochvalues import EpochValues
+from tfaip.trainer.schedules.instep import objects_of_epochs
+from tfaip.trainer.schedules.targets import shown_name
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten, shorten_text
+from tfaip.util.typing import Element, Logs
+
+# Characters of a message for options and their values.
+OPTIONS_LIMIT = 120
+# In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
+_NO_MOMENTUM = 1e-30
+MANY_SHAPES = 4  # the first one, and three new ones
+
+log = logger(__name__)
+
+Scenario = ScenarioComponents[Any, Any]
+OpenBatches = AbstractContextManager[Iterator[tuple[Batch, Position | None]]]
+
+
+# Pipelines
+
+
+def create_training_pipeline(params: Params, scenario: Scenario, data: DataBase[Any] | None = None) -> DataPipeline:
+    """Return the pipeline of the training data, with the seed of the run.
+
+    Args:
+        params: the trainer params, with a seed.
+        scenario: creates the pipeline.
+        data: in the place of that of the scenario; None: that.
+    """
+    pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
+    if pipeline.generator_params is getattr(params.gen, "train", None) and params.samples_per_epoch == -1:
+        with below("gen.train"):  # what tells the length is read here, so that an error names a flag of the generator
+            known_size(pipeline.generator)
+    return _preloaded(pipeline, params)
+
+
+def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
+    """Return the pipeline of the validation data; None: there is no validation."""
+    # Without validation its data, files that the user has not named, need not exist.
+    pipeline = None if params.val_every_n == 0 else params.gen.val_data(scenario.data)
+    if pipeline is None:
+        return None
+    pipeline = _with_seed(pipeline, params, PipelineMode.EVALUATION)
+    return _preloaded(pipeline, params) if has_validation_data(params.gen, pipeline) else None
+
+
+def known_size(generator: DataGenerator[Any]) -> int | None:
+    """Return the number of samples of one pass; None: it is not known."""
+    try:
+        return size_of(generator)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def first_batch(pipeline: DataPipeline) -> Batch:
+    """Return the first batch of a pipeline of the validation data, or without these of the training data.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        batch = next(batches, None)
+    if batch is None:
+        raise UsageError(
+            "the validation data (or, without it, the training data) give no batch: use a smaller batch size, or keep "
+            "the remainder (batch_drop_remainder)"
+        )
+    return batch
+
+
+def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: DataPipeline) -> bool:
+    """Return True if there are samples to validate on.
+
+    No validation data are given if `gen` has a field `val` whose options all have the defaults of
+    their class, and its generator gives no sample. (`val_gen` may also return None.)
+
+    Args:
+        gen: params of the data.
+        pipeline: of the validation data.
+
+    Raises:
+        UsageError: if data are given and have no sample, or cannot be read.
+    """
+    generator, given = pipeline.generator_params, ""
+    # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
+    is_option = generator is getattr(gen, "val", None)
+    if is_option:
+        try:
+            options = differences(type(generator)(), generator, "val")
+            given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
+        except TypeError:  # a field without a default was given
+            given = f"val {shorten(generator)}"
+    is_missing = is_option and not given  # e.g. no file is named
+    try:
+        with below("gen.val") if is_option else contextlib.nullcontext():
+            size = known_size(pipeline.generator)
+    except UsageError:
+        if is_missing:
+            return False
+        raise
+    if size == 0 and not is_missing:
+        source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
+        raise FieldAdvice(
+            f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
+            "the validation off with {val_every_n} 0",
+            "val_every_n",
+        )
+    return size != 0
+
+
+def check_batch_sizes(params: Params, devices: Devices) -> None:
+    """Raise unless all batches can be shared among the devices.
+
+    Raises:
+        FieldError: if some cannot; its path begins at the trainer params.
+    """
+    setup = params.gen.setup
+    for name, pipeline in (("train", setup.train), ("val", setup.val)):
+        with below(f"gen.setup.{name}"):
+            devices.check_batch_size(pipeline.batch_size, "batch_size")
+            for size in pipeline.bucket_batch_sizes or []:
+                devices.check_batch_size(size, "bucket_batch_sizes")
+
+
+def _with_seed(pipeline: DataPipeline, params: Params, mode: PipelineMode) -> DataPipeline:
+    if pipeline.mode is not mode:
+        pipeline = pipeline.to_mode(mode)
+    assert params.random_seed is not None  # noqa: S101 (set by the trainer)
+    return pipeline.with_seed(params.random_seed)
+
+
+def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
+    if not params.preload_data:
+        return pipeline
+    started = time.monotonic()
+    with below("gen.setup.train" if pipeline.mode is PipelineMode.TRAINING else "gen.setup.val"):
+        preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
+    log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
+    return preloaded
+
+
+class EpochSchedules:
+    """Schedules whose values change between epochs.
+
+    An epoch whose data differ from those of the epoch before begins with a new pass over the data, so that its samples
+    are a function of the seed, the pass and the values. Another rate or momentum compiles the step again.
+
+    Args:
+        params: the trainer params, with a seed.
+        scenario: creates the pipelines.
+        devices: the batches of every epoch can be shared among them.
+
+    Raises:
+        FieldError: if a target or a value cannot be; its path begins at the trainer params.
+    """
+
+    def __init__(self, params: Params, scenario: Any, devices: Devices) -> None:
+        self._values = EpochValues(params)
+        self._scenario = scenario
+        self._data: dict[str, float] = {}
+        self._objects: Mapping[str, list[Any]] | None = None
+        self._opened = ExitStack()
+        self._changed = ExitStack()
+        for schedule in self._values.schedules:
+            if schedule.is_of_data:
+                log.info("schedule %s: %s, with the next epoch", schedule.name, schedule.described())
+        self._values.check_each(lambda changed: check_batch_sizes(changed, devices))
+
+    def close(self) -> None:
+        """End the workers of the pipeline, and set rates back."""
+        self._opened.close()
+        self._changed.close()
+
+    def set_numbers(self, epoch: int, model: TrainingModel) -> None:
+        """Set the dropout rates and each momentum of an epoch (from 1)."""
+        if self._objects is None:
+            self._objects = objects_of_epochs(model)
+        values = self._values.values(epoch)
+        for schedule in self._values.schedules:
+            name = schedule.path.rpartition(".")[2]
+            value = values[schedule.path] or (_NO_MOMENTUM if name == "momentum" else 0.0)
+            for owner in () if schedule.is_of_data else self._objects[schedule.path]:
+                before = getattr(owner, name)
+                if value != before:
+                    self._changed.callback(setattr, owner, name, before)
+                    self._changed.callback(model.forget_compiled_steps)
+                    setattr(owner, name, value)
+                    model.forget_compiled_steps()
+
+    def pipeline(self, epoch: int, current: DataPipeline) -> DataPipeline:
+        """Return the pipeline of an epoch, opened.
+
+        Args:
+            epoch: from 1.
+            current: the pipeline of the epoch before, or of the params.
+        """
+        values = self._values.of_data(epoch)
+        if values == self._data:  # also if nothing is scheduled
+            return current
+        self._data = values
+        self._opened.close()
+        changed = self._values.params_of(epoch)
+        data = self._scenario.data
+        if changed.scenario is not self._values.params.scenario:
+            data = data.with_params(changed.scenario.data)
+        pipeline = create_training_pipeline(changed, self._scenario, data)
+        shown = ", ".join(f"{shown_name(path)} {value:g}" for path, value in values.items())
+        log.info("data of epoch %d: %s", epoch, shown)
+        self._opened.enter_context(pipeline)
+        return pipeline
+
+    def position(self, epoch: int, position: Position) -> Position:
+        """Return where an epoch (from 1) begins that follows this position."""
+        if epoch == 1 or self._values.of_data(epoch) == self._values.of_data(epoch - 1):
+            return position
+        started = position.consumed > 0 or position.emitted > 0
+        number = position.pass_index + 1 if started else position.pass_index
+        return replace(position, pass_index=number, consumed=0, emitted=0, pending=())
+
+    def logged(self, epoch: int) -> Logs:
+        """Return the values of an epoch by logged name."""
+        return {f"{SCHEDULED_PREFIX}{name}": value for name, value in self._values.logged(epoch).items()}
+
+
+class Feeder:
+    """Makes feeds of batches of equal specs, one after the other.
+
+    Args:
+        data: gives the specs of inputs and targets.
+        devices: devices of this process, if several share the batches; 0: there is one.
+    """
+
+    def __init__(self, data: SampleSpecs, devices: int = 0) -> None:
+        self._data = data
+        self._devices = devices
+        marks = [{MARK: TensorSpec((), "bool")}] if devices else []
+        specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
+        self._varies = any(None in spec.shape for spec in specs)
+        self._shapes: set[tuple[tuple[int, ...], ...]] = set()
+        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs(), *marks))
+
+    def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
+        """Return a feed, a context; the one before has ended.
+
+        Args:
+            batches: opens a stream of batches, each with the position of the data after it (None: does not matter).
+            lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
+        """
+        padding: Callable[[Any], Any] | None = None
+        if compiles_each_shape() and lengths:
+            padding = LengthPadding(self._data, lengths)
+        elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
+            padding = self._counted
+        return Feed(batches, padding, self._datasets, self._devices)
+
+    def _counted(self, element: Any) -> Any:
+        """Return an element as it is; log once that samples have many shapes."""
+        if len(self._shapes) < MANY_SHAPES:
+            self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
+            if len(self._shapes) == MANY_SHAPES:
+                log.info(
+                    "batches had %d shapes so far, and JAX compiles the step for each: --train.bucket_boundaries (and "
+                    "--val.bucket_boundaries) pad them to a few lengths",
+                    MANY_SHAPES,
+                )
+        return element
+
+
+class Feed:
+    """Batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained; see `Feeder.feed`.
+
+    Args:
+        batches: opens the stream.
+        padding: function of an element, such as the padding of its variable dimensions; None: as they are.
+        datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
+        devices: see `Feeder`.
+    """
+
+    def __init__(
+        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, datasets: backend.Datasets, devices: int
+    ) -> None:
+        self._padding = padding
+        self._devices = devices
+        self._datasets = datasets
+        self._positions: deque[Position | None] = deque()
+        self._released = 0
+        self._error: BaseException | None = None
+        self._cause: BaseException | None = None
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
+        self.dataset: Any = datasets.reading(self._prepared)
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        """Close the stream; raise an error of the data pipeline as itself, not as the backend has reported it."""
+        with self._lock:
+            self._iterator = None
+        self._stack.close()
+        self._datasets.release()
+        if self._error is not None:
+            self._error.__cause__ = self._cause  # the traceback of a data worker, which Keras drops
+            if error is not self._error:
+                raise self._error from self._cause
+
+    def position_after(self, batches: int) -> Position | None:
+        """Return the position of the data after the first `batches` batches (at least 1); forget earlier ones."""
+        while self._released < batches - 1:
+            self._positions.popleft()
+            self._released += 1
+        return self._positions[0]
+
+    def _elements(self) -> Iterator[Element]:
+        while True:
+            # The reader may be a thread of the backend; closing must wait for a batch that is being made.
+            with self._lock:
+                if self._iterator is None:
+                    return
+                try:
+                    item = next(self._iterator, None)
+                except BaseException as error:
+                    self._error, self._cause = error, error.__cause__
+                    raise
+                if item is None:
+                    return
+                batch, position = item
+                self._positions.append(position)
+            yield self._element(batch)
+
+    def _element(self, batch: Batch) -> Element:
+        element: Any = batch.inputs, batch.targets
+        if self._padding is not None:
+            element = self._padding(element)
+        if not self._devices:
+            return element
+        rows = batch.size
+        if batch.is_whole:
+            rows *= self._devices
+            element = [{key: self._copies(array) for key, array in part.items()} for part in element]
+        return (*element, {MARK: backend.mark(rows, self._devices, batch.is_whole)})
+
+    def _copies(self, array: np.ndarray) -> np.ndarray:
+        return np.concatenate([array] * self._devices)
+
+    def _prepared(self) -> Iterator[Element]:
+        """Return the elements as the backend reads them."""
+        elements: Iterator[Any] = self._elements()
+        waiting = backend.num_waiting_batches()
+        if waiting:
+            ahead = Prefetcher(map(backend.to_device, elements), waiting)
+            self._stack.callback(ahead.close)
+            return ahead
+        return elements

@@ -1,0 +1,275 @@
+"""The model that `fit` runs: built, frozen in parts, with its first weights, and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import keras
+
+from tfaip.backend.active import backend
+from tfaip.backend.kerastools import Execution
+from tfaip.device import Precision
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
+from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.keras_objects import RefusedObject
+from tfaip.model.losses import InputGradientPenalty
+from tfaip.model.structure.axis import Structure
+from tfaip.model.structure.graph import model_structure
+from tfaip.model.summary import compiles_with_xla, summary_lines
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
+from tfaip.params.codec import encode
+from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.tree import flag_of, items_of, walk
+from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.optimizer.update import AverageRate
+from tfaip.trainer.params import Params
+from tfaip.trainer.pathpatterns import matching_paths
+from tfaip.trainer.schedules.epochvalues import with_value
+from tfaip.trainer.schedules.instep import StepSchedules
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
+from tfaip.trainer.warmstart.params import WarmStartMode
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.weightrules import apply_rules, weight_noise
+from tfaip.util.logging import CONSOLE_TEXT, logger
+from tfaip.util.text import shorten
+
+# Flags of the layers of graphs that are frozen in parts; layers come before those below them.
+_own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
+
+_FROZEN = "no_train_scope"
+
+log = logger(__name__)
+
+
+def build_training_model(
+    params: Params,
+    scenario: Scenario,
+    epoch_steps: int,
+    devices: Devices,
+    warmstarter: WarmStarter | None = None,
+    weighted_losses: Collection[str] = (),
+) -> TrainingModel:
+    """Build the model with all variables, and compile it with its optimizer.
+
+    Args:
+        params: the trainer params, with a seed.
+        scenario: gives model and graph.
+        epoch_steps: batches of an epoch.
+        devices: devices of the training.
+        warmstarter: gives the model its first weights; None: they stay as they were initialised.
+        weighted_losses: losses whose weights will change in later stages.
+
+    Raises:
+        FieldAdvice: if a param cannot work with this model; its path begins at `params`.
+    """
+    schedules, graph = StepSchedules(params), scenario.graph
+    try:
+        model = _new_model(params, scenario, schedules, weighted_losses)
+    except RefusedObject as error:  # an object of Keras that cannot be made from its params
+        for path, value in walk(params):
+            for index, item in (items_of(value) or {"": value}).items():
+                if item is error.named:
+                    path = ".".join(filter(None, [path, index, error.argument]))
+                    raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+        raise
+    # Before the optimizer: its slots are for trained weights, its averages start at the weights.
+    for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
+        layer.trainable = is_trainable  # sets those below it too, which come later
+    _check_layers(model)
+    if params.no_train_scope is not None:
+        freeze_layers(graph, params.no_train_scope)
+    if warmstarter is not None:
+        with below("warmstart"):
+            if warmstarter.params.mode is WarmStartMode.EXACT:
+                warmstarter.apply(graph)
+            else:
+                warmstarter.apply(graph, lambda: weight_structure(model, scenario))
+    apply_rules(params, model, schedules.variables.get)
+    _compile(model, params, scenario, epoch_steps, devices, schedules)
+    schedules.bind(model)
+    summary = summary_lines(graph)
+    log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
+    return model
+
+
+def _new_model(
+    params: Params, scenario: Scenario, schedules: StepSchedules, weighted_losses: Collection[str]
+) -> TrainingModel:
+    """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
+    data, own, penalty = scenario.data, scenario.params, None
+    if own.use_input_gradient_regularization:
+        weight = schedules.variables.get(INPUT_GRADIENT, own.input_gradient_regularization_lambda)
+        penalty = InputGradientPenalty(own.input_gradient_regularization_h, weight)
+    model = TrainingModel(
+        scenario.model,
+        scenario.graph,
+        penalty,
+        {**dict.fromkeys(weighted_losses, 1.0), **given_loss_weights(params)},
+        weight_noise(params, schedules.variables.get),
+        [variable for path, variable in schedules.variables.items() if not path.startswith(OPTIMIZER)],
+    )
+    model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    unknown = sorted(set(params.loss_weights) - set(model.loss_names))
+    if unknown:
+        raise FieldAdvice(
+            f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
+        )
+    model.set_loss_weights(given_loss_weights(params))
+    outside = backend.outside_strategy([*model.variables, *model.metrics_variables])
+    if outside:
+        raise FieldAdvice(
+            f"made before the training, so that devices cannot share it: {', '.join(outside[:3])}; use the scenario's "
+            "model and graph only in the training, or one device without {device.dist_strategy}",
+            "device.dist_strategy",
+        )
+    return model
+
+
+def _check_layers(model: TrainingModel) -> None:
+    """Raise if no weight is trained, and log which metrics are not logged."""
+    if not model.trainable_variables:
+        count = len(model.graph.weights)
+        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
+    lost = [metric.name for metric in model.graph.metrics if all(metric is not known for known in model.metrics)]
+    if lost:
+        log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
+
+
+def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
+    """Exclude layers from the training (`no_train_scope`); call it before the model is compiled.
+
+    A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
+    nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
+    statistics stay too.
+
+    Args:
+        graph: the outermost graph, built.
+        pattern: a regular expression on the whole path of a layer, or of a layer above it.
+
+    Raises:
+        FieldAdvice: if no layer matches, or all weights would be frozen.
+    """
+    layers = layers_by_path(graph)
+    frozen = matching_paths(pattern, _FROZEN, "layer", layers)
+    _own_flags[graph] = [(layer, layer.trainable) for layer in all_layers_by_path(graph).values()]
+    for path in frozen:
+        layers[path].trainable = False
+    if not graph.trainable_variables:
+        raise FieldAdvice(
+            f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train",
+            _FROZEN,
+        )
+    trained, total = len(graph.trainable_weights), len(graph.weights)
+    log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)
+
+
+def _compile(
+    model: TrainingModel,
+    params: Params,
+    scenario: Scenario,
+    epoch_steps: int,
+    devices: Devices,
+    schedules: StepSchedules,
+) -> None:
+    built = params
+    for schedule in schedules_of(params):
+        if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
+            # With one of 0 the optimizer would have no moments.
+            built = with_value(built, schedule.path, max(schedule.params.points.values()))
+    paths = [path for path in schedules.variables if path.startswith(OPTIMIZER)]
+    with below("optimizer"):
+        optimizer = build_optimizer(
+            built.optimizer,
+            variables_by_path(scenario.graph),
+            model.trainable_variables,
+            accum_steps=params.train_accum_steps,
+            average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+            rate=params.learning_rate,
+            network=scenario.graph,
+            seed=params.random_seed or 0,
+            scales_loss=devices.precision is Precision.MIXED_FLOAT16,
+            scheduled={path.removeprefix(OPTIMIZER): schedules.variables[path] for path in paths},
+        )
+    optimizer.leaves_out_losses = model.leaves_out_losses
+    if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
+        model.forget_batches_that_are_not_finite(in_values=params.optimizer.skip_nonfinite > 0)
+    is_eager = params.force_eager or params.debug_nonfinite  # the backends name operations of compiled steps badly
+    model.execution.is_automatic = params.steps_per_execution is None
+    model.compile(
+        optimizer=optimizer,
+        run_eagerly=is_eager,
+        steps_per_execution=_steps_per_execution(params, devices),
+        auto_scale_loss=False,  # the optimizer does
+        # Never "auto": that picks XLA on TensorFlow, which fails on graphs with CTC, sparse or text operations.
+        jit_compile=compiles_with_xla(model, is_eager, params.jit_compile),
+    )
+
+
+def _steps_per_execution(params: Params, devices: Devices) -> int:
+    is_shared = devices.strategy is not None
+    given, most = params.steps_per_execution, backend.most_steps_per_execution(is_shared)
+    if params.debug_nonfinite:
+        return 1  # the batch is known then
+    if given is None:
+        return 1 if params.force_eager else backend.steps_per_execution(is_shared)
+    if most is not None and given > most:
+        raise FieldAdvice(
+            f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}: "
+            "leave out {steps_per_execution}",
+            "steps_per_execution",
+        )
+    return given
+
+
+def most_steps_per_execution(params: Params, devices: Devices, execution: Execution) -> int:
+    """Return how many steps an execution may have that ends with a window of updates."""
+    steps = _steps_per_execution(params, devices)
+    if not execution.is_automatic:
+        return steps
+    # Twice as many as by default, since the number of steps in a window may have no divisor close to that.
+    return 1 if execution.loops is False or steps == 1 else 2 * steps
+
+
+def built_from(
+    params: Params, scenario: Scenario, epoch_steps: int, devices: Devices, weighted_losses: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return all that `build_training_model` makes a model of, except the graph and values that variables hold.
+
+    A model that was built from equal facts can train with other params too.
+    """
+    rate, gradients = params.learning_rate, scenario.params
+    return {
+        "losses": sorted({*weighted_losses, *params.loss_weights}),
+        "optimizer": encode(params.optimizer),
+        "no_train_scope": params.no_train_scope,
+        "train_accum_steps": params.train_accum_steps,
+        "averages": AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+        # All other rates are values of a variable.
+        "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
+        "precision": devices.precision,
+        "execution": [
+            params.force_eager or params.debug_nonfinite,
+            params.jit_compile,
+            params.steps_per_execution is None,
+            _steps_per_execution(params, devices),
+        ],
+        "input_gradients": [
+            gradients.use_input_gradient_regularization,
+            gradients.input_gradient_regularization_h,
+            gradients.input_gradient_regularization_lambda,
+        ],
+        "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
+        "weight_noise": encode(params.weight_noise),
+        "weight_penalties": encode(params.weight_penalties),
+    }
+
+
+def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
+    """Return the dimensions that the weights of a model consist of, by path."""
+    data = scenario.data
+    return model_structure(model, data.create_input_layers(), data.create_target_layers())

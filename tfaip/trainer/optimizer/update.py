@@ -1,0 +1,536 @@
+"""Noise and clips, applied in this order to the gradients of an update before its update rule.
+
+They act on the gradient of the whole update: the mean over its batches, summed over the devices.
+Keras' clip arguments act per replica under `MirroredStrategy`, and only one of them may be set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfaip.backend.kerastools import value_of
+from tfaip.layers.weightnoise import add_noise
+from tfaip.trainer.scheduler import LearningRateParams, UpdateTime
+from tfaip.util.typing import Tensor
+
+
+class GradientNoise:
+    """Noise normal(0, stddev / (1 + update)^gamma) on each gradient element (Neelakantan et al., 2015).
+
+    Args:
+        stddev: standard deviation at the first update, a number or a variable.
+        gamma: exponent of its decay; 0: it is constant.
+        seed: of the generator.
+    """
+
+    def __init__(self, stddev: float | keras.Variable, gamma: float, seed: int) -> None:
+        self._stddev = stddev
+        self._gamma = gamma
+        self._generator = keras.random.SeedGenerator(seed)
+
+    @property
+    def state(self) -> keras.Variable:
+        """State of the generator."""
+        return self._generator.state
+
+    def add(self, gradients: list[Tensor], update: Tensor) -> list[Tensor]:
+        """Return the gradients with noise.
+
+        Args:
+            gradients: of all variables.
+            update: number of the update, from 0.
+        """
+        deviation = self._stddev / ops.power(1.0 + ops.cast(update, "float32"), self._gamma)
+        return add_noise(gradients, deviation, self._generator)
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Limits of the gradients, each a number, a variable, or None for no limit.
+
+    Args:
+        value: of each element.
+        norm: of the gradient of each variable.
+        global_norm: of all gradients together.
+    """
+
+    value: float | keras.Variable | None = None
+    norm: float | keras.Variable | None = None
+    global_norm: float | keras.Variable | None = None
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Gradients after the clips, not yet multiplied by the factors that limit their norms.
+
+    Args:
+        gradients: after `clip_value`.
+        scales: a factor for each of them, of `clip_norm` and `clip_global_norm`; None: no factors.
+        is_finite: True if all are finite, a boolean scalar.
+    """
+
+    gradients: list[Tensor]
+    scales: list[Tensor] | None
+    is_finite: Tensor
+
+    def scaled(self) -> list[Tensor]:
+        """Return the clipped gradients.
+
+        Call it where they are used: compilers fuse the product with the update.
+        """
+        if self.scales is None:
+            return self.gradients
+        return [g * ops.cast(scale, g.dtype) for g, scale in zip(self.gradients, self.scales, strict=True)]
+
+
+def clip(gradients: list[Tensor], clips: Clips) -> Clipped:
+    """Apply `clip_value`, `clip_norm` and `clip_global_norm`, and check that all gradients are finite.
+
+    A float32 gradient with a norm above 1.8e19 counts as not finite, since its square overflows.
+    """
+    if clips.value is not None:
+        gradients = [_clipped(gradient, clips.value) for gradient in gradients]
+    # One sum of squares per gradient serves all: it is finite only if all elements are, and the
+    # norm after `clip_norm` follows from the norm before.
+    squares = ops.stack([_sum_of_squares(gradient) for gradient in gradients])
+    is_finite = ops.isfinite(ops.sum(squares))
+    if clips.norm is None and clips.global_norm is None:
+        return Clipped(gradients, None, is_finite)
+    scales = ops.ones_like(squares)
+    if clips.norm is not None:
+        scales = _scale(squares, clips.norm)
+    if clips.global_norm is not None:
+        scales = scales * _scale(ops.sum(squares * ops.square(scales)), clips.global_norm)
+    return Clipped(gradients, ops.unstack(scales), is_finite)
+
+
+def _clipped(gradient: Tensor, limit: float | keras.Variable) -> Tensor:
+    if isinstance(limit, keras.Variable):
+        limit = ops.cast(limit.value, gradient.dtype)
+    # What is infinite stays so: the check that comes after the clips must see it.
+    return ops.where(ops.isinf(gradient), gradient, ops.clip(gradient, -limit, limit))
+
+
+def _sum_of_squares(gradient: Tensor) -> Tensor:
+    # In float16 the square of 256 overflows.
+    return ops.sum(ops.square(ops.cast(gradient, keras.backend.result_type(gradient.dtype, "float32"))))
+
+
+def _scale(square: Tensor, limit: float | keras.Variable) -> Tensor:
+    """Return the factor (at most 1) that limits the norm of a vector with this square to `limit`."""
+    # The maximum keeps the quotient finite for a gradient of 0, and at 1 for small gradients.
+    if isinstance(limit, keras.Variable):
+        limit = ops.cast(limit.value, square.dtype)
+    return limit / ops.maximum(ops.sqrt(square), limit)
+
+
+INITIAL = 2.0**15
+LOWEST = 1.0
+UPDATES_UNTIL_GROWTH = 2000
+
+
+class LossScale:
+    """Loss scale and number of finite updates with it, as variables of the optimizer.
+
+    Args:
+        add_variable: creates a variable of the optimizer: shape, initializer, dtype and name.
+    """
+
+    def __init__(self, add_variable: Callable[..., keras.Variable]) -> None:
+        initial = keras.initializers.Constant(INITIAL)
+        self._scale = add_variable((), initializer=initial, dtype="float32", name="loss_scale")
+        self._good = add_variable((), dtype="int", name="updates_at_loss_scale")
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """Return the loss times the scale."""
+        return loss * ops.cast(self._scale.value, loss.dtype)
+
+    def unscaled(self, gradients: list[Tensor]) -> list[Tensor]:
+        """Return the gradients divided by the scale."""
+        factor = 1.0 / self._scale.value
+        return [gradient * ops.cast(factor, gradient.dtype) for gradient in gradients]
+
+    def is_lowest(self) -> Tensor:
+        """Return a boolean scalar: True if the scale is minimal, so that overflows have another cause."""
+        return ops.less_equal(self._scale.value, LOWEST)
+
+    def shrink(self) -> None:
+        """Halve the scale, after gradients that were not finite."""
+        self._scale.assign(ops.maximum(self._scale.value / 2.0, LOWEST))
+        self._good.assign(0)
+
+    def keep_or_grow(self) -> None:
+        """Count an update with finite gradients; double the scale after enough of them."""
+        scale, good = self._scale.value, self._good.value + 1
+        grows = ops.greater_equal(good, UPDATES_UNTIL_GROWTH)
+        # With an infinite scale every later update would overflow.
+        doubled = ops.where(ops.isfinite(scale * 2.0), scale * 2.0, scale)
+        self._scale.assign(ops.where(grows, doubled, scale))
+        self._good.assign(ops.where(grows, 0, good))
+
+
+# JAX counts in 32 bits.
+_LARGEST_COUNT = 2**31 - 1
+
+
+class NonFiniteUpdates:
+    """Counter of consecutive skipped updates, with a latch.
+
+    Args:
+        tolerated: number of consecutive updates that may be skipped; one more sets the latch.
+        add_variable: creates an integer scalar variable of the optimizer, by name.
+    """
+
+    def __init__(self, tolerated: int, add_variable: Callable[[str], keras.Variable]) -> None:
+        self._tolerated = min(tolerated, _LARGEST_COUNT - 1)
+        self._in_a_row = add_variable("nonfinite_in_a_row")
+        self._first = add_variable("nonfinite_first_batch")
+
+    def is_stopped(self) -> Tensor:
+        """Return a boolean scalar: True if the latch is set."""
+        return ops.greater(self._in_a_row.value, self._tolerated)
+
+    def count(self, batch: Tensor, counts: Tensor | bool = True) -> None:
+        """Count an update that was skipped.
+
+        Args:
+            batch: number of its last batch, as the optimizer counts them, an integer scalar.
+            counts: False if the cause is harmless, a boolean scalar.
+        """
+        in_a_row, first = self._in_a_row.value, self._first.value
+        begins = ops.logical_and(counts, ops.equal(in_a_row, 0))
+        self._first.assign(ops.where(begins, ops.cast(batch, first.dtype), first))
+        is_counted = ops.logical_and(counts, ops.logical_not(self.is_stopped()))
+        self._in_a_row.assign(in_a_row + ops.cast(is_counted, in_a_row.dtype))
+
+    def forget(self) -> None:
+        """Count from 0 again, after a finite update."""
+        # If none is tolerated, the first skipped update stops all others: there is no count to reset.
+        if self._tolerated:
+            self._in_a_row.assign(0)
+
+    def stopped_at(self) -> tuple[int, int] | None:
+        """Return None unless the latch is set.
+
+        Returns:
+            The batch of the first counted update, as passed to `count`, and the number of these updates.
+        """
+        in_a_row = value_of(self._in_a_row)
+        if in_a_row <= self._tolerated:
+            return None
+        return value_of(self._first), in_a_row
+
+
+AUTOMATIC = -1.0
+_AUTOMATIC_BOUNDS = (0.99, 0.99975)
+# Share of the weights at the beginning of an epoch in the average at its end, with the automatic rate.
+_SHARE_AFTER_AN_EPOCH = 0.75
+
+
+@dataclass(frozen=True)
+class AverageRate:
+    """Rate of the average: `average = rate * average + (1 - rate) * weight` after each update.
+
+    Args:
+        rate: in (0, 1).
+        ramp: use min(rate, (1 + n) / (10 + n)) after update n (from 1), so that a slow average soon
+            forgets the initial weights.
+    """
+
+    rate: float
+    ramp: bool
+
+    @classmethod
+    def of(cls, calc_ema: float, updates_per_epoch: float) -> AverageRate | None:
+        """Return the rate for `trainer.calc_ema`: 0: None, -1: the automatic rate, else this rate."""
+        if calc_ema == 0:
+            return None
+        if calc_ema != AUTOMATIC:
+            return cls(calc_ema, ramp=False)
+        low, high = _AUTOMATIC_BOUNDS
+        return cls(min(max(_SHARE_AFTER_AN_EPOCH ** (1 / updates_per_epoch), low), high), ramp=True)
+
+    def after(self, updates: Tensor) -> Tensor:
+        """Return the rate for update number `updates` (from 1)."""
+        if not self.ramp:
+            return ops.convert_to_tensor(self.rate, dtype="float32")
+        n = ops.cast(updates, "float32")
+        return ops.minimum(self.rate, (1.0 + n) / (10.0 + n))
+
+
+class WeightAverages:
+    """Averages of the trained weights.
+
+    Keras tracks variables in a list attribute of an optimizer as its own, but not those in this object.
+
+    Args:
+        weights: the trained weights.
+        averages: a variable for each of them.
+        rate: of the average.
+    """
+
+    def __init__(self, weights: list[keras.Variable], averages: list[keras.Variable], rate: AverageRate) -> None:
+        self._pairs = list(zip(weights, averages, strict=True))
+        self._rate = rate
+        self.reset()
+
+    def reset(self) -> None:
+        """Set the averages to the weights."""
+        for weight, average in self._pairs:
+            average.assign(_copy(weight))
+
+    def update(self, updates: Tensor, assign_sub: Callable[[keras.Variable, Tensor], None]) -> None:
+        """Move the averages towards the weights.
+
+        Args:
+            updates: number of the update that just happened, from 1.
+            assign_sub: method of the optimizer, which subtracts in place where the backend can.
+        """
+        share = 1.0 - self._rate.after(updates)
+        for weight, average in self._pairs:
+            assign_sub(average, ops.cast(share, average.dtype) * (average - weight))
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Let the weights hold the averages inside the block.
+
+        Validation, LAV and exports use it, for as long as they run; never use it within `fit`.
+        """
+        raw = [_copy(weight) for weight, _ in self._pairs]
+        for weight, average in self._pairs:
+            weight.assign(_copy(average))
+        try:
+            yield
+        finally:
+            for (weight, _), value in zip(self._pairs, raw, strict=True):
+                weight.assign(value)
+
+
+def _copy(variable: keras.Variable) -> Tensor:
+    # Two variables must never share a buffer: JAX donates the buffers of a step to its results.
+    return ops.copy(ops.convert_to_tensor(variable.value))
+
+
+class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
+    """Learning rate schedule of the optimizer of a training: base, rule and modulation.
+
+    The rate of an update is `base`, the rate of the epoch, or the result of the rule if it changes with
+    every update; this is multiplied by the factor of the modulation. `begin_epoch` sets the variables.
+
+    Keras cannot assign the rate of an optimizer that was created with a schedule, hence the variable
+    `base`. The optimizer owns the variables: JAX would compile a free one into the step as a constant.
+
+    Args:
+        params: rule and modulation; None: the rate is `base`.
+        accum_steps: batches per update.
+        network: the training graph, for functions of the user.
+    """
+
+    base: keras.Variable
+
+    def __init__(self, params: LearningRateParams | None, accum_steps: int, network: Any = None) -> None:
+        super().__init__()
+        self._rule = params.rate_of_update if params is not None and params.is_continuous() else None
+        self._modulation = None if params is None else params.modulation
+        self._accum_steps = accum_steps
+        self._network = network
+
+    @property
+    def varies(self) -> bool:
+        """True if the updates of an epoch may have different rates."""
+        return self._rule is not None or self._modulation is not None
+
+    def build(self, add_variable: Callable[..., keras.Variable]) -> None:
+        """Create the variables with the `add_variable` of the optimizer."""
+        self.base = add_variable((), name="learning_rate", dtype="float32")
+        self._batches_per_epoch = add_variable((), "ones", dtype="int", name="batches_per_epoch")
+        self._batch_offset = add_variable((), dtype="int", name="batch_offset")
+        self._is_listed = add_variable((), dtype="int", name="is_listed")
+        self._mean = add_variable((), name="mean_rate", dtype="float32")
+        self._epoch_updates = add_variable((), dtype="int", name="epoch_updates")
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Compute the rate of an update.
+
+        Args:
+            step: number of a batch of the update, from 0: Keras passes its counter of micro-batches.
+        """
+        rate = base = ops.convert_to_tensor(self.base)
+        if not self.varies:
+            return base
+        time = UpdateTime(
+            update=step // self._accum_steps, epoch=self.completed_epochs(step), lr=base, network=self._network
+        )
+        if self._rule is not None:
+            rate = ops.where(self._is_listed > 0, base, self._rule(time, ops))
+        if self._modulation is not None:
+            factor = self._modulation.factor(dataclasses.replace(time, lr=rate), ops)
+            rate = rate * ops.cast(factor, "float32")
+        return rate
+
+    def completed_epochs(self, step: Tensor) -> Tensor:
+        """Return the time of an update: completed epochs with a fraction, as at its first batch.
+
+        Args:
+            step: number of a batch of the update, from 0.
+        """
+        first = step - step % self._accum_steps
+        return ops.cast(first + self._batch_offset, "float32") / ops.cast(self._batches_per_epoch, "float32")
+
+    def observe(self, rate: Tensor) -> None:
+        """Add the rate of an update to the mean of the epoch."""
+        if self.varies:
+            count = self._epoch_updates + 1
+            self._mean.assign(self._mean + (rate - self._mean) / ops.cast(count, "float32"))
+            self._epoch_updates.assign(count)
+
+    def begin_epoch(self, rate: float, is_listed: bool, completed: int, batches: int, done: int, counted: int) -> None:
+        """Set the rate and the time for an epoch.
+
+        Time is derived from the completed epochs, so that it has no jump when epochs change their size.
+
+        Args:
+            rate: the base.
+            is_listed: True if no rule applies to the rate.
+            completed: number of completed epochs.
+            batches: number of batches of this epoch.
+            done: number of batches of this epoch that are already trained.
+            counted: number of batches that the optimizer has counted.
+        """
+        self.base.assign(rate)
+        self._is_listed.assign(int(is_listed))
+        self._batches_per_epoch.assign(batches)
+        self._batch_offset.assign(completed * batches + done - counted)
+        if done == 0:
+            self._mean.assign(0.0)
+            self._epoch_updates.assign(0)
+
+    def effective_rate(self, rate: float) -> float | None:
+        """Return the mean rate of the updates of the epoch; None if it had no update.
+
+        Args:
+            rate: rate at the beginning of the epoch; returned without rounding if nothing changed it.
+        """
+        # Under `MirroredStrategy` a variable cannot be converted to a number, but a sum can.
+        if self.varies:
+            if int(self._epoch_updates + 0) == 0:
+                return None
+            return float(self._mean + 0.0)
+        base = float(self.base + 0.0)
+        return rate if base == np.float32(rate) else base
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+# Liu et al.: for rho_t up to this value the adaptive step has no finite variance.
+_TRACTABLE = 4.0
+
+
+class AdaBelief(keras.optimizers.Optimizer):
+    """AdaBelief (Zhuang et al., 2020), by default with the rectified step of RAdam (Liu et al., 2019).
+
+    With gradient g_t of update t = 1, 2, ... (Zhuang et al., algorithm 2):
+
+        m_t = beta_1 m_(t-1) + (1 - beta_1) g_t
+        s_t = beta_2 s_(t-1) + (1 - beta_2) (g_t - m_t)^2 + epsilon
+        step = m_t / (1 - beta_1^t) / (sqrt(s_t / (1 - beta_2^t)) + epsilon)
+        weight -= learning_rate * step
+
+    Rectified (Liu et al., algorithm 2), with rho_inf = 2 / (1 - beta_2) - 1:
+
+        rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t)
+        step *= sqrt((rho_t - 4) (rho_t - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho_t))    if rho_t > 4
+        step = m_t / (1 - beta_1^t)                                                           otherwise
+
+    Args:
+        learning_rate: as in Keras.
+        beta_1: decay rate of the mean of the gradients, in [0, 1).
+        beta_2: decay rate of the mean of their squared deviation from it, in [0, 1), above 0.6 if rectified.
+        epsilon: added to the mean squared deviation in every update, and to its root. The paper has 1e-8; its authors
+            recommend 1e-14 for float32 (their package adabelief-tf 0.2).
+        rectify: use the rectified step.
+        name: as in Keras.
+        kwargs: as in Keras.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-14,
+        rectify: bool = True,
+        name: str = "adabelief",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.rectify = rectify
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Create the slots; see Keras."""
+        if self.built:
+            return
+        super().build(variables)
+        slots = zip(*self.add_optimizer_variables(variables, ["momentum", "belief"]), strict=True)
+        self._slots: dict[int, Any] = {}
+        for variable, pair in zip(variables, slots, strict=True):
+            # Keras itself passes the variable of TensorFlow to `update_step`.
+            self._slots[id(variable)] = self._slots[id(variable.value)] = pair
+
+    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
+        """Update one variable; see Keras."""
+        m, s = self._slots[id(variable)]
+        t = ops.cast(self.iterations + 1, variable.dtype)
+        surprise = ops.subtract(ops.cast(gradient, variable.dtype), m)
+        new_m = m + (1.0 - self.beta_1) * surprise
+        # g_t - m_t = beta_1 (g_t - m_(t-1))
+        deviation = self.beta_1 * surprise
+        new_s = self.beta_2 * s + (1.0 - self.beta_2) * ops.square(deviation) + self.epsilon
+        self.assign(m, new_m)
+        self.assign(s, new_s)
+        direction = new_m / _one_minus_power(self.beta_1, t)
+        step = direction / (ops.sqrt(new_s / _one_minus_power(self.beta_2, t)) + self.epsilon)
+        if self.rectify:
+            rho = self._rho(t)
+            step = ops.where(rho > _TRACTABLE, self._rectification(rho) * step, direction)
+        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * step)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments; see Keras."""
+        config = super().get_config()
+        for name in ("beta_1", "beta_2", "epsilon", "rectify"):
+            config[name] = getattr(self, name)
+        return config
+
+    def _rho(self, t: Tensor) -> Tensor:
+        # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of
+        # this difference, which is small for beta close to 1.
+        return self._rho_inf() - 2.0 * t / ops.expm1(-math.log(self.beta_2) * t)
+
+    def _rho_inf(self) -> float:
+        return 2.0 / (1.0 - self.beta_2) - 1.0
+
+    def _rectification(self, rho: Tensor) -> Tensor:
+        limit = self._rho_inf()
+        rho = ops.maximum(rho, _TRACTABLE)
+        return ops.sqrt((rho - 4.0) * (rho - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * rho))
+
+
+def _one_minus_power(beta: float | keras.Variable, t: Tensor) -> Tensor:
+    """Return 1 - beta^t, without loss of digits for beta close to 1 unless it is a variable."""
+    if isinstance(beta, keras.Variable):
+        return 1.0 - ops.power(ops.cast(beta, t.dtype), t)
+    return -ops.expm1(math.log(beta) * t) if beta > 0 else ops.ones_like(t)

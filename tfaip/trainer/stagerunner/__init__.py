@@ -1,1 +1,0 @@
-"""Runner of the stages of a run: one after the other, with what each takes over from the one before."""

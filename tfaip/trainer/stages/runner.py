@@ -1,0 +1,533 @@
+"""The stages of a run, one after the other: set up, train or do other work, hand over to the next."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from tfaip.backend.active import backend
+from tfaip.data.pipeline.sampler import Position
+from tfaip.device.devices import precision_scope
+from tfaip.errors import UsageError
+from tfaip.model.structure.axis import Structure
+from tfaip.model.weights import assign_arrays, built_within, variable_arrays
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import diff
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.build import Run, Training, build_training
+from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.history import History
+from tfaip.trainer.loop import TrainingLoop
+from tfaip.trainer.modelbuilding import weight_structure
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
+from tfaip.trainer.params import Params
+from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.schedules.epochvalues import EpochValues
+from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
+from tfaip.trainer.stages.records import RUNNING, StageSequence
+from tfaip.trainer.stages.work import call_function, check_calls, predict
+from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.classes import construct
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs
+
+log = logger(__name__)
+
+Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback]]
+
+
+# Params of a pipeline that change neither the samples of a pass nor their order.
+_BATCHING = (
+    "batch_size",
+    "batch_drop_remainder",
+    "bucket_boundaries",
+    "bucket_batch_sizes",
+    "num_processes",
+    "worker_start_s",
+    "worker_timeout_s",
+    "prefetch",
+    "use_shared_memory",
+)
+# Params of a scenario of which its graph is independent.
+_BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
+
+
+class StageRunner:
+    """Context that runs the stages of a run in order.
+
+    Every process of a training takes the same decisions; the chief alone writes.
+
+    Args:
+        run: the parts that all stages share.
+        program: yields the stages, for the history that it is called with.
+        scenario: built from the params of the run.
+        create_warmstarter: returns the source of the first weights.
+        is_trial: run one batch of each stage.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        program: Callable[[History], StageProgram],
+        scenario: Scenario,
+        create_warmstarter: Callable[[], WarmStarter],
+        is_trial: bool = False,
+    ) -> None:
+        self._run = run
+        self._given = scenario
+        self._create_warmstarter = create_warmstarter
+        self._is_trial = is_trial
+        self._directories = None if run.root is None or not run.has_stages else run.root.stage_directories()
+        history, root = History(), None if run.root is None else run.root.root
+        self._sequence = StageSequence(program(history), history, root, run.devices)
+        self._setup: Training | None = None
+        self._loop: TrainingLoop | None = None
+        self.progress = TrainingProgress()
+        """Progress of the training through all stages."""
+        self._opened = ExitStack()
+        self._stage: PlannedStage | None = None  # that is set up, or will be
+        self._later: Checkpoint | None = None  # of a later call of `Trainer.fit`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
+        if self._run.profiler is not None:
+            self._run.profiler.close()
+
+    @property
+    def setup(self) -> Training:
+        """The parts of the stage that was set up last."""
+        if self._setup is None:
+            raise UsageError("no stage trains: yield a TrainStage, or leave an epoch to the plain params")
+        return self._setup
+
+    @property
+    def latest_setup(self) -> Training | None:
+        """The same; None: there is none yet."""
+        return self._setup
+
+    @property
+    def best(self) -> BestModel | None:
+        """What decides which epoch of the stage is the best; None: it has no epochs."""
+        return None if self._setup is None else self._setup.best
+
+    def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
+        """Set up the first stage, or the one of a checkpoint with its state.
+
+        Args:
+            restored: the checkpoint; None: the training is fresh.
+            repeated: number of the stage from which on all are run again; None: those that are done stay.
+
+        Raises:
+            UsageError: if something cannot work, or a stage was changed that is done.
+        """
+        # That of the beginning of a run has no weights.
+        continued = restored if restored is not None and restored.arrays else None
+        check_calls(self._run.preview.stages, self._run.params)
+        sequence, sequence.repeated = self._sequence, repeated
+        state: Mapping[str, Any] = {RUNNING: None}
+        if restored is not None:
+            state, self.progress = restored.state, TrainingProgress.from_dict(restored.state)
+            sequence.load(self._directories)
+        for change in sequence.reach(state, self.progress.history):
+            log.info("changed stage %s: %s", state[RUNNING]["name"], change)
+        if continued is None:
+            sequence.answer_work(self.progress.history)
+        self._reach()
+        stage = self._stage
+        if stage is None or stage.kind is StageKind.CALL:
+            return
+        # A stage may have a larger model than the one before, of which the checkpoint may be.
+        known = None if self._run.has_stages else continued
+        with nullcontext() if known is None else built_within(known.arrays, "the checkpoint"):
+            self._set_up(stage, self._create_warmstarter() if continued is None else None)
+        if continued is None:
+            return
+        if state[RUNNING]["first_epoch"] > stage.last_epoch:  # of a later call of `fit`
+            self._later, self._stage = continued, None
+            return
+        self._restore(continued)
+        if self.setup.is_finished():
+            result = sequence.answer()
+            if result is not None:
+                sequence.next(result, self.progress.history)
+                sequence.answer_work(self.progress.history)
+                self._reach()
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.setup.state.restore(checkpoint)
+        self.progress = self.setup.state.progress
+
+    def _reach(self) -> None:
+        """Take the stage that the sequence has reached, with its params."""
+        self._stage = None
+        if self._sequence.stage is not None:
+            self._stage = self._sequence.resolved()
+            self._stage.params.random_seed = self._run.params.random_seed
+            if self._is_trial:
+                _shorten(self._stage)
+
+    def run(self, callbacks: Callbacks) -> Logs:
+        """Run the stages that remain; return the values of the last epoch.
+
+        Args:
+            callbacks: returns the callbacks of a stage, for its optimizer.
+
+        Raises:
+            TrainingInterrupted: if a signal asked to stop; the run can be resumed.
+        """
+        progress = self.progress
+        if self._later is not None:
+            return progress.history.values(self.setup.stage.last_epoch)
+        if self._stage is None:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
+        elif self._stage.number == 0 and self._stage.kind is not StageKind.TRAIN and self._sequence.repeated is None:
+            # A checkpoint from which a run can be resumed that begins with other work than training.
+            state = beginning(self._run.params, {RUNNING: None})
+            self._run.output.save_checkpoint(lambda buffer: state, 0)
+            self._run.output.wait()
+        logs = progress.history.values(progress.epoch)
+        while (stage := self._stage) is not None:
+            must_train = stage.kind is StageKind.TRAIN
+            is_new = self._setup is None or (must_train and self._setup.stage is not stage)
+            if is_new and stage.kind is not StageKind.CALL:
+                self._change_to(stage)
+            if must_train:
+                logs, is_ended_by_user = self._train(stage, callbacks)
+                if is_ended_by_user:
+                    return logs
+                result = self._finish_training(stage)
+            else:
+                result = self._work(stage)
+            self._sequence.next(result, self.progress.history)
+            self._sequence.answer_work(self.progress.history)
+            self._reach()
+        if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
+            self._setup = replace(self._setup, params=copy_for_stage(self._setup.params))
+        return logs
+
+    def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
+        """Train a stage that is set up; also return True if a callback has ended the whole training."""
+        setup, progress = self.setup, self.progress
+        self._loop = loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
+        if not setup.is_finished():
+            self._begin_records()
+            if progress.step or progress.epoch >= stage.first_epoch:
+                log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
+            if not self._is_trial:
+                loop.warn_without_updates()
+        elif not self._run.has_stages:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
+        logs = loop.run()
+        if not setup.is_finished():
+            return logs, True
+        if setup.early_stopping().stops_after is not None:
+            log.info("stopped early after epoch %d: %s", progress.epoch, setup.best.describe(progress.history))
+        return logs, False
+
+    def _begin_records(self) -> None:
+        """Write what the stage is, without the records of what is run again."""
+        self._sequence.forget()
+        if self._directories is not None and self._run.devices.is_chief:
+            record = self._sequence.record()
+            self._run.output.require_own_directory()
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def _finish_training(self, stage: PlannedStage) -> StageResult:
+        """Write the record of a trained stage, with its part of the history and the state at its end."""
+        history, epoch, best = self.progress.history, self.progress.epoch, None
+        best_epoch = self.setup.best.epoch(history)
+        if best_epoch is not None:
+            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.setup.best.monitor)}
+        result, stored = self._sequence.result(last_epoch=epoch, values=history.values(epoch), best=best)
+        own = self._directories
+        if own is not None and self._run.devices.is_chief:
+            output = self._run.output
+            output.require_own_directory()
+            own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
+            newest = None if output.store is None else output.store.newest()
+            if newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        return result
+
+    def _work(self, stage: PlannedStage) -> StageResult:
+        """Do the work of a stage that does not train."""
+        assert stage.settings is not None  # noqa: S101 (only main has none)
+        log.info("stage %s: %s", stage.name, stage.settings.describe())
+        if self._directories is None:
+            raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
+        self._begin_records()
+        directory = self._directories.path(stage.name)
+        # What it draws must not depend on the stages that this process has run before.
+        backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
+        facts: dict[str, Any] = {}
+        if stage.kind is StageKind.CALL:
+            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories())
+        else:
+            predict(self._run, stage, directory, self.setup)
+        self._run.stop.agree()
+        received = self._run.stop.received
+        if received is not None:  # the work of the stage will be repeated
+            log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
+            raise TrainingInterrupted(received)
+        values = self.progress.history.values(self.progress.epoch)
+        result, stored = self._sequence.result(**facts, values=values)
+        if self._run.devices.is_chief:
+            self._directories.finish(stage.name, stored)
+        return result
+
+    def run_again(self, params: Params, callbacks: Callbacks) -> Logs:
+        """Train again after the last stage, as a later call of `Trainer.fit`, with params that it may have changed.
+
+        The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
+        """
+        before = self.setup.stage
+        first = before.last_epoch + 1
+        left = 1 if self._is_trial else params.epochs - params.current_epoch
+        if left < 1:
+            log.info("training is finished: %d of %d epochs are done", params.current_epoch, params.epochs)
+            return self.progress.history.values(self.progress.epoch)
+        offset = first - 1 - params.current_epoch
+        own = copy_for_stage(params)  # the caller may change the params in place
+        stage = replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
+        self._stage = self._sequence.stage = stage = replace(stage, epoch_offset=offset)
+        log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
+        self._change_to(stage)
+        restored = self._later
+        if restored is not None and restored.state[RUNNING]["first_epoch"] == first:
+            history, self._later = self.progress.history, None
+            self._restore(restored)
+            self.progress.history = history  # the user may have edited its file
+        return self.run(callbacks)
+
+    @property
+    def is_in_later_fit(self) -> bool:
+        """True if the checkpoint belongs to a later call of `Trainer.fit`, which is still to come."""
+        return self._later is not None
+
+    @property
+    def current_epoch(self) -> int:
+        """Completed epochs as the rate control counts them."""
+        epoch = self.progress.epoch
+        if self._later is not None:
+            epoch = self.setup.stage.last_epoch
+        return epoch if self._setup is None else epoch - self._setup.stage.epoch_offset
+
+    def check_restored(self) -> None:
+        """Raise if the checkpoint belongs to a later call of `Trainer.fit` than were made; nothing must be exported."""
+        if self._later is not None:
+            raise UsageError(
+                "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same calls "
+                "as before, or resume from an earlier checkpoint"
+            )
+
+    def _change_to(self, stage: PlannedStage) -> None:
+        """Set up a stage that takes over from the one before, if any has trained.
+
+        The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
+        """
+        before = self._setup
+        if before is None:
+            self._set_up(stage, self._create_warmstarter())
+            return
+        keeps = keeps_graph(before.params, stage.params, stage.transfer)
+        end = StageEnd.of(before, keeps)
+        progress = self.progress
+        progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
+        progress.begin_epoch_after(stage.first_epoch - 1)
+        model = before.model if keeps else None
+        if not keeps:
+            # Its memory may be needed for the next one, and models contain circles.
+            if self._loop is not None:
+                self._loop.release_model()
+            self._setup = self._loop = before = None
+            self._opened.close()
+            gc.collect()
+        self._set_up(stage, None, before)
+        if self.setup.model is not model:
+            path = "" if stage.settings is None else f"stages.{stage.name}."
+            with flags_of(self._run.params, "trainer", f"{path}transfer"):
+                planned = hand_over(end, self.setup, stage.transfer)
+            log.info("weights of stage %s: %s", end.name, counts_text(planned))
+            if not is_whole(planned):
+                log_table(planned)
+
+    def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
+        """Set up a stage.
+
+        Args:
+            stage: the stage, with its params.
+            warmstarter: gives the model its first weights; None: it gets them later.
+            before: the stage before, if its graph may be kept.
+        """
+        self._opened.close()
+        params: Params = stage.params
+        if self._run.has_stages:
+            text = stage.describe() or "the plain params"
+            log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
+        backend.seed(_seed(params.random_seed or 0, stage.number))
+        self._opened.enter_context(precision_scope(params.device.precision))
+        try:
+            with flags_of(params, "trainer"):
+                scenario = self._scenario_of(stage, before)
+                place = {RUNNING: self._sequence.record()}
+                self._setup = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
+        except UsageError as error:
+            if stage.settings is None:
+                raise
+            raise UsageError(f"stage {stage.name}: {error}") from error
+        self._opened.enter_context(self._setup.opened())
+
+    def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
+        """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
+        params: Params = stage.params
+        if before is not None and not diff(before.params.scenario, params.scenario):
+            return before.scenario
+        # The given one is kept for the main stage: the caller holds it, and with it the model of the stage it is
+        # built in.
+        is_given = params is self._run.params and stage.name == MAIN
+        scenario: Scenario = self._given if is_given else construct(type(self._given), params.scenario)
+        if before is not None and _specs(scenario) == _specs(before.scenario):
+            scenario.take_network(before.scenario)
+        return scenario
+
+
+def _seed(seed: int, number: int) -> int:
+    """Return the seed of the stage with a number; the first one has that of the run."""
+    return seed if number == 0 else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+
+
+def _specs(scenario: Scenario) -> Any:
+    data = scenario.data
+    return data.input_layer_specs(), data.target_layer_specs()
+
+
+def _shorten(stage: PlannedStage) -> None:
+    """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
+    params = stage.params
+    setup = params.gen.setup
+    params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
+    setup.val.limit = setup.val.batch_size
+    if stage.kind is not StageKind.TRAIN:
+        setup.train.limit = setup.train.batch_size
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """The end of the training of a stage, with copies of all values.
+
+    Args:
+        name: of the stage.
+        params: its params.
+        weights: weights by path.
+        structure: the dimensions that they consist of; empty: the next stage trains the same graph.
+        optimizer: variables of the optimizer by name.
+    """
+
+    name: str
+    params: Params
+    weights: Mapping[str, np.ndarray]
+    structure: Structure
+    optimizer: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, setup: Training, keeps_graph: bool) -> StageEnd:
+        """Return the end of the stage that is set up."""
+        return cls(
+            name=setup.stage.name,
+            params=setup.params,
+            weights=variable_arrays(setup.state.weights_by_path()),
+            structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
+            optimizer=variable_arrays(setup.state.optimizer_variables()),
+        )
+
+
+def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
+    """Return True if the graph of a stage can be trained in the next one as it is."""
+    is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
+    if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
+        return False
+    return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
+
+
+def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Transfer:
+    """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
+
+    Args:
+        end: of the stage before.
+        setup: the parts of the new stage, with a fresh model.
+        transfer: which weights are taken over.
+
+    Returns:
+        The decision on each weight.
+
+    Raises:
+        UsageError: if no weight is taken over, and some should.
+    """
+    targets, source = setup.state.weights_by_path(), f"stage {end.name}"
+    structure: Structure = {}
+    if transfer.mode is TransferMode.SUBSET and end.structure:
+        structure = weight_structure(setup.model, setup.scenario)
+    planned = plan_transfer(
+        {path: tuple(variable.shape) for path, variable in targets.items()},
+        [Source(source, end.weights, structure=end.structure)],
+        transfer,
+        transfer.mode,
+        structure,
+    )
+    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
+        raise UsageError(
+            f"stage {setup.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
+            "all; correct transfer.rename, or set transfer.mode none"
+        )
+    initial = variable_arrays(targets)
+    weights = {**initial, **planned.arrays(initial)}
+    assign_arrays(targets, weights, source)
+    # The variables of the optimizer, as far as they mean the same.
+    same_rule = _rules(end.params.optimizer) == _rules(setup.params.optimizer)
+    variables = setup.state.optimizer_variables()
+    arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
+    assign_arrays(variables, arrays, source)
+    setup.model.optimizer.continue_after(end.params.train_accum_steps)
+    if not same_rule:
+        setup.model.optimizer.reset_moments()
+    return planned
+
+
+def _rules(params: OptimizerParams) -> list[Any]:
+    """Return the update rules of an optimizer, without their constants."""
+    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
+
+
+def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:
+    """Return the position in the training data at which a stage begins.
+
+    With the same data the stream continues, also in batches of another size. Other data begin with the next pass, which
+    has its own order and random numbers.
+    """
+    position = progress.position
+    old = EpochValues(before).params_of(max(progress.epoch, 1))
+    new = EpochValues(after).params_of(first_epoch)
+    differs = diff(old.gen.train_gen(), new.gen.train_gen()) or diff(old.scenario.data, new.scenario.data)
+    changes = diff(old.gen.setup.train, new.gen.setup.train)
+    if not differs and all(begins(change.path, _BATCHING) for change in changes):
+        return position
+    return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)

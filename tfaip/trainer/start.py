@@ -1,0 +1,290 @@
+"""Start of a run in its directory: fresh, or from a checkpoint and a history that the user may have edited."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from tfaip.backend.kerastools import Execution
+from tfaip.components.loading import import_root
+from tfaip.device.collectives import broadcast
+from tfaip.errors import TfaipError, UsageError
+from tfaip.params.fields import FieldAdvice
+from tfaip.params.stored import flat_params, save_params
+from tfaip.params.tree import ABSENT, flag_of, is_hidden
+from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
+from tfaip.trainer.build import Run
+from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.history import ENDED, History, read_history_file
+from tfaip.trainer.params import Params
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import BEST_DIR
+from tfaip.trainer.run.permission import Permission, record_permission
+from tfaip.trainer.stages.records import RUNNING, numbered, require_place
+from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+
+# Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
+_SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_element)|scenario\.data\.|loss_weights")
+_COUNTING = [f"early_stopping.{name}" for name in ("frequency", "lower_threshold", "upper_threshold")]
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class StartState:
+    """State of a run to continue from.
+
+    Args:
+        name: of its checkpoint.
+        checkpoint: the content.
+        best: a copy of the best model at that time; None: there is none.
+        from_stage: name of the stage from which on all are run again; None: those that are done stay. The checkpoint
+            is not among those of the run then.
+        repeated: its number.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    best: Path | None
+    from_stage: str | None = None
+    repeated: int | None = None
+
+
+def state_to_continue(
+    directory: RunDirectory | None, params: Params, name: str | None, from_stage: str | None
+) -> StartState | None:
+    """Read and verify the state that a run continues from; change nothing.
+
+    Args:
+        directory: the directory of the run.
+        params: its params.
+        name: of a checkpoint; None: the newest undamaged one.
+        from_stage: continue with the state that the run had when the stage of this name began.
+
+    Returns:
+        The state. None: the run was stopped before its first checkpoint, and begins again.
+
+    Raises:
+        UsageError: if there is none, or the run cannot be continued.
+    """
+    if directory is None:
+        raise FieldAdvice("there is nothing to resume without an output directory: set {output_dir}", "output_dir")
+    if name is None and from_stage is None:
+        if directory.may_begin_again():
+            shown = shorten_text(str(directory.root), 160)
+            log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
+            return None
+        from_stage = directory.stage_directories().intended_repetition()
+        if from_stage is not None:
+            log.info("the run is repeated from stage %s, as an interrupted command was told", from_stage)
+    directory.check_resumable()
+    if from_stage is not None:
+        start = _state_before_stage(directory, params, from_stage)
+    else:
+        store = CheckpointStore(directory.checkpoints)
+        name, checkpoint = store.read(name)
+        start = StartState(name, checkpoint, store.best_of(name))
+    state = start.checkpoint.state
+    try:
+        TrainingProgress.from_dict(state)
+        Execution.from_dict(state["execution"])
+        before = state["backend"]
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
+    require_place(state)
+    now = keras.backend.backend()
+    if before != now:
+        log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
+    return start
+
+
+def _state_before_stage(directory: RunDirectory, params: Params, stage: str) -> StartState:
+    repeated, trained = numbered(directory.stage_directories(), stage)
+    if trained is None:
+        start = beginning(params, {RUNNING: None})
+        return StartState(checkpoint_name(0), start, None, stage, repeated)
+    path = directory.stage_directories().state(trained)
+    if not path.is_dir():
+        raise UsageError(
+            f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
+            "done yet; choose an earlier stage"
+        )
+    try:
+        checkpoint = read_checkpoint(path)
+    except TfaipError as error:
+        raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
+    best = path / BEST_DIR
+    name = checkpoint_name(checkpoint.state["epoch"])
+    return StartState(name, checkpoint, best if best.is_dir() else None, stage, repeated)
+
+
+# The directory
+
+
+def claim_directory(
+    run: Run, scenario: type[Scenario], start: StartState | None, permission: Permission | None
+) -> None:
+    """Make the locked directory of a run its own, and store the params in it.
+
+    What the run repeats is removed only now, when the new process has been built and has taken over the state. A
+    process that is killed here may be resumed from any checkpoint that there still is, and what it was told to
+    repeat is stored before anything is removed.
+
+    Args:
+        run: the run, in the process that writes it.
+        scenario: class of the scenario.
+        start: the state that it continues from; None: it begins.
+        permission: what the user has typed for the run, to be recorded; None: nothing is recorded.
+    """
+    params, directory = run.params, run.directory
+    assert directory is not None  # noqa: S101 (the caller knows it)
+    if start is None:
+        directory.claim(params.overwrite)
+    else:
+        directory.clean_up()
+    params.overwrite = False  # a permission for once: stored params must not repeat it
+    params.keras_backend = keras.backend.backend()
+    params.import_root = import_root(scenario)
+    stored = without_cluster(params)
+    stored.scenario = copy.copy(params.scenario)
+    stored.scenario.scenario_id = scenario.scenario_id()
+    if permission is not None:
+        record_permission(directory.params_file, stored, scenario, permission, start is not None)
+    stages = directory.stage_directories()
+    save_params(directory.params_file, stored)
+    if start is None:
+        return
+    if start.from_stage is not None:
+        stages.intend_repetition(start.from_stage)
+    store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
+    run.output.restore_best(start.best, start.name)
+    if start.repeated is not None:
+        store.add(start.checkpoint, start.name, start.best)
+    store.continue_from(start.name)
+    if start.repeated is not None:
+        stages.forget(start.repeated, kept=start.from_stage)
+    stages.forget_repetition()
+
+
+# Changes since the checkpoint
+
+
+def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
+    """Return the differences from the params of the checkpoint by path, such as `--trainer.epochs: 1 -> 2`."""
+    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
+    changes = {}
+    for path in dict.fromkeys([*old, *new]):
+        before, after = old.get(path, ABSENT), new.get(path, ABSENT)
+        if before != after and not is_hidden(params, path):
+            changes[path] = f"{flag_of(params, params.flag_root, path)}: {before} -> {after}"
+    return changes
+
+
+def log_changes(params: Params, restored: Checkpoint) -> None:
+    """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
+    for path, change in _changes(params, restored).items():
+        is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
+        if is_rate or (path.startswith("warmstart.") and restored.arrays):
+            log.warning("no effect on a run that continues: %s", change)
+        else:
+            log.info("changed %s", change)
+
+
+def changes_text(params: Params, restored: Checkpoint | None) -> str:
+    """Return the first differences from the params of the checkpoint, for an error that they may have caused."""
+    changes = [] if restored is None else _changes(params, restored).values()
+    return ", ".join(shorten_text(change, 100) for change in [*changes][:5])
+
+
+def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, history: History) -> None:
+    """Mark the last epoch if later ones do not compare with it: the best model begins again, or early stopping counts.
+
+    Args:
+        params: the params of the run.
+        restored: the checkpoint that it continues from.
+        best: what decides now which epoch is the best.
+        history: its records, which the user may have edited.
+    """
+    last, before = restored.state["epoch"], History.from_dict(restored.state["history"])
+    if last < best.first_epoch or not (last in history and last in before):
+        return
+    changes, meta = _changes(params, restored), before[last].meta
+    ended = set(meta.get(ENDED, []))
+    old, new = restored.state["params"]["early_stopping"]["n_to_go"], params.early_stopping.n_to_go
+    if any(path in changes for path in _COUNTING) or not (new == -1 or 0 < old <= new):
+        ended.add(EARLY_STOPPING)
+    decided = meta.get("best", {"monitor": best.monitor, "mode": best.mode})
+    monitor, mode = decided["monitor"], decided["mode"]
+    reasons = [change for path, change in changes.items() if _SCORED.match(path)]
+    for epoch in range(best.compared_from(before), last + 1):
+        if str(history.value(epoch, monitor)) != str(before.value(epoch, monitor)):  # NaN is equal
+            reasons.append(f"{monitor} of epoch {epoch} was edited")
+    if (mode, monitor) != (best.mode, best.monitor):
+        reasons = [f"{best.mode} {best.monitor} decides, not {mode} {monitor}", *reasons]
+    if reasons and BEST not in ended:
+        ended.add(BEST)
+        log.warning("the best model begins again after epoch %d: %s", last, shorten_text("; ".join(reasons), 200))
+    history[last].meta = {**meta, ENDED: sorted(ended)} if ended else meta
+
+
+# The history
+
+
+def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
+    """Take over the history file: rates of a new training, or records that the user may have edited.
+
+    Args:
+        run: the run; its output names the file.
+        reached: params of the stage that is built, which continues with the last rate of the file too if it has the
+            learning rate of the run; None: there is none. Later stages are made of those of the run.
+        progress: gets the history.
+        is_resumed: the training is continued.
+    """
+    _read_history_file(run, progress, is_resumed)
+    if run.devices.num_processes > 1:
+        progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
+    if is_resumed:
+        return
+    given, rules = progress.history, [run.params.learning_rate]
+    if reached is not None and reached is not run.params and reached.learning_rate == run.params.learning_rate:
+        rules.append(reached.learning_rate)
+    for rule in rules:
+        progress.history = rule.continue_from(given)
+
+
+def _read_history_file(run: Run, progress: TrainingProgress, is_resumed: bool) -> None:
+    params, output = run.params, run.output
+    path, directory = output.history_file, output.directory
+    if path is None or not (is_resumed or params.history_file):
+        return
+    # The directory of the run may be created later.
+    if not path.parent.is_dir() and (directory is None or path.parent.absolute() != directory.root.absolute()):
+        shown = shorten_text(str(path.parent), 160)
+        raise FieldAdvice(f"{shown} is no directory: change {{history_file}}", "history_file")
+    if params.history_file is not None:
+        params.history_file = str(path.absolute())
+    if not path.exists():
+        return
+    file = read_history_file(path)
+    if is_resumed and file.is_returnn:
+        raise FieldAdvice(
+            f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only: leave out "
+            "{history_file}",
+            "history_file",
+        )
+    if file.is_returnn:
+        # It is read and never replaced: the run writes its history to the default place.
+        params.history_file = None
+        output.history_file = None if directory is None else directory.history_file
+    if is_resumed:
+        progress.history = progress.history.edited(file.history, progress.epoch)
+    else:
+        progress.history = file.history.rates_only()
+        log.info("rates of %d epochs are those in %s", len(progress.history), path)
