@@ -13,8 +13,6 @@ Run = Callable[..., CommandResult]
 
 TINY = "test.support.tiny"
 ONE = ["--stages", "small=TrainStage", "--stages.small.epochs", "2"]
-TWO = ["--stages", "p=Predict", "b=Train", "--stages.b.epochs", "1", "--stages.b.overrides"]
-TWICE = "stages:\n  a: {__cls__: Train, epochs: 1}\n  A: {__cls__: Train, epochs: 1}\n"
 NO_EPOCHS = "stages:\n  a: {__cls__: Train}\n"
 NO_CLASS = "stages:\n  a: {times: 1}\n"
 FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
@@ -23,10 +21,6 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (
-            [*ONE, "--stages.small.overrides", "optimizer=SDG"],
-            "stage small, overrides: --optimizer: no class 'SDG'; did you mean SGD? (or module:Class)",
-        ),
         (["--stages", "small"], "missing required flag: --stages.small.epochs"),
         (["--stages", "small=Trian"], "--stages: no class 'Trian'; did you mean Train? (or module:Class)"),
         ([*ONE, "--stages.small.epochs=0"], "--stages.small.epochs is given twice: give it once"),
@@ -35,35 +29,9 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
             "epochs is 0, expected at least 1, or None: change --stages.a.epochs",
         ),
         (
-            ["--stages", "a=Train", "--stages.a.epochs", "4"],
-            "epochs is 4, expected more than the 4 epochs of the stages, as it counts all of them: "
-            "change --trainer.epochs",
-        ),
-        (
-            ["--stages", "main=Train", "--stages.main.epochs", "1"],
-            "stages is 'main', expected another name of a stage (it is that of the plain params): change --stages",
-        ),
-        (
-            [*TWO, "no_train_scope={q.file}"],
-            "stage b: --trainer.no_train_scope is '{q.file}', but no stage has this name; expected one of: p",
-        ),
-        (
-            [*TWO, "model.units={p.file}"],
-            "stage b, overrides: --model.units: expected int, got '{p.file}'",
-        ),
-        (
-            ["--stages", "c=Call", "--stages.c.function", "test.trainer.stages.scenarios:tiny_param"],
-            "function is 'test.trainer.stages.scenarios:tiny_param', expected a function that module "
-            "test.trainer.stages.scenarios has: change --stages.c.function",
-        ),
-        (
             ["--stages", "p=Predict", "--stages.p.file_name", "../x.jsonl"],
             "file_name is '../x.jsonl', expected a file name that ends with .jsonl or .npz (it is no plain name): "
             "change --stages.p.file_name",
-        ),
-        (
-            ["--config", "twice.yaml"],
-            "stages is 'A', expected another name of a stage (it is given twice): change stages in twice.yaml",
         ),
         (["--config", "epochs.yaml"], "missing required flag: --stages.a.epochs"),
         (
@@ -79,7 +47,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
     ],
 )  # fmt: skip
 def test_stages_that_cannot_work(flags: Sequence[str], message: str, run: Run, tmp_path: Path) -> None:
-    files = {"twice": TWICE, "epochs": NO_EPOCHS, "class": NO_CLASS, "foreign": FOREIGN}
+    files = {"epochs": NO_EPOCHS, "class": NO_CLASS, "foreign": FOREIGN}
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     code, out, err = run("train", TINY, "--trainer.output_dir", tmp_path / "out", *flags)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
-from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
@@ -34,15 +32,6 @@ class Rows(DataGenerator[RowsParams]):
 
     def __getitem__(self, index: int) -> Sample:
         return Sample(inputs={"x": np.ones(self.params.lengths[index])}, targets={"y": [0.0]}, meta=index)
-
-
-class ListedRowsParams(ListsFileGeneratorParams, cls=":ListedRows"):
-    """Rows whose lengths are the lines of list files."""
-
-
-class ListedRows(ListsFileGenerator[ListedRowsParams]):
-    def sample(self, line: str, list_file: Path) -> Sample:
-        return Sample(inputs={"x": np.ones(int(line))}, targets={"y": [0.0]}, meta=int(line))
 
 
 @pai_dataclass

@@ -291,41 +291,8 @@ else:
     FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[FieldText, _Scalar]
 """Type of the value of another field: text, or a plain value as in a config file."""
 
-if TYPE_CHECKING:
-    FieldValues = dict[str, Any]
-else:
-    _Inner = FieldValue
-    for _ in range(3):
-        _Inner = FieldValue | dict[FieldText, _Inner]
-    FieldValues = dict[str, _Inner]
-"""Type of values of other fields by their paths; a dict may hold the fields below a path, as in a config file."""
-
-_CLASS = "__cls__"
-
-
-def flat_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by whole paths: of a dict that holds dicts or lists each item, below its key.
-
-    A dict of single values stays, since it may be the value of a field. `__cls__` is the value of the field itself.
-
-    Raises:
-        ValueError: if a path is given twice.
-    """
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        found = {key: value}
-        if isinstance(value, Mapping) and any(isinstance(item, Mapping | list | tuple) for item in value.values()):
-            found = flat_values({path_below(key, name): item for name, item in value.items()})
-        for path, item in found.items():
-            if path in flat:
-                raise ValueError(f"{path} is given twice")
-            flat[path] = item
-    return flat
-
-
-def path_below(path: str, name: str) -> str:
-    """Return the path of a field of the node at a path; of its class the path of the node."""
-    return path if name == _CLASS else f"{path}.{name}"
+FieldValues = dict[str, FieldValue]
+"""Type of values of other fields by their paths."""
 
 
 def value_text(value: Any) -> str:

@@ -41,10 +41,10 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
+from tfaip.trainer.stagerunner import StageRunner
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.runner import StageRunner
 from tfaip.trainer.start import (
     StartState,
     changes_text,
@@ -439,7 +439,8 @@ class Trainer(Generic[P]):
         if self._runner is not None:  # within `train`
             yield self._runner.setup
             return
-        with flags_of(params, "trainer"), opened_devices(params) as (devices, stop):
+        known = None if self._training is None else self._training.run.stop
+        with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):
             if self._training is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")

@@ -133,12 +133,6 @@ def test_only_validated_epochs_have_validation_values(tmp_path: Path) -> None:
     assert not (tmp_path / "lav_l0").exists()
 
 
-def test_a_training_without_validation_has_no_such_directory(tmp_path: Path) -> None:
-    LineScenario.create_trainer(line_params([1], None, tmp_path)).train()
-    assert (tmp_path / "train").is_dir()
-    assert not (tmp_path / "validation").exists()
-
-
 def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     validation = tmp_path / "run" / "validation"
 

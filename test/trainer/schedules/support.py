@@ -73,11 +73,7 @@ class LiveGraph(LineGraph):
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
-        if self.params.layer == "time_warp":
-            # The middle of a ramp whose value there is x.
-            ramp = ops.expand_dims(x * ops.arange(9, dtype=x.dtype) / 4, -1)
-            x = self.before(ramp, training=training)[:, 4]
-        elif self.before is not None:
+        if self.before is not None:
             x = ops.squeeze(self.before(ops.expand_dims(x, 1), training=training), 1)
         if self.drop is not None:
             rank = {"SpatialDropout1D": 3, "SpatialDropout2D": 4, "SpatialDropout3D": 5}.get(self.params.dropout, 2)

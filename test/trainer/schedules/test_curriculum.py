@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from test.trainer import epochs
 from test.trainer.line import CallbackOf, by_hand
-from test.trainer.rows import ListedRowsParams, RowsDataParams, RowsParams, ScaledParams
+from test.trainer.rows import RowsDataParams, RowsParams, ScaledParams
 from test.trainer.schedules.support import step
 from test.trainer.test_data_options import SumsModelParams
 from test.trainer.test_resume_changes import StopAfter
@@ -171,66 +170,6 @@ def test_fields_of_generators_and_processors(preload_data: bool) -> None:
 def lengths_and_sums(batch: Any) -> list[tuple[int, float]]:
     """Meta and length of the rows of ones."""
     return [(meta, float(row.sum())) for meta, row in zip(batch.meta, batch.inputs["x"], strict=True)]
-
-
-class ListedPipelineParams(TrainerPipelineParams[ListedRowsParams, RowsParams]):
-    pass
-
-
-class ListedTrainerParams(TrainerParams[GrowingScenarioParams, ListedPipelineParams]):
-    pass
-
-
-class ListedScenario(ScenarioBase[GrowingScenarioParams, ListedTrainerParams]):
-    pass
-
-
-def listed(directory: Path, workers: int = 0) -> Training:
-    """Three epochs of 8 rows of the lengths 1, 2 and 7, 9: shares of the lists, buckets and factors that change."""
-    params = ListedScenario.default_trainer_params()
-    lists = {"short.txt": "1\n2\n", "long.txt": "7\n9\n"}
-    for name, lines in lists.items():
-        (directory / name).write_text(lines)
-    params.gen.train = ListedRowsParams(lists=[str(directory / name) for name in lists], list_ratios=[1.0, 1.0])
-    params.scenario.data.pre_proc.processors = [ScaledParams(modes={PipelineMode.TRAINING})]
-    schedules = [
-        step("gen.train.list_ratios.1", 1, 3, 3),
-        step("train.bucket_boundaries.0", 3, 3, 8),
-        step("data.pre_proc.processors.0.factor", 1, 1, 2),
-    ]
-    params = by_hand(params, None, epochs=3, samples_per_epoch=8, schedules=schedules)
-    setup = params.gen.setup.train
-    setup.batch_size, setup.bucket_boundaries, setup.shuffle_buffer_size = 2, [3], -1
-    setup.num_processes, setup.worker_start_s = workers, 0.0
-    return epochs.setup_of(params, ListedScenario)
-
-
-def lengths_and_values(batch: Any) -> list[tuple[int, float]]:
-    return [(meta, float(row.max())) for meta, row in zip(batch.meta, batch.inputs["x"], strict=True)]
-
-
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_shares_of_lists_buckets_and_processors(workers: int, tmp_path: Path) -> None:
-    found = epochs.batches_of_epochs(listed(tmp_path, workers), lengths_and_values)
-    rows = [[row for batch in batches for row in batch] for batches in found]
-    # Two passes over both lists; one in which the long rows come three times; four batches of one with other values.
-    assert sorted(rows[0]) == [(length, 1.0) for length in (1, 1, 2, 2, 7, 7, 9, 9)]
-    assert sorted(rows[1]) == [(length, 1.0) for length in (1, 2, 7, 7, 7, 9, 9, 9)]
-    assert not Counter(rows[2]) - Counter((length, 2.0) for length in (1, 2, 7, 7, 7, 9, 9, 9))
-    assert len(found[2]) == 4
-    # No batch has rows of both sides of the boundary.
-    for boundary, batches in zip((3, 3, 8), found, strict=True):
-        assert all(len({length < boundary for length, _ in batch}) == 1 for batch in batches)
-    assert any({length < 3 for length, _ in batch} == {True, False} for batch in found[2])
-    # A run that stops within the second epoch goes on with what is left.
-    setup = listed(tmp_path, workers)
-    setup.state.progress.begin_epoch_after(1)
-    setup.state.progress.position = Position(pass_index=1, consumed=4, emitted=4)
-    (begun,) = epochs.batches_of_epochs(setup, lengths_and_values, first=2, stop_after=2)
-    again = listed(tmp_path)
-    again.state.progress = setup.state.progress
-    rest = epochs.batches_of_epochs(again, lengths_and_values, first=2)
-    assert [begun + rest[0], *rest[1:]] == found[1:]
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.settings import RootParams
-from tfaip.params.tree import copy_tree, diff
+from tfaip.params.tree import diff
 from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -110,37 +107,6 @@ def test_shared_params_are_those_of_the_copy() -> None:
     assert params.gen.train.data is params.scenario.data
     assert copied.gen.train.data is copied.scenario.data
     assert (params.scenario.data.dataset, copied.gen.train.data.dataset) == (Dataset.DIGITS, Dataset.MNIST)
-
-
-@dataclass
-class Holder:
-    values: Any
-    inner: Any = None
-
-
-def test_a_node_in_two_places_stays_one_node() -> None:
-    inner = Holder(np.zeros(3))
-    copied = copy_tree(Holder([inner, (inner, {"a": inner})], inner))
-    assert copied.inner is not inner
-    assert copied.values[0] is copied.values[1][0] is copied.values[1][1]["a"] is copied.inner
-    assert copied.inner.values is inner.values
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("a b", "a b"), (0.1, "0.1"), (None, "None"),
-        ([1, 2], "1 2"), (["a b", "c"], "'a b' c"), ({"a": 0.5, "b": "c d"}, "a=0.5 'b=c d'"),
-        ([[1, 2], 3], "'1 2' 3"),
-    ],
-)  # fmt: skip
-def test_plain_values_as_text(value: Any, text: str) -> None:
-    assert value_text(value) == text
-
-
-def test_text_of_other_objects() -> None:
-    with pytest.raises(TypeError, match="expected text, a number, or a list or dict of them, got"):
-        value_text([Path()])
 
 
 class FilesParams(RootParams):

@@ -82,59 +82,6 @@ def test_what_is_applied_has_other_data_than_the_training_before() -> None:
     assert (units(plan), plan[1].overrides) == ([3, 3, 8], {"val.samples": "4"})
 
 
-def test_a_list_is_a_value() -> None:
-    (stage, _) = plan_of({"small": TrainStage(epochs=1, overrides={"learning_rate.rates": [0.5, 0.25]})})
-    assert stage.params is not None
-    assert stage.params.learning_rate.rates == [0.5, 0.25]
-
-
-def test_overrides_may_be_nested_as_the_fields_are() -> None:
-    nested = {
-        "model": {"units": 3},
-        "scenario": {"model": {"dropout": 0.5}},
-        "optimizer": {"__cls__": "SGD", "momentum": 0.5},
-        "train": {"batch_size": 2, "samples": 7},
-        "learning_rate": {"rates": [0.5, 0.25]},
-        "loss_weights": {"mse": 2},
-    }
-    flat = {
-        "model.units": "3",
-        "scenario.model.dropout": "0.5",
-        "optimizer": "SGD",
-        "optimizer.momentum": "0.5",
-        "train.batch_size": "2",
-        "train.samples": "7",
-        "learning_rate.rates": "0.5 0.25",
-        "loss_weights": "mse=2",
-    }
-    (stage, _) = plan_of({"a": TrainStage(epochs=1, overrides=nested)}, loss_weights={"other": 1.0})
-    (same, _) = plan_of({"a": TrainStage(epochs=1, overrides=flat)}, loss_weights={"other": 1.0})
-    same_flags = {"scenario.model.dropout": "model.dropout", "loss_weights": "trainer.loss_weights"}
-    assert stage.overrides == {same_flags.get(name, name): text for name, text in flat.items()}
-    assert stage.params == same.params
-    assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
-    # A dict that is a value replaces the whole one.
-    assert stage.params.loss_weights == {"mse": 2.0}  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"model": {"unit": 3}}, "^stage a, overrides: unknown flag --model.unit; did you mean --model.units"),
-        ({"model": {"units": 3}, "model.units": 4}, "^stage a, overrides: --model.units is given twice: give it once$"),
-        ({"model": {"units": {"x": 3}}}, "^stage a, overrides: unknown flag|expected int, got 'x=3'$"),
-    ],
-)
-def test_nested_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        plan_of({"a": TrainStage(epochs=1, overrides=overrides)})
-
-
-def test_nested_overrides_give_each_param_once() -> None:
-    with pytest.raises(FieldError, match=r"expected each param once \(model.units is given twice\)"):
-        TrainStage(overrides={"model": {"units": [1, 2]}, "model.units": 4})
-
-
 def test_other_params_of_a_training_stage() -> None:
     transfer = TransferParams(mode=TransferMode.NONE)
     stages: dict[str, StageParams] = {
@@ -233,7 +180,7 @@ def test_the_table_of_a_plan() -> None:
     assert table_of(stages) == [
         "stage  epochs  what differs from the plain params",
         "small  1-2     rate held, model.units=4, optimizer=SGD, optimizer.momentum=0.5, trainer.loss_weights.mse=2",
-        "align  -       apply the model (averaged weights) to val, write predictions.jsonl",
+        "align  -       apply the model to val, write predictions.jsonl",
         "next   3       trainer.no_train_scope={align.file}, known when it is reached",
         "main   4-20",
     ]
@@ -245,11 +192,6 @@ def test_a_long_table_is_cut() -> None:
     assert len(lines) == 61
     assert lines[30] == "... 42 more stages"
     assert lines[-1] == "main   101-200"
-
-
-def test_many_epochs_take_no_time() -> None:
-    plan = plan_of({"a": TrainStage(epochs=2**60)}, epochs=2**61)
-    assert spans(plan) == [("a", 1, 2**60), ("main", 2**60 + 1, 2**61)]
 
 
 def test_a_program_is_shown_up_to_the_first_result_that_it_reads() -> None:
@@ -358,12 +300,6 @@ def test_names_that_no_stage_can_have(name: str) -> None:
 def test_lists_of_stages_that_cannot_work(stages: dict[str, Any], epochs: int, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         tiny_params(epochs, stages=stages)
-
-
-def test_a_function_that_does_not_exist() -> None:
-    call = CallStage(function=FunctionName("test.trainer.stages.scenarios:missing"))
-    with pytest.raises(UsageError, match=r"has; did you mean|expected a function .*change --stages.c.function$"):
-        plan_of({"c": call})
 
 
 def test_a_value_of_another_type() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyScenario
 from test.trainer.stages import scenarios
 from test.trainer.stages.scenarios import ConstructionScenario, returning, tiny_params
 from tfaip.errors import UsageError
@@ -167,7 +166,3 @@ def test_both_hooks() -> None:
 def test_repetitions_that_cannot_work(repetitions: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         PretrainingParams(repetitions=repetitions)
-
-
-def test_a_scenario_without_hooks() -> None:
-    assert [stage.name for stage in plan_of(TinyScenario)] == ["main"]

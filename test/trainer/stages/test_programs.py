@@ -209,21 +209,6 @@ def test_a_program_that_fails_ends_the_run(tmp_path: Path) -> None:
         train(params, scenario=Failing)
 
 
-@pytest.mark.slow
-def test_a_trial_of_a_program(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    GrownScenario.create_trainer(grown_params(tmp_path / "r")).dry_run()
-    assert "one batch of each of 1 known stages went through training" in caplog.text
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_program_is_repeated_from_a_stage(grown: Path, tmp_path: Path) -> None:
-    run, seen = Path(shutil.copytree(grown, tmp_path / "run")), Seen()
-    train(grown_params(run), seen, scenario=GrownScenario, restore=True, from_stage="count_1")
-    assert seen.epochs == [4, 5, 6]
-    assert differences(run, grown) == []
-
-
 class KilledScenario(LineScenario):
     """Is stopped by its own code between two stages, once."""
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, fault, faulty, files_below
-from test.trainer.line import LineScenarioParams, Points, PointsParams, by_hand, train
-from test.trainer.stages.stagedruns import KilledAt, Seen, stage, staged_params
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from test.trainer.line import train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.params import pai_dataclass
 from tfaip.params.types import FunctionName
-from tfaip.predict.samplefile import read_samples
-from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scripts import resume_training
-from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.stages.params import CallStage, PredictStage, TrainStage
+from tfaip.trainer.stages.params import CallStage
 
 HERE = "test.trainer.stages.test_repeating"
 
@@ -106,77 +97,3 @@ def test_a_run_without_stages_is_repeated_from_its_beginning(tmp_path: Path) -> 
     train(params, seen, restore=True, from_stage="main")
     assert seen.weights == [-1.0, -2.0]
     assert not (run / "stages").exists()
-
-
-@pai_dataclass
-@dataclass
-class StoredPointsParams(PointsParams):
-    """Points; with a file the outputs in it are their inputs."""
-
-    file: str = ""
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return StoredPoints
-
-
-class StoredPoints(Points):
-    @cached_property
-    def points(self) -> Points:
-        x = [float(sample.outputs["y"][0]) for sample in read_samples(self.params.file)]
-        return Points(self.mode, PointsParams(x=x))
-
-    def __len__(self) -> int:
-        return len(self.points) if self.params.file else super().__len__()
-
-    def __getitem__(self, index: int) -> Any:
-        return self.points[index] if self.params.file else super().__getitem__(index)
-
-
-class StoredPipelineParams(TrainerPipelineParams[StoredPointsParams, PointsParams]):
-    pass
-
-
-class StoredTrainerParams(TrainerParams[LineScenarioParams, StoredPipelineParams]):
-    pass
-
-
-class StoredScenario(ScenarioBase[LineScenarioParams, StoredTrainerParams]):
-    pass
-
-
-def write_places(directory: Path, run_directory: Path, source: str) -> None:
-    """Write the paths that a function is given."""
-    (directory / "places.json").write_text(json.dumps([str(directory), str(run_directory), source]))
-
-
-@pytest.mark.slow
-def test_a_run_with_results_is_moved_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "first").mkdir()
-    monkeypatch.chdir(tmp_path / "first")
-    params = StoredScenario.default_trainer_params()
-    params.gen.train, params.gen.val = StoredPointsParams(x=[1.0]), PointsParams()
-    params.gen.setup.train.batch_size = 1
-    stages = {
-        "a": stage(1),
-        "p": PredictStage(),
-        "b": TrainStage(epochs=2, overrides={"train.file": "{p.file}"}),
-        "places": CallStage(function=FunctionName(f"{HERE}:write_places"), arguments={"source": "x"}),
-    }
-    params = by_hand(params, Path("run"), epochs=4, stages=stages)
-    # Killed in the second epoch of the stage that reads the result.
-    with pytest.raises(KeyboardInterrupt):
-        train(params, KilledAt(3), scenario=StoredScenario)
-    run = tmp_path / "first" / "run"
-    stored = (run / "stages" / "p" / "stage.json").read_text() + (run / "trainer_params.json").read_text()
-    assert str(tmp_path) not in stored
-    run = Path(shutil.move(run, tmp_path / "moved"))
-    monkeypatch.chdir(tmp_path)
-    seen = Seen()
-    params.output_dir = str(run.relative_to(tmp_path))
-    train(params, seen, scenario=StoredScenario, restore=True)
-    # Weights -1, with the output -1 as input 0 and 1, and then 0.
-    assert seen.epochs == [3, 4]
-    assert seen.weights == [1.0, 0.0]
-    places = json.loads((run / "stages" / "places" / "places.json").read_text())
-    assert places == [str(run / "stages" / "places"), str(run), "x"]

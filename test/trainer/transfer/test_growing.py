@@ -171,14 +171,6 @@ def test_no_weight_is_copied_on_request() -> None:
     assert transfer.arrays() == {}
 
 
-def test_exact_copies_nothing_of_another_shape() -> None:
-    old, new = recurrent(3, 5, 5), recurrent(3, 7, 5)
-    source = Source("old", numbered(old, 1), structure=old)
-    transfer = plan_transfer(shapes(new), [source], WeightRules(), TransferMode.EXACT, structure=new)
-    assert [row.target for row in transfer.with_outcome(Outcome.SHAPE_DIFFERS)] == ["b/bias", "rnn/kernel"]
-    assert transfer.with_outcome(Outcome.PARTLY_LOADED) == []
-
-
 def test_a_smaller_model_takes_the_leading_entries_of_each_part() -> None:
     big, small = recurrent(5, 7, 7), recurrent(3, 5, 5)
     values = plan(big, small, True).arrays(numbered(small, -10000))

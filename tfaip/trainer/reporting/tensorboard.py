@@ -1,4 +1,4 @@
-"""TensorBoard events of a run."""
+"""TensorBoard events of a run, and traces for its profiler's page."""
 
 from __future__ import annotations
 
@@ -203,8 +203,7 @@ class Profiler:
     def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
-                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False",
-                "profile",
+                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False", "profile"
             )
         self._directory = directory
         self._first = first

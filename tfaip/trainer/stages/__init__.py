@@ -1,1 +1,1 @@
-"""Stages of a training: params, program, records, and the runner; only the runner needs a backend."""
+"""Stages of a training: their params, their program, and the records of those that are done. Needs no backend."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError
-from tfaip.params.types import FieldValues, FunctionName, expected_function, flat_values, value_text
+from tfaip.params.types import FieldValues, FunctionName, expected_function, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.files import name_problem
@@ -32,13 +32,6 @@ class PredictData(StrEnum):
 
     TRAIN = "train"
     VAL = "val"
-
-
-class PredictWeights(StrEnum):
-    """Weights of the model that is applied."""
-
-    AVERAGED = "averaged"
-    CURRENT = "current"
 
 
 def expected_file_name(name: str) -> str | None:
@@ -102,25 +95,21 @@ StageParams.__default_choice__ = TrainStage
 class PredictStage(OverridingStage):
     """Application of the model to data; the predicted samples are written to a file of the stage.
 
-    The model is the one that was trained last. The params are those of its stage, with the overrides of this one,
-    which may choose other data.
+    The model is the one that was trained last, with the averages of its weights, if it has them. The params are those
+    of its stage, with the overrides of this one, which may choose other data.
     """
 
     data: PredictData = option(PredictData.TRAIN, "Data of the run: those of the training or of the validation")
     generator: DataGeneratorParams | None = option(None, "Other data, in the place of those of the run")
-    weights: PredictWeights = option(
-        PredictWeights.AVERAGED, "averaged: the moving average of the weights, if there is one (calc_ema); current"
-    )
     file_name: str = option(
         "predictions.jsonl", "File in the directory of the stage, as tfaip-predict writes it", text=expected_file_name
     )
     include_inputs: bool = option(False, "Also write the inputs of the samples")
     include_targets: bool = option(False, "Also write the targets of the samples")
-    include_meta: bool = option(True, "Also write the meta data of the samples")
 
     def describe(self) -> str:
         data = self.data.value if self.generator is None else type(self.generator).__name__
-        return f"apply the model ({self.weights.value} weights) to {data}, write {self.file_name}"
+        return f"apply the model to {data}, write {self.file_name}"
 
 
 class CallStage(StageParams):
@@ -218,15 +207,7 @@ def check_stage(stage: StageParams, name: str, names: str, path: str, taken: Ite
 
 
 def _texts_by_key(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return overrides as text by whole paths.
-
-    Raises:
-        FieldError: if a value has another type.
-    """
-    try:
-        values = flat_values(values)
-    except ValueError as error:
-        raise FieldError("overrides", dict(values), f"each param once ({error})") from error
+    """Return overrides as text, or raise a `FieldError` if a value has another type."""
     texts = {}
     for key, value in values.items():
         try:

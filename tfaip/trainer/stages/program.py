@@ -20,7 +20,7 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prepare
 from tfaip.params.sources import Setting
 from tfaip.params.tree import Place, children, copy_tree, diff, fill_shared, flag_of, walk_places
-from tfaip.params.types import load_function, path_below, value_text
+from tfaip.params.types import load_function, value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
@@ -302,7 +302,7 @@ def copy_for_stage(params: P) -> P:
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
-    """Return overrides by flags without dashes; the text of a group of params (`units=32` of `model`) is split.
+    """Return overrides by flags without dashes.
 
     Args:
         params: the root of the tree.
@@ -321,17 +321,11 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
     found: dict[str, str] = {}
     with _naming(stage):
         for name, text in overrides:
-            parts = {name: text}
-            words = [word.partition("=") for word in Text(text)]
-            begin = f"{name.lstrip('-')}."
-            if words and all(equals for _, equals, _ in words) and any(known.startswith(begin) for known in flags):
-                parts = {path_below(name, key): value for key, _, value in words}
-            for path, value in parts.items():
-                known, rest = split_known(path.lstrip("-"), flags)
-                flag = f"{flags[known]}{rest}" if known else rest
-                if flag in found:
-                    raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
-                found[flag] = value
+            known, rest = split_known(name.lstrip("-"), flags)
+            flag = f"{flags[known]}{rest}" if known else rest
+            if flag in found:
+                raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
+            found[flag] = text
         _check_of_a_stage(params, found)
     return found
 
@@ -445,26 +439,29 @@ def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any, histor
     asked = {"history": history} if later else {}
     limit = _limit(plain, pretraining)
     stage: _OfHook | None = None
-    for epoch in range(1, limit + (1 if later else 2)):
+    for epoch in range(1, limit + 1):
         call = f"params_for_epoch({epoch}, params)"
-        if epoch > plain.epochs and stage is not None and limit == plain.epochs and not diff(plain, stage.params):
-            return  # the last epochs are those of the plain params
         params = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
-        if params is not None and type(params) is not type(plain):
+        if params is None:
+            break
+        if type(params) is not type(plain):
             raise _unexpected(call, scenario, params, plain, "")
-        if params is not None and epoch > limit:
-            raise _endless(call, scenario, limit)
-        if params is not None and stage is not None and not diff(stage.params, params):
+        if stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + 1
             continue
         if stage is not None:
             yield stage
-        if params is None:
-            return
         stage = _of_hook(f"{EPOCH}.{epoch}", call, params, plain, pretraining, scenario)
         if later:
             yield stage
             stage = None
+    else:
+        if limit == plain.epochs and stage is not None and not diff(plain, stage.params):
+            return  # the last epochs are those of the plain params
+        if not later and scenario.params_for_epoch(limit + 1, copy_for_stage(plain)) is not None:
+            raise _endless(f"params_for_epoch({limit + 1}, params)", scenario, limit)
+    if stage is not None:
+        yield stage
 
 
 def _limit(plain: Any, pretraining: PretrainingParams) -> int:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+log = logger(__name__)
+
+_UNUSED_SHOWN = 5
+
+
 class Outcome(StrEnum):
     """Decision on a target weight."""
 
@@ -136,7 +141,7 @@ def plan_transfer(
         sources: origins of values, in order of preference.
         rules: selection and names of the weights, and sizes of joined inputs.
         mode: subset: a target also takes entries of an array in another shape.
-        structure: of the target weights, for `subset`; without it, weights of another shape are ambiguous.
+        structure: of the target weights, for `subset`; without it, a weight of another shape is one block.
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
@@ -241,11 +246,6 @@ def _renamed(source: Source, rules: WeightRules) -> dict[str, str]:
     for alias, name in source.aliases.items():
         found.setdefault(rules.renamed_source(alias), name)
     return found
-
-
-log = logger(__name__)
-
-_UNUSED_SHOWN = 5
 
 
 def transfer_table(transfer: Transfer) -> list[str]:

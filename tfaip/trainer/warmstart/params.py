@@ -6,7 +6,11 @@ from enum import StrEnum
 
 from tfaip.params import option
 from tfaip.params.fields import FieldError
-from tfaip.trainer.transfer.params import WeightRules, expected_substitution, substituted
+from tfaip.trainer.transfer.params import (
+    WeightRules,
+    expected_substitution,
+    substituted,
+)
 
 
 class WarmStartMode(StrEnum):

@@ -1,4 +1,4 @@
-"""Scheduled numbers of graph, layers and model: each with the weights that follow by hand, on both backends."""
+"""Scheduled numbers of layers, losses and the optimizer: the weights that follow by hand, on both backends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 from test.trainer.line import CallbackOf, Weights, train
-from test.trainer.schedules.liveruns import check_live_value, weights_after
+from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
+from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
+from tfaip.trainer.params import WeightPenaltyParams
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import TrainStage
+
+PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
 @pytest.mark.slow
@@ -40,26 +45,40 @@ from tfaip.trainer.stages.params import TrainStage
             [-2.0, -3.0],
             marks=pytest.mark.backend,
         ),
+        ("trainer.loss_weights.loss", (0.0, 0.5), 3.0, {}, [0.0, -1.5]),
+        # The penalty is w^2, whose gradient is 2 w.
+        pytest.param(
+            "scenario.input_gradient_regularization_lambda",
+            (0.0, 0.25),
+            0.0,
+            {"model": FROM_TWO, "penalised": True},
+            [2.0, 1.0],
+            marks=pytest.mark.backend,
+        ),
+        pytest.param(
+            "weight_penalties.0.l2",
+            (0.0, 0.25),
+            0.0,
+            {"model": FROM_TWO, "weight_penalties": PENALTY},
+            [2.0, 1.0],
+            marks=pytest.mark.backend,
+        ),
+        pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
+        ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
+        pytest.param("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5], marks=pytest.mark.backend),
+        (
+            "optimizer.groups.0.lr_factor",
+            (1.0, 0.25),
+            1.0,
+            {"optimizer": SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", lr_factor=1.0)])},
+            [-1.0, -1.25],
+        ),
     ],
 )
 def test_a_value_changes_between_epochs(
     target: str, values: tuple[float, ...], x: float, fields: dict[str, Any], expected: list[float], tmp_path: Path
 ) -> None:
     check_live_value(target, values, x, fields, expected, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_time_warp_that_begins_in_the_second_epoch() -> None:
-    # The gradient is the value in the middle of a ramp: 1, and between 1/4 and 7/4 where a warp of 3 moves it.
-    def weights(*widths: float) -> list[float]:
-        return weights_after(live_params([1.0], step("graph.time_warp", *widths), model={"layer": "time_warp"}))
-
-    first, second = weights(0.0, 3.0)
-    fixed = weights(3.0)
-    assert first == -1
-    assert second == pytest.approx(-1 + fixed[1] - fixed[0], rel=1e-6)
-    assert 0.25 < -1 - second < 1.75
-    assert -1 - second != pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -106,3 +125,36 @@ def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
     weights = Weights()
     train(live_params([1.0], stages=stages), weights, scenario=LiveScenario)
     assert weights.values == [-5.0, -6.0]
+
+
+def test_penalties_of_several_rules_add_up() -> None:
+    # l2 0.25 takes half of the weight 2 (gradient 2 w l2), l1 0.5 takes 0.5.
+    rules = [WeightPenaltyParams("line/kernel", l2=0.25), WeightPenaltyParams(".*kernel", l1=0.5)]
+    assert weights_after(live_params([0.0], model=FROM_TWO, weight_penalties=rules, epochs=1)) == [0.5]
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_gradient_noise_has_the_deviation_of_its_update() -> None:
+    # With a gradient of 0 a step is the noise: that of the second update, in the size of the schedule.
+    def weights(*stddev: float) -> list[float]:
+        return weights_after(live_params([0.0], step("optimizer.gradient_noise.stddev", *stddev)))
+
+    first, both = weights(0.5)
+    assert 0 != first != both - first != 0
+    np.testing.assert_allclose(weights(0.0, 0.5), [0.0, both - first], rtol=1e-6)
+    np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
+
+
+@pytest.mark.backend
+def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
+    # Updates begin with batches 0 and 2 of 4: clips 1 and 0.5.
+    schedule = ScheduleParams("optimizer.clip_value", {0: 1.0, 0.5: 0.5, 1: 0.25})
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    moved: list[float] = []
+    watch = EachBatch(lambda model: moved.append(weight_now(model)))
+    params = live_params([3.0] * 4, schedule, train_accum_steps=2, epochs=1, steps_per_execution=1)
+    train(params, keep, watch, scenario=LiveScenario)
+    np.testing.assert_allclose(moved, [0.0, -1.0, -1.0, -1.5], rtol=1e-6)
+    assert logs[0]["schedule/optimizer.clip_value"] == 0.5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.stages.params import PredictData, PredictStage, PredictWeights
+from tfaip.trainer.stages.params import PredictData, PredictStage
 from tfaip.trainer.stages.program import PlannedStage, StageKind
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
@@ -48,11 +47,10 @@ def predict(run: Run, stage: PlannedStage, directory: Path, setup: Training) -> 
     """
     settings: Any = stage.settings
     pipeline = _pipeline(stage, settings, setup.scenario)
-    averages = setup.model.optimizer.with_averages()
     before = setup.state.evaluation_state()
     count = 0
     try:
-        with averages if settings.weights is PredictWeights.AVERAGED else nullcontext():
+        with setup.model.optimizer.with_averages():
             samples = _predicted(pipeline, setup, run.devices, run.stop)
             if not run.devices.is_chief:
                 deque(samples, maxlen=0)
@@ -60,7 +58,7 @@ def predict(run: Run, stage: PlannedStage, directory: Path, setup: Training) -> 
             file = directory / settings.file_name
             with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
                 for sample in pipeline.process_output(samples):
-                    writer.write(_finished(sample, settings))
+                    writer.write(sample if settings.include_targets else sample.new_targets(None))
                     count += 1
                 # If the post-processing stops early: every process must run the pass to its end.
                 deque(samples, maxlen=0)
@@ -118,14 +116,6 @@ def _predicted(pipeline: DataPipeline, setup: Training, devices: Devices, stop: 
         collect=collect,
         should_stop=should_stop,
     )
-
-
-def _finished(sample: Sample, settings: PredictStage) -> Sample:
-    if not settings.include_meta and sample.meta is not None:
-        sample = sample.new_meta(None)
-    if not settings.include_targets and sample.targets is not None:
-        sample = sample.new_targets(None)
-    return sample
 
 
 def check_calls(stages: Sequence[PlannedStage], params: Params) -> None:

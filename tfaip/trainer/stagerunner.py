@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import keras
@@ -34,7 +33,7 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stages.work import call_function, check_calls, predict
+from tfaip.trainer.stagework import call_function, check_calls, predict
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
@@ -49,17 +48,10 @@ Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback
 
 
 # Params of a pipeline that change neither the samples of a pass nor their order.
-_BATCHING = (
-    "batch_size",
-    "batch_drop_remainder",
-    "bucket_boundaries",
-    "bucket_batch_sizes",
-    "num_processes",
-    "worker_start_s",
-    "worker_timeout_s",
-    "prefetch",
-    "use_shared_memory",
-)
+_BATCHING = """
+    batch_size batch_drop_remainder bucket_boundaries bucket_batch_sizes num_processes worker_start_s worker_timeout_s
+    prefetch use_shared_memory
+"""
 # Params of a scenario of which its graph is independent.
 _BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
 
@@ -103,10 +95,8 @@ class StageRunner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._opened.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
         if self._run.profiler is not None:
             self._run.profiler.close()
 
@@ -349,7 +339,13 @@ class StageRunner:
             self._set_up(stage, self._create_warmstarter())
             return
         keeps = keeps_graph(before.params, stage.params, stage.transfer)
-        end = StageEnd.of(before, keeps)
+        end = StageEnd(
+            name=before.stage.name,
+            params=before.params,
+            weights=variable_arrays(before.state.weights_by_path()),
+            structure={} if keeps else weight_structure(before.model, before.scenario),
+            optimizer=variable_arrays(before.state.optimizer_variables()),
+        )
         progress = self.progress
         progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
         progress.begin_epoch_after(stage.first_epoch - 1)
@@ -448,17 +444,6 @@ class StageEnd:
     structure: Structure
     optimizer: Mapping[str, np.ndarray]
 
-    @classmethod
-    def of(cls, setup: Training, keeps_graph: bool) -> StageEnd:
-        """Return the end of the stage that is set up."""
-        return cls(
-            name=setup.stage.name,
-            params=setup.params,
-            weights=variable_arrays(setup.state.weights_by_path()),
-            structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
-            optimizer=variable_arrays(setup.state.optimizer_variables()),
-        )
-
 
 def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
     """Return True if the graph of a stage can be trained in the next one as it is."""
@@ -528,6 +513,6 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
     new = EpochValues(after).params_of(first_epoch)
     differs = diff(old.gen.train_gen(), new.gen.train_gen()) or diff(old.scenario.data, new.scenario.data)
     changes = diff(old.gen.setup.train, new.gen.setup.train)
-    if not differs and all(begins(change.path, _BATCHING) for change in changes):
+    if not differs and all(begins(change.path, _BATCHING.split()) for change in changes):
         return position
     return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)
