@@ -91,7 +91,7 @@ def test_hooks_for_arguments_get_what_they_name() -> None:
             return {"b": none}
 
         @classmethod
-        def additional_model_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
+        def static_model_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
             return {"size": data.sum}
 
         @classmethod

@@ -285,6 +285,15 @@ print([name for name in ("keras", "tensorflow", "jax") if name in sys.modules])
     assert (result.rc, result.stdout) == (0, "[]\n"), result
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["import keras", "from tfaip.imports import Data, ModelBase"])
+def test_a_scenario_that_loads_keras_prints_nothing_but_its_own_words(first: str, write: Write) -> None:
+    write({"tf_noisy.py": f"import sys\n{first}\nsys.stderr.write('own words')\n{ONE}"})
+    code = "import sys; from tfaip.components.loading import load_scenario; load_scenario('tf_noisy.py')"
+    result = finish_command(start_python("-c", f"{code}; print('keras' in sys.modules)", cwd=Path.cwd()))
+    assert (result.stdout, result.stderr) == ("True\n", "own words")
+
+
 def test_a_stored_id_of_a_class_in_a_script(subtests: pytest.Subtests) -> None:
     for scenario_id in ["__main__:Zoo", "__main__:main", "__main__.zoo:Zoo"]:
         with (

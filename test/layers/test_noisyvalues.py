@@ -62,29 +62,3 @@ def test_the_distribution() -> None:
     assert np.abs(numbers).max() < 6.44
     # In steps of 2^-24 / 2.86 = 2e-8, or where float32 is coarser its own, up to 1e-7: of a million few are equal.
     assert len(np.unique(numbers)) > 0.97 * size
-
-
-def test_no_draw_depends_on_another() -> None:
-    size = 250_000
-    numbers, next_update, other_seed = drawn(1, 0, size), drawn(1, 1, size), drawn(2, 0, size)
-    pairs = [(numbers, next_update), (numbers, other_seed), (next_update, other_seed)]
-    pairs += [(numbers[step:], numbers[:-step]) for step in (1, 2, 3, 128, 1000)]
-    for a, b in pairs:
-        for power in (1, 2):
-            # The correlation of n independent pairs has a deviation of 1 / sqrt(n).
-            assert abs(np.corrcoef(a**power, b**power)[0, 1]) < 4 / math.sqrt(len(a))
-
-
-def test_each_seed_has_other_numbers_at_each_position() -> None:
-    rows = np.stack([drawn(first, second, 20) for first in range(10) for second in range(10)])
-    for column in rows.T:
-        assert len(set(column.tolist())) == 100
-
-
-def test_one_weight_over_the_updates() -> None:
-    updates = np.stack([drawn(5, number, 500) for number in range(1000)])
-    assert updates.std(axis=0).mean() == pytest.approx(1.0, abs=0.005)
-    assert abs(np.mean(updates[1:] * updates[:-1])) < 4 / math.sqrt(updates.size)
-    # The sum of 1000 normal numbers, by its deviation.
-    sums = updates.sum(axis=0) / math.sqrt(1000)
-    assert sums.std() == pytest.approx(1.0, abs=4 / math.sqrt(2 * 500))

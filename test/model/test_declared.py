@@ -318,7 +318,7 @@ def data(*inputs: str) -> BroughtData:
 def test_models_that_do_not_fit_the_data(subtests: pytest.Subtests) -> None:
     for network, inputs, expected in [
         (lambda: None, ["points"], "Brought.build_model returned None, expected a keras.Model, or a layer"),
-        (lambda: {"a": 1}, ["points"], "Brought.build_model returned a dict, expected"),
+        (lambda: {"a": 1}, ["points"], "Brought.build_model returned {'a': 1}, expected"),
         (
             lambda: keras.Model(*(2 * [keras.Input((6,), name="poins")])),
             ["points", "words"],

@@ -60,12 +60,6 @@ def test_defaults_are_those_of_keras() -> None:
     assert layer.kernel_regularizer is None
 
 
-def test_unknown_names_are_refused(subtests: pytest.Subtests) -> None:
-    for name in ["kernel_initializer", "bias_initializer", "kernel_regularizer"]:
-        with subtests.test(name=name), pytest.raises(ValueError, match="onez"):
-            Scale(ScaleParams(**{name: "onez"}))
-
-
 def test_params_build_the_layer() -> None:
     params = ScaleParams(units=3, kernel_initializer="ones")
     layer = params.create(activation="relu", name="scale")

@@ -36,16 +36,6 @@ def test_called_metrics_are_found_on_attributes_and_in_containers() -> None:
 
 
 @pytest.mark.backend
-def test_an_evaluation_starts_anew() -> None:
-    mae = keras.metrics.MeanAbsoluteError(name="mae")
-    model = training_model(FunctionModel(output, call_all([mae]), mae=mae))
-    first = evaluate(model, [1], [0], batch_size=1)
-    assert first == pytest.approx({"loss": 2.0, "mae": 2.0})
-    assert evaluate(model, [2], [0], batch_size=1) == pytest.approx({"loss": 4.0, "mae": 4.0})
-    assert evaluate(model, [1], [0], batch_size=1) == first
-
-
-@pytest.mark.backend
 def test_a_metric_may_be_weighted_and_compute_from_anything() -> None:
     mean = keras.metrics.Mean(name="x_where_y")
 
@@ -54,20 +44,6 @@ def test_a_metric_may_be_weighted_and_compute_from_anything() -> None:
 
     model = training_model(FunctionModel(output, metric, mean=mean))
     assert evaluate(model, [1, 2, 6], [0, 1, 3], batch_size=2)["x_where_y"] == pytest.approx(5.0)  # (2 + 3*6) / 4
-
-
-def test_training_logs_the_metrics_too() -> None:
-    mae = keras.metrics.MeanAbsoluteError(name="mae")
-    model = training_model(FunctionModel(output, call_all([mae]), mae=mae))
-    model.fit(({"x": column([1, 2])}, {"y": column([0, 0])}), batch_size=1, shuffle=False, verbose=0)
-    # The weight is 2 for x = 1 and 2 - 1 = 1 for x = 2: distances 2 and 2.
-    assert logged(model) == pytest.approx({"loss": 2.0, "mae": 2.0})
-
-
-def test_a_metric_that_is_called_but_not_on_the_model_is_an_error() -> None:
-    lost = keras.metrics.MeanAbsoluteError(name="lost")
-    with pytest.raises(ValueError, match=r"called in it: \['lost'\], of these not found on the model: \['lost'\]"):
-        training_model(FunctionModel(output, call_all([lost])))
 
 
 def test_a_value_that_is_no_called_metric_is_an_error() -> None:
@@ -127,6 +103,7 @@ class RatioOf(OwnRatio):
         """Nothing: the two are called."""
 
 
+@pytest.mark.backend
 def test_metrics_of_metrics_and_own_ones() -> None:
     mae, mse = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanSquaredError(name="mse")
     metrics = [OwnRatio("own"), LargestDistance("largest"), mae, mse, RatioOf(mae, mse, "ratio")]

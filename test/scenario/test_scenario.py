@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from test.scenario.waves import new
 from test.scenario.waves.modelparams import WavesModelParams
 from test.scenario.waves.new import Noise, Sure, Waves, WavesData, WavesScenario
 from test.scenario.waves.old import OldScenario, SureEvaluator, SureParams, WavesScenarioParams
-from test.support.commands import finish_command, start_command, start_python
+from test.support.commands import finish_command, start_python
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
@@ -43,19 +42,6 @@ def parse(scenario: Any, *flags: str) -> Any:
     parser = CommandParser("tfaip-train waves", "Train.")
     parser.add_params("trainer", scenario.trainer_params_cls(), default=scenario.default_trainer_params())
     return parser.parse(flags)
-
-
-def flags_in_help(module: str) -> list[list[str]]:
-    """The lines of `--help all` without the headings, which name classes; choices are in any order."""
-    result = finish_command(start_command("train", module, "--help", "all"))
-    assert result.rc == 0, result
-    return [sorted(re.findall(r"[^ ,]+", line)) for line in result.stdout.splitlines() if line.startswith("  ")]
-
-
-def test_both_declarations_have_the_same_flags() -> None:
-    old = flags_in_help("test.scenario.waves.old")
-    assert len(old) > 200
-    assert flags_in_help("test.scenario.waves.new") == old
 
 
 @pytest.mark.parametrize("flags", [[], ["--data.points", "8", "--train.size", "9", "--evaluator.sure", "0.7"]])

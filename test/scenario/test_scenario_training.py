@@ -79,33 +79,6 @@ def test_commands_with_workers(run: Run, tmp_path: Path) -> None:
     assert stored["gen"]["train"] == {"__cls__": "test.scenario.waves.new:Waves", "size": 8, "seed": 1}
 
 
-CONVERTED = """
-from test.scenario.waves.new import WavesScenario as NewScenario
-from test.scenario.waves.new import Noise, Sure, Waves, WavesData
-
-# Names that stored files have.
-WavesDataParams, WavesParams, NoiseParams, SureParams = WavesData, Waves, Noise, Sure
-
-
-class WavesScenario(NewScenario):
-    train = Waves()
-"""
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_when_its_scenario_has_been_converted(run: Run, expected: Any, tmp_path: Path) -> None:
-    first = tmp_path / "run"
-    train(OldScenario, params_of(OldScenario, first, epochs=1))
-    # The same module, with the short form in the place of the long one.
-    (tmp_path / "waves_scenario.py").write_text(CONVERTED)
-    file = first / "trainer_params.json"
-    text = file.read_text().replace("test.scenario.waves.old:OldScenario", "waves_scenario:WavesScenario")
-    file.write_text(text.replace("test.scenario.waves.old:", "waves_scenario:"))
-    well(run("resume_training", first, "--trainer.epochs", "2", "--trust", "test"))
-    history = json.loads((first / "history.json").read_text())
-    assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
-
-
 @pytest.mark.slow
 def test_best_selects_the_best_model(tmp_path: Path) -> None:
     class Best(WavesScenario):

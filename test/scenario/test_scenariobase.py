@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from test.trainer.line import (
     LineData,
@@ -19,8 +17,7 @@ from test.trainer.line import (
     line_params,
     train,
 )
-from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
-from tfaip.params import pai_dataclass
+from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.trainer import Trainer
 
@@ -70,62 +67,6 @@ def test_parts_are_built_once_from_the_params() -> None:
     assert type(scenario.graph) is LineGraph
     assert scenario.graph is scenario.graph
     assert scenario.graph.params is scenario.params.model
-
-
-def test_constructors_get_further_arguments() -> None:
-    class NamedData(LineData):
-        def __init__(self, params: LineDataParams, name: str) -> None:
-            super().__init__(params)
-            self.name = name
-
-    class NamedModel(LineModel):
-        def __init__(self, params: LineModelParams, factor: float) -> None:
-            super().__init__(params)
-            self.factor = factor
-
-    class Scenario(LineScenario):
-        data_cls = classmethod(lambda cls: NamedData)
-        model_cls = classmethod(lambda cls: NamedModel)
-
-        @classmethod
-        def static_data_kwargs(cls, params: LineDataParams) -> dict[str, Any]:
-            return {"name": type(params).__name__}
-
-        @classmethod
-        def static_model_kwargs(cls, params: LineModelParams) -> dict[str, Any]:
-            return {"factor": params.start + 1}
-
-    scenario = Scenario(Scenario.default_params())
-    assert scenario.data.name == "LineDataParams"
-    assert scenario.model.factor == 1.0
-
-
-@pai_dataclass
-@dataclass
-class CountParams(EvaluatorParams):
-    step: int = field(default=2)
-
-
-class Count(EvaluatorBase[CountParams]):
-    def __enter__(self) -> Count:
-        self.count = 0
-        return self
-
-    def update_state(self, sample: Any) -> None:
-        self.count += self.params.step
-
-    def result(self) -> dict[str, Any]:
-        return {"count": self.count}
-
-
-def test_the_evaluator_is_built_from_its_params() -> None:
-    class Scenario(LineScenario):
-        evaluator_cls = classmethod(lambda cls: Count)
-
-    with Scenario.create_evaluator(CountParams(step=3)) as evaluator:
-        evaluator.update_state(None)
-    assert evaluator.result() == {"count": 3}
-    assert LineScenario.create_evaluator(EvaluatorParams()).result() == {}
 
 
 def test_the_trainer_gets_params_and_scenario() -> None:

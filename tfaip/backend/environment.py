@@ -127,40 +127,45 @@ def prefer_backend(name: str | None) -> str:
     return select_backend()
 
 
-def import_backend(configure: Callable[[], None] = lambda: None) -> str:
-    """Import Keras and its backend quietly; return the backend's name.
-
-    Args:
-        configure: called when the backend is imported, before it searches its devices; not if it was imported before.
+def import_keras() -> None:
+    """Import Keras and its backend quietly; no devices are searched.
 
     Raises:
         UsageError: if the backend is not one of ours, or is not installed.
     """
     name = select_backend()
     if "keras" in sys.modules:
-        return _check_imported(name)
+        return
     if not is_debug():
         # The C++ log of TensorFlow reads this once, at import.
         set_default("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         with quiet_stderr(), _without_collections():
-            import keras
-
-            configure()
-            # Makes the backend search its devices now, which it reports on stderr too.
-            keras.ops.zeros(())
+            importlib.import_module("keras")
     except ImportError as error:
         raise UsageError(
             f"the Keras backend {name!r} cannot be imported ({error}); install it, or set KERAS_BACKEND to another one"
         ) from error
-    return _check_imported(name)
 
 
-def _check_imported(name: str) -> str:
-    from keras.config import backend
+def import_backend(configure: Callable[[], None] = lambda: None) -> str:
+    """Import Keras and its backend quietly, and search its devices; return the backend's name.
 
-    if backend() != name:
-        raise UsageError(f"Keras was imported on {backend()} before tfaip chose {name}: set KERAS_BACKEND={name}")
+    Args:
+        configure: called before the devices are searched, if nothing has used them yet.
+
+    Raises:
+        UsageError: if the backend is not one of ours, or is not installed.
+    """
+    import_keras()
+    import keras
+
+    name, imported = select_backend(), keras.config.backend()
+    if imported != name:
+        raise UsageError(f"Keras was imported on {imported} before tfaip chose {name}: set KERAS_BACKEND={name}")
+    with quiet_stderr():
+        configure()
+        keras.ops.zeros(())  # makes the backend search its devices now, which it reports on stderr too
     return name
 
 

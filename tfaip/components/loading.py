@@ -10,13 +10,15 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tfaip.backend.environment import import_keras
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.names import nearest
@@ -28,6 +30,10 @@ Scenario = type[ScenarioComponents[Any, Any]]
 SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 # Characters of a name or path in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
+# A module that loads Keras at its top: it is imported before, without the start-up messages of TensorFlow.
+_LOADS_KERAS = re.compile(
+    r"^(import|from) (keras|tensorflow)\b|^from tfaip\S* import .*\b(Model|Graph|Layer)Base\b", re.M
+)
 
 
 def load_scenario(name: str, first: bool = True) -> Scenario:
@@ -96,18 +102,18 @@ def _import_scenario_module(name: str) -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     try:
+        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        source = "" if spec is None else spec.origin or ""
+        if source.endswith(".py") and _LOADS_KERAS.search(Path(source).read_text("utf-8", "replace")):
+            import_keras()
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise UsageError(f"no module named {shorten(name)}{_near_modules(name, error.name)}") from error
-        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
     except (Exception, SystemExit) as error:
         # SystemExit: a script that was named by mistake may end the process when it is imported.
-        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (name == missing or name.startswith(f"{missing}.")):
+            raise UsageError(f"no module named {shorten(name)}{_near_modules(name, missing)}") from error
+        reason = f"{type(error).__name__}: {shorten_text(str(error), 150)}"
+        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {reason}") from error
 
 
 def _near_modules(name: str, missing: str) -> str:
@@ -156,15 +162,12 @@ def _only_scenario(module: ModuleType) -> Scenario:
     if not found:
         raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
     # A scenario that another one of the module extends is a base, not a choice.
-    leaves = {cls for cls in found.values() if not _is_extended(cls, found.values())}
+    bases = {base for cls in found.values() for base in cls.__mro__[1:]}
+    leaves = set(found.values()) - bases
     if len(leaves) > 1:
         choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(found) if found[name] in leaves)
         raise UsageError(f"module {module.__name__} defines several scenarios, name one: {choices}")
     return leaves.pop()
-
-
-def _is_extended(scenario: Scenario, others: Iterable[Scenario]) -> bool:
-    return any(other is not scenario and issubclass(other, scenario) for other in others)
 
 
 def _named_class(module: ModuleType, name: str) -> Scenario:

@@ -18,11 +18,7 @@ SCENARIO_PARAMS_FILE = "scenario_params.json"
 
 
 def require_model(path: Path) -> None:
-    """Raise unless a directory may be that of an exported model.
-
-    Raises:
-        UsageError: if it has no scenario params; the message says what it holds instead.
-    """
+    """Raise unless a directory may be that of an exported model."""
     if not (path / SCENARIO_PARAMS_FILE).is_file():
         raise UsageError(f"no exported model at {path}: {_what_is_there(path)}")
 
@@ -68,12 +64,7 @@ class FormerModel:
 
 
 def find_former_model(path: Path) -> FormerModel | None:
-    """Return the model of tfaip 1.2 at a path; None: there is none.
-
-    Args:
-        path: directory of the model, its SavedModel, or its file of scenario or trainer params. The names of the
-            latter two are options of 1.2, so every JSON file is looked into.
-    """
+    """Return the model of tfaip 1.2 at a path; None: there is none."""
     if (path / _WEIGHTS_FILE).is_file():
         return None
     for file in islice(_params_files(path), _MOST_FILES):
@@ -94,11 +85,7 @@ def is_model(path: Path) -> bool:
 
 
 def params_file_of(path: Path) -> tuple[Path, str | None]:
-    """Return the file with the scenario params of a model, and their key in it (None: they are the file).
-
-    Raises:
-        UsageError: if `path` is no model.
-    """
+    """Return the file with the scenario params of a model, and their key in it (None: they are the file)."""
     former = find_former_model(path)
     if former is not None:
         return former.params_file, former.key

@@ -155,13 +155,7 @@ class ScenarioComponents(Generic[SP, TP]):
         return self.create_evaluator(self._params.evaluator, **arguments)
 
     def _offer_data(self, named: Callable[[], Any], arguments: dict[str, Any]) -> None:
-        """Add the data to the constructor arguments of a class that has a parameter for them.
-
-        Args:
-            named: the class, or a method that names it, which may be left out where the class is
-                built in another way.
-            arguments: to be extended.
-        """
+        """Add the data to the constructor arguments of a class that has a parameter for them."""
         try:
             cls = named if isinstance(named, type) else named()
         except NotImplementedError:
@@ -391,17 +385,7 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
 
 
 def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-    """Call the hooks of one component and return all arguments that they return.
-
-    Args:
-        scenario: the scenario, whose methods the hooks are.
-        part: key of `_ARGUMENT_HOOKS`.
-        offered: name -> function that makes the value. A hook gets those values that its parameters
-            name, so a component is built only for the hooks that use it.
-
-    Raises:
-        TypeError: if a hook is no method, needs another argument, or returns no dict.
-    """
+    """Call the hooks of one component and return all arguments that they return."""
     found: dict[str, Any] = {}
     for name in _ARGUMENT_HOOKS[part]:
         hook = getattr(scenario, name, None)
@@ -433,11 +417,7 @@ def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> 
 
 
 def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
-    """Return the object of a class that a hook names; None: of the one that the params name.
-
-    Raises:
-        TypeError: if the class is its own params, and `params` are others.
-    """
+    """Return the object of a class that a hook names; None: of the one that the params name."""
     if cls is None or (is_part(cls) and isinstance(params, cls)):
         return params.create(**arguments)
     if is_part(cls):
@@ -448,12 +428,7 @@ def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
 
 
 def default_data_params(data_cls: Any, declared: Any) -> Any:
-    """Return the default params of a data class as the class that the scenario declares.
-
-    Args:
-        data_cls: class of the data, or None.
-        declared: params of the declared class, with its own defaults.
-    """
+    """Return the default params of a data class as the class that the scenario declares."""
     if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
         return declared
     params = data_cls.default_params()

@@ -22,10 +22,6 @@ def user_logs(*values: Any) -> Iterator[None]:
 
     A level that is set on such a logger is kept. Handlers of the root logger get the same records
     as without the context.
-
-    Args:
-        values: classes, and params with their whole tree. The context applies to the top-level
-            packages of all these.
     """
     with ExitStack() as stack:
         for package in sorted(_packages(values) - _NOT_USERS):

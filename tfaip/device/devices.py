@@ -193,7 +193,11 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
     def configure() -> None:
         from tfaip.backend.active import backend
 
-        backend.configure_devices(params.gpu_memory)
+        try:
+            backend.configure_devices(params.gpu_memory)
+        except (RuntimeError, ValueError) as error:  # they are in use already, and stay as they are
+            if params.gpu_memory is not None:
+                raise FieldAdvice(f"{{gpu_memory}} comes too late: {error}", "gpu_memory") from error
 
     import_backend(configure)
     return cluster

@@ -64,11 +64,7 @@ Rate: TypeAlias = float | keras.Variable
 
 
 def require_rate(name: str, rate: Rate, high: float = math.inf) -> Rate:
-    """Return the rate of a layer; the value of a variable is not known yet and not checked.
-
-    Raises:
-        ValueError: if it is a number that is not from 0 to `high`.
-    """
+    """Return the rate of a layer; the value of a variable is not known yet and not checked."""
     if not isinstance(rate, keras.Variable) and not 0 <= rate <= high:
         limits = "at least 0" if math.isinf(high) else f"from 0 to {high:g}"
         raise ValueError(f"{name} is {rate}, expected a number {limits}")
@@ -76,11 +72,7 @@ def require_rate(name: str, rate: Rate, high: float = math.inf) -> Rate:
 
 
 def require_count(name: str, count: int) -> int:
-    """Return a count that shapes a layer.
-
-    Raises:
-        ValueError: if it is no whole number, or negative.
-    """
+    """Return a count that shapes a layer."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"{name} is {count!r}, expected a whole number that is not negative")
     return count
@@ -107,10 +99,6 @@ def uniform_rows(shape: tuple[Any, ...], generator: keras.random.SeedGenerator) 
 
     Where several devices share a batch, each gets those that one device would draw for its rows. (With a shape of its
     rows alone, all devices would draw the same numbers.)
-
-    Args:
-        shape: of the result; the first axis are the rows of this device.
-        generator: in the same state on all devices.
     """
     replicas = backend.num_replicas()
     if replicas == 1:

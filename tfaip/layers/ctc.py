@@ -291,13 +291,7 @@ def _select(beam: Beam, blanks: Tensor, ends: Tensor, longer: Tensor, classes: i
 
 
 def _common(common: Tensor, source: Tensor, labels: Tensor) -> Tensor:
-    """Return the common lengths of the new prefixes: those of their sources, or one more.
-
-    Args:
-        common: of the sources.
-        source: index of the source of each new prefix, `[batch, beam]`.
-        labels: the new prefixes.
-    """
+    """Return the common lengths of the new prefixes: those of their sources, or one more."""
     common = ops.take_along_axis(ops.take_along_axis(common, source[:, :, None], axis=1), source[:, None], axis=2)
     last = ops.shape(labels)[2] - 1
     following = ops.take_along_axis(labels, ops.minimum(common, last), axis=2)

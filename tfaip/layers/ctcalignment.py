@@ -88,12 +88,7 @@ def _skips(states: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _best_path(log_probs: NDArray[np.float64], can_skip: NDArray[np.bool_]) -> tuple[NDArray[np.int64], float]:
-    """Return the state of each frame on the best path, and its log-probability.
-
-    Args:
-        log_probs: of the states, `[time, state]`.
-        can_skip: true where the state two before may come directly before, `[state]`.
-    """
+    """Return the state of each frame on the best path, and its log-probability."""
     frames, states = log_probs.shape
     if frames == 0:
         return np.zeros(0, np.int64), 0.0 if states == 1 else -np.inf

@@ -118,14 +118,7 @@ class SpecAugment(InlinedLayer):
         return ops.reshape(masked, (batch, frames, channels, *(1 for _ in inputs.shape[3:])))
 
     def _draw_masks(self, count: int, widest: Tensor, sizes: Tensor, positions: Any) -> Tensor:
-        """Return true at the positions that one of the masks covers, `[batch, positions]`.
-
-        Args:
-            count: number of masks.
-            widest: largest width of a mask, `[batch, 1]`, not larger than `sizes`.
-            sizes: size of the axis, `[batch, 1]`.
-            positions: size of the axis of the batch.
-        """
+        """Return true at the positions that one of the masks covers, `[batch, positions]`."""
         batch = ops.shape(sizes)[0]
         drawn = uniform_rows((batch, 2, count), self.seed_generator)
         width = ops.minimum(ops.floor(drawn[:, 0] * (widest + 1.0)), widest)

@@ -191,17 +191,7 @@ def without_weights(model: Any, targets: TensorDict) -> TensorDict:
 
 
 def target_of(output: str, targets: TensorDict, is_only: bool, owner: str) -> str:
-    """Return the name of the target of an output: its own, or that of the only target.
-
-    Args:
-        output: its name.
-        targets: by name.
-        is_only: no other output is compared with a target.
-        owner: name of the class of the model, for messages.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """Return the name of the target of an output: its own, or that of the only target."""
     if output in targets:
         return output
     if len(targets) == 1 and is_only:

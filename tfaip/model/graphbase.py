@@ -167,11 +167,7 @@ class ExportGraph:
     inputs: Sequence[str] | None = None
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
-        """Return the outputs of a batch, which may hold further inputs.
-
-        Raises:
-            TypeError: if the function returned no dict.
-        """
+        """Return the outputs of a batch, which may hold further inputs."""
         outputs = self.function(self.select(inputs))
         if not isinstance(outputs, dict):
             raise TypeError(f"an exported graph returned {type(outputs).__name__}, expected a dict name -> tensor")

@@ -92,11 +92,7 @@ class KerasObject(NamedObject):
         return partial(found, **self.arguments) if self.arguments else found
 
     def _of_keras(self) -> Any:
-        """Return the class of Keras, or the activation, that a name means in any spelling.
-
-        Raises:
-            RefusedObject: if Keras has none.
-        """
+        """Return the class of Keras, or the activation, that a name means in any spelling."""
         module: Any = importlib.import_module(f"keras.{self.module}")
         known = {_plain(name): value for name, value in vars(module).items() if self._is_object(value, module)}
         found = known.get(_plain(self.name))
@@ -118,11 +114,7 @@ class KerasObject(NamedObject):
         return inspect.isclass(value) and issubclass(value, base) and value is not base
 
     def _custom(self) -> Any:
-        """Import the class or function of a user.
-
-        Raises:
-            UsageError: if there is none, it was defined elsewhere, or is of another kind.
-        """
+        """Import the class or function of a user."""
         found = import_named(self.name, str(self.name), "object")
         home = getattr(found, "__module__", None) or ""
         # A file may name a trusted package; what that imports from others is not meant.

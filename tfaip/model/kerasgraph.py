@@ -50,7 +50,7 @@ class KerasGraph(GraphBase[P]):
         super().__init__(params, **kwargs)
         where = f"{owner}.build_model"
         if not isinstance(network, keras.layers.Layer):
-            raise TypeError(f"{where} returned {_kind(network)}, expected a keras.Model, or a layer")
+            raise TypeError(f"{where} returned {shorten(network)}, expected a keras.Model, or a layer")
         if getattr(network, "optimizer", None) is not None:
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
@@ -148,21 +148,13 @@ def _can_hold(model: str, data: str) -> bool:
     return model == data or np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
 
 
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
 def is_automatic_name(layer: keras.layers.Layer) -> bool:
     """Return True if Keras may have named the layer."""
     return re.fullmatch(rf"{type(layer).__name__.lower()}\d*", layer.name.replace("_", "")) is not None
 
 
 def counted_names(layers: Sequence[keras.layers.Layer]) -> list[str]:
-    """Return a name for each layer of one model: that of its author, or what Keras would name it in a new process.
-
-    Args:
-        layers: in the order of the model; their own names are unique.
-    """
+    """Return a name for each layer of one model: that of its author, or what Keras would name it in a new process."""
     taken = {layer.name for layer in layers if not is_automatic_name(layer)}
     names = []
     for layer in layers:
@@ -180,10 +172,6 @@ def output_names(network: keras.layers.Layer, count: int) -> list[str]:
     """Return a name for each output of a model that returns no dict.
 
     The name of the layer that computes it, if its author named it; else `output`, or `output_0`, `output_1` ...
-
-    Args:
-        network: built.
-        count: number of its outputs.
     """
     names: list[str | None] = [None] * count
     if isinstance(network, keras.Model):

@@ -47,11 +47,7 @@ def is_zero(weight: Any) -> bool:
 
 
 def weights_like(weights: Tensor, values: Tensor, name: str) -> Tensor:
-    """Return the weights of samples, or of their steps, in the shape of the values of a loss.
-
-    Raises:
-        ValueError: if the loss is a scalar, or the shapes do not fit.
-    """
+    """Return the weights of samples, or of their steps, in the shape of the values of a loss."""
     weights = ops.cast(weights, "float32")
     given = tuple(weights.shape)
     while len(weights.shape) > len(values.shape) and weights.shape[-1] == 1:
@@ -86,14 +82,6 @@ def shapes_named(place: str, targets: TensorDict, outputs: TensorDict) -> Iterat
     """Context in which a loss or metric is computed: its error names targets and outputs with their shapes.
 
     The libraries name operations and dimensions only.
-
-    Args:
-        place: what is computed, as in `MyModel._loss`.
-        targets: by name.
-        outputs: by name.
-
-    Raises:
-        ShapeError: instead of a TypeError or ValueError of a library. (A KeyError means that an output is missing.)
     """
     try:
         with backend.named_part(_PART + re.sub(r"[^\w.]+", "_", place).strip("_")):
@@ -216,15 +204,7 @@ class InputGradientPenalty:
     weight: float | keras.Variable
 
     def estimate(self, sample_losses: SampleLosses, inputs: TensorDict) -> Tensor:
-        """Return the penalty of a batch, a scalar, without its weight.
-
-        Args:
-            sample_losses: inputs -> loss of each sample, shape `[batch]`; equal inputs must give equal losses.
-            inputs: of the batch. The step is taken in all floating point inputs together, the others stay.
-
-        Raises:
-            UsageError: if no input is a floating point number.
-        """
+        """Return the penalty of a batch, a scalar, without its weight."""
         floats = {name: x for name, x in inputs.items() if "float" in keras.backend.standardize_dtype(x.dtype)}
         if not floats:
             raise UsageError(

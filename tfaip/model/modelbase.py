@@ -89,7 +89,13 @@ class ModelBase(WithScheduledValues, Generic[P]):
         They are what `keras.saving.load_model` and `keras.saving.custom_object_scope` take: all that are imported, so
         import the module of the graph first.
         """
-        return custom_objects()
+        found: dict[str, type] = {}
+        classes: list[type] = list(_KINDS)
+        for kind in classes:  # it grows: classes below the kinds are searched too
+            subclasses: list[type] = type.__subclasses__(kind)
+            classes += subclasses
+            found |= {cls.__name__: cls for cls in subclasses if top_package(cls.__module__) != "keras"}
+        return found
 
     @property
     def params(self) -> P:
@@ -262,19 +268,3 @@ _KINDS = (
     keras.optimizers.Optimizer,
     keras.optimizers.schedules.LearningRateSchedule,
 )
-
-
-def custom_objects() -> dict[str, type]:
-    """Return all imported layers, losses, metrics and the like that are not part of Keras, by name."""
-    found: dict[str, type] = {}
-    for kind in _KINDS:
-        _collect(kind, found)
-    return found
-
-
-def _collect(cls: type, found: dict[str, type]) -> None:
-    subclasses: list[type] = type.__subclasses__(cls)
-    for subclass in subclasses:
-        if top_package(subclass.__module__) != "keras":
-            found[subclass.__name__] = subclass
-        _collect(subclass, found)

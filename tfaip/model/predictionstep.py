@@ -130,11 +130,7 @@ class _Outputs(dict[str, Any]):
 
 
 def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict) -> Any:
-    """Return what a function computes from the outputs; None: it needs one that the prediction graph has not.
-
-    Raises:
-        KeyError: if it is raised for another reason.
-    """
+    """Return what a function computes from the outputs; None: it needs one that the prediction graph has not."""
     try:
         return compute(y_pred=outputs)
     except KeyError:

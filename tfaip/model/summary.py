@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import keras
@@ -58,14 +58,9 @@ def summary_lines(graph: keras.layers.Layer) -> list[str]:
     rows = summarize(graph)
     cells = [["layer", "class", "output", "parameters", "trained"]]
     cells += [[row.path, row.kind, row.shapes, f"{row.parameters:,}", f"{row.trained:,}"] for row in rows]
-    return [*table_lines(cells, left=3), totals(rows)]
-
-
-def totals(rows: Sequence[LayerSummary]) -> str:
-    """Return `51,242 parameters in 5 layers, 320 of them not trained`."""
     parameters, trained = sum(row.parameters for row in rows), sum(row.trained for row in rows)
     rest = f", {parameters - trained:,} of them not trained" if trained < parameters else ""
-    return f"{parameters:,} parameters in {len(rows)} layers{rest}"
+    return [*table_lines(cells, left=3), f"{parameters:,} parameters in {len(rows)} layers{rest}"]
 
 
 def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.Layer]:
@@ -152,11 +147,6 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
 
     Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
     by operation; on TensorFlow it is a graph without XLA, as it is by default.
-
-    Args:
-        model: built.
-        force_eager: of the trainer params.
-        jit_compile: of the trainer params.
     """
     if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
         return False

@@ -197,10 +197,6 @@ class TrainingModel(BuiltModel):
 
         The compiled step stays, unless the loss begins or ceases to be only logged: then it is compiled once more, so
         that a loss of weight 0 costs no gradient.
-
-        Args:
-            name: of a loss that the constructor was given a weight for.
-            weight: the new one; 0: the loss is only logged.
         """
         self._loss_weights[name].assign(weight)
         only_logged = self._only_logged - {name} | ({name} if weight == 0 else set())
@@ -209,11 +205,7 @@ class TrainingModel(BuiltModel):
             self.forget_compiled_steps()
 
     def set_loss_weights(self, weights: Mapping[str, float]) -> None:
-        """Change the weights of all losses that the constructor was given one for, as `set_loss_weight` does.
-
-        Args:
-            weights: by name; a loss that is not in them gets its weight in the model.
-        """
+        """Change the weights of all losses that the constructor was given one for, as `set_loss_weight` does."""
         own = self.model_base._loss_weights() or {}
         for name in self._loss_weights:
             self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
@@ -233,9 +225,6 @@ class TrainingModel(BuiltModel):
 
         The state of a layer is what the forward pass of a training assigns, such as the statistics of a
         `BatchNormalization`: a skipped update would not undo that, and all later validations would be NaN.
-
-        Args:
-            in_values: a batch whose loss is not finite does not count in any logged value either.
         """
         self._values.kept_finite = [(state, [state]) for state in self.states() if "float" in state.dtype]
         self._values.forgets = in_values
@@ -244,11 +233,6 @@ class TrainingModel(BuiltModel):
         """Return the variables of layers that a step assigns."""
         own = {id(variable) for variable in self.non_trainable_variables}
         return list({id(v): v for v in self._values.assigned if id(v) in own}.values())
-
-    def _kept_finite(self) -> list[tuple[keras.Variable, list[keras.Variable]]]:
-        """Return the variables that must stay finite, each with all those that keep their values with it."""
-        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
-        return [*self._values.kept_finite, *values]
 
     def was_every_batch_forgotten(self) -> bool:
         """Return True if no batch counts in the logged values so far."""
@@ -260,12 +244,7 @@ class TrainingModel(BuiltModel):
         return {} if changes is None else changes.end_epoch()
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
-        """Create every variable of both graphs, of the losses and of the metrics, without data.
-
-        Args:
-            inputs: Keras tensors by name, with the batch dimension.
-            targets: likewise.
-        """
+        """Create every variable of both graphs, of the losses and of the metrics, without data."""
         with warnings.catch_warnings():
             # Keras warns twice, at length, of a call that fails, and then raises its error. The warning has no class
             # of its own: only the text tells it from others.
@@ -293,7 +272,8 @@ class TrainingModel(BuiltModel):
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         if self._values.changes is not None:
             args = backend.before_step(self, args, self._values.changes.begin_step)
-        step = backend.keeping_finite(self, self._counted_step, self._kept_finite())
+        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
+        step = backend.keeping_finite(self, self._counted_step, [*self._values.kept_finite, *values])
         return backend.run_step(self, step, args)
 
     def _counted_step(self, *args: Any) -> Any:
@@ -305,14 +285,7 @@ class TrainingModel(BuiltModel):
             batch_samples.reset(token)
 
     def choose_execution(self, data: Any) -> Any:
-        """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`.
-
-        Args:
-            data: those of `fit`.
-
-        Returns:
-            The data, with the first batch that was read of them.
-        """
+        """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`."""
         if self.train_function is None:
             function, data = backend.train_function(self, self.execution, data)
             self.train_function = function
@@ -338,11 +311,7 @@ class TrainingModel(BuiltModel):
         return FailuresNamed(self._values.shapes)
 
     def score_batch(self, inputs: TensorDict, targets: TensorDict) -> Any:
-        """Evaluate one batch as `test_step` does, but with the same arguments on both backends.
-
-        Returns:
-            The result of `compute_metrics`.
-        """
+        """Evaluate one batch as `test_step` does, but with the same arguments on both backends."""
         x = (inputs, targets)
         outputs = self(x, training=False)
         loss = self.compute_loss(x, None, outputs, training=False)
@@ -388,12 +357,7 @@ class TrainingModel(BuiltModel):
         return total if replicas == 1 else total / replicas
 
     def weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
-        """Return weight and values (with the weights of the samples) of each loss by name.
-
-        Args:
-            x: inputs and targets of a batch.
-            y_pred: outputs of the graph.
-        """
+        """Return weight and values (with the weights of the samples) of each loss by name."""
         y_pred = with_masks_attached(y_pred)
         model = self.model_base
         inputs, targets = self._loss_arguments(x, y_pred)
@@ -478,17 +442,7 @@ class TrainingModel(BuiltModel):
 def called_metrics(
     model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
 ) -> list[keras.metrics.Metric]:
-    """Return the metrics that `_metric` calls, in this order; no variable changes.
-
-    Args:
-        model: its attributes hold the metrics.
-        inputs: of a batch, may be symbolic.
-        targets: likewise.
-        outputs: likewise.
-
-    Raises:
-        ValueError: if a metric is called that is no attribute of the model, or a result is not that of a metric.
-    """
+    """Return the metrics that `_metric` calls, in this order; no variable changes."""
     model.make_metrics(targets, outputs)
     held = model.metric_objects()
     with RecordingScope() as scope, _recorded(held) as called:
@@ -510,11 +464,7 @@ def called_metrics(
 def update_metrics(
     model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
 ) -> Sequence[Tensor]:
-    """Call `_metric`; an error of a library names the model, targets and outputs.
-
-    Raises:
-        ShapeError: see `shapes_named`.
-    """
+    """Call `_metric`; an error of a library names the model, targets and outputs."""
     with shapes_named(f"{type(model).__name__}._metric", targets, outputs):
         return model._metric(inputs, targets, outputs)
 

@@ -20,9 +20,6 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     """Return all variables below `layer` (weights, statistics, seed generators): attribute path -> variable.
 
     A variable that can be reached on several paths has the first one in alphabetical order, level by level.
-
-    Raises:
-        ValueError: if a variable cannot be reached through attributes, lists or dicts, or two have one path.
     """
     found = {id(value): (path, value) for path, value in _walk(layer) if isinstance(value, keras.Variable)}
     missing = [v.path for v in layer.variables if id(v) not in found]

@@ -59,14 +59,6 @@ def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]
     A tail contains at least the names of a layer and of a weight, or it is the whole path of a target; a
     number (index in a list) is not the name of a layer. If several arrays share the longest tail with a
     target, or several targets with an array, all of them are ambiguous.
-
-    Args:
-        targets: paths that have no array yet.
-        names: names of arrays -> array; an array may have several.
-        used: arrays that other targets have. No target gets them, but they can make a match ambiguous.
-
-    Returns:
-        The matches by target, without targets that have none.
     """
     by_tail = _by_tail(names, max((target.count("/") + 1 for target in targets), default=0))
     nearest: dict[str, tuple[int, set[str]]] = {}

@@ -46,9 +46,6 @@ def take_declared(scenario: type) -> dict[str, Any]:
 
     Objects of the class have properties of some of these names. Methods and properties of the body
     stay where they are.
-
-    Raises:
-        TypeError: if a value is of the wrong kind, or a name is mistyped.
     """
     found = {}
     for name, near in near_hooks(scenario, NAMES).items():
