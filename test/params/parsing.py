@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from test.params.cli_params import (
-    RunParams,
-)
+from test.params.cli_params import RunParams
 from tfaip.errors import UsageError
 from tfaip.params.commandline import ParamsParser
 

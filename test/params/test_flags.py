@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.params.cli_params import (
-    ConvolutionLayerParams,
-    DenseLayerParams,
-    Mode,
-    RangeParams,
-    RunParams,
-    SGDOptimizer,
-)
+from test.params.cli_params import ConvolutionLayerParams, DenseLayerParams, Mode, RangeParams, RunParams, SGDOptimizer
 from test.params.parsing import parse
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams

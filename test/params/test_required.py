@@ -6,10 +6,7 @@ from dataclasses import field
 
 import pytest
 
-from test.params.cli_params import (
-    LayerParams,
-    RunParams,
-)
+from test.params.cli_params import LayerParams, RunParams
 from test.params.parsing import make_parser
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta

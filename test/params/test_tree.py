@@ -102,8 +102,4 @@ def test_hidden_fields_are_those_without_a_flag():
         "nowhere.hidden",
         "__cls__",
     ]
-    assert [path for path in paths if is_hidden(Outer(), path)] == [
-        "no_flags.shown",
-        "inner.hidden",
-        "items.0.hidden",
-    ]
+    assert [path for path in paths if is_hidden(Outer(), path)] == ["no_flags.shown", "inner.hidden", "items.0.hidden"]

@@ -37,7 +37,7 @@ from tfaip.params.names import (
     top_package,
 )
 from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, node_fields
+from tfaip.params.tree import has_default, is_node, node_fields
 from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,
@@ -212,17 +212,6 @@ def parse_argument(value: Any, place: str) -> Any:
         else:
             value = only_word(value, Any, place)
     return plain_argument(plain_of(value), place)
-
-
-def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
-    """Return a node with values and defaults, before its `__post_init__`."""
-    origin = origin_of(cls)
-    node = origin.__new__(origin)
-    for field in node_fields(origin):
-        if field.name in values or has_default(field):
-            value = values[field.name] if field.name in values else field_default(field)
-            object.__setattr__(node, field.name, value)  # also in frozen nodes
-    return node
 
 
 @dataclasses.dataclass(frozen=True)

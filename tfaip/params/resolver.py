@@ -20,7 +20,6 @@ from tfaip.params.codec import (
     decode_with,
     is_none,
     json_option,
-    make_node,
     parse_argument,
     plain_of,
 )
@@ -37,7 +36,7 @@ from tfaip.params.names import (
     warn_renamed,
 )
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
+from tfaip.params.tree import Place, copy_tree, field_default, has_default, is_node, items_of, node_fields, values_of
 from tfaip.params.types import (
     DICT_TYPES,
     SEQUENCE_TYPES,
@@ -133,7 +132,13 @@ class Node(_Entry):
         for entry in self.entries:
             if not isinstance(entry, Leaf) or entry.value is not MISSING:
                 values[entry.name] = entry.construct()
-        return make_node(self.cls, values)
+        origin = origin_of(self.cls)
+        node = origin.__new__(origin)
+        for field in node_fields(origin):
+            if field.name in values or has_default(field):
+                value = values[field.name] if field.name in values else field_default(field)
+                object.__setattr__(node, field.name, value)  # also in frozen nodes
+        return node
 
 
 @dataclasses.dataclass

@@ -30,15 +30,7 @@ from typing import (
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import (
-    FULL_NAME,
-    NotImportable,
-    Trust,
-    check_module,
-    import_named,
-    is_full_name,
-    top_package,
-)
+from tfaip.params.names import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name, top_package
 from tfaip.util.text import shorten
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -388,23 +380,18 @@ class FunctionByName:
             parameters = inspect.signature(self._function).parameters.values()
         except (TypeError, ValueError) as error:  # of some that are not written in Python
             raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()  # names of the offered arguments that it takes
         for p in parameters:
             if p.kind is p.VAR_KEYWORD:
-                self._taken.update(offered)
+                self.taken.update(offered)
             elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
-                self._taken.add(p.name)
+                self.taken.add(p.name)
             elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
                 raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
 
-    @property
-    def taken(self) -> set[str]:
-        """Names of the offered arguments that the function takes."""
-        return set(self._taken)
-
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""
-        return self._function(**{name: value for name, value in offered.items() if name in self._taken})
+        return self._function(**{name: value for name, value in offered.items() if name in self.taken})
 
 
 # --- Kinds of declared types
