@@ -144,32 +144,14 @@ def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
 
 
 def _name_dimensions(graph: Any) -> None:
-    """Name the variable dimensions `batch` and `time`, which the converter numbers.
+    """Name the variable dimensions, which the converter numbers: `batch`, and `x_1` for the second one of `x`.
 
-    Equal names mean equal sizes. So `time` is used only if all inputs together have one variable
-    dimension. Otherwise, and for outputs, whose length a layer may change, the name contains that
-    of the tensor: `x_time`, `img_1`, `img_2`.
+    Equal names mean equal sizes, which two tensors may not have.
     """
-    is_single = sum(len(_variable_axes(tensor)) for tensor in graph.input) == 1
-    for tensor in graph.input:
-        _name_axes(tensor, "time" if is_single else f"{tensor.name}_time")
-    for tensor in graph.output:
-        _name_axes(tensor, f"{tensor.name}_time")
-
-
-def _name_axes(tensor: Any, time_name: str) -> None:
-    dimensions = tensor.type.tensor_type.shape.dim
-    axes = _variable_axes(tensor)
-    if dimensions and not dimensions[0].HasField("dim_value"):
-        dimensions[0].dim_param = "batch"
-    for axis in axes:
-        dimensions[axis].dim_param = time_name if len(axes) == 1 else f"{tensor.name}_{axis}"
-
-
-def _variable_axes(tensor: Any) -> list[int]:
-    """Return the axes of variable length after the first, which is the batch."""
-    dimensions = tensor.type.tensor_type.shape.dim
-    return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
+    for tensor in [*graph.input, *graph.output]:
+        for axis, dimension in enumerate(tensor.type.tensor_type.shape.dim):
+            if not dimension.HasField("dim_value"):
+                dimension.dim_param = f"{tensor.name}_{axis}" if axis else "batch"
 
 
 def _rewrite_unknown(graph: Any, operations: list[Any]) -> list[Any]:

@@ -18,12 +18,10 @@ from tfaip.device.devices import prepare_devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import backend_of, load_exported_params, precision_of
 from tfaip.export.trainingdata import load_training_data
-from tfaip.params.choices import ClassChoice
 from tfaip.params.commandline.help import described
 from tfaip.params.fields import COMMON
 from tfaip.params.settings import differences, flags_of
 from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields
 from tfaip.predict.params import LAVParams
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
@@ -31,7 +29,6 @@ from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.logging import logger
 from tfaip.util.manifest import verify_files
-from tfaip.util.text import shorten_text
 
 # Known here because the modules that write them import a backend.
 _SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
@@ -155,8 +152,7 @@ def parse_flags(
         generators: those that are used if no flag says otherwise.
     """
     parser.add_params(name, type(params), default=params, metadata={"fix_dc": True})
-    default = generator_of_flags(models.flags, next(iter(generators), None))
-    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
+    parser.add_params("data", DataGeneratorParams, default=next(iter(generators), None), metadata=COMMON)
     for part in ("pipeline", "device"):
         parser.accept_former(f"{name}.{part}", part)
     args = parser.parse(models.flags)
@@ -172,35 +168,6 @@ def parse_flags(
     with flags_of(getattr(args, name), name, "device"):
         prepare_devices(getattr(args, name).device, alone=True)
     return args, chosen
-
-
-def generator_of_flags(flags: Sequence[str], default: Any) -> Any:
-    """Return the generator whose fields the flags set: the default one, or of the only class that has them all.
-
-    Args:
-        flags: a command line.
-        default: params of a generator; None: there is none.
-
-    Raises:
-        UsageError: if several classes have the fields.
-    """
-    given = [word.partition("=")[0] for word in flags]
-    names = {word.removeprefix("--data.").partition(".")[0] for word in given if word.startswith("--data.")}
-    if not names or "--data" in given or (default is not None and names <= _fields_of(type(default))):
-        return default
-    choice = ClassChoice(DataGeneratorParams, {})
-    having = [cls for cls in choice.classes if names <= _fields_of(cls)]
-    # A scenario derives its generators from others: its own are meant.
-    found = [cls for cls in having if not any(issubclass(other, cls) for other in having if other is not cls)]
-    if len(found) > 1:
-        known = shorten_text(", ".join(map(choice.name_of, found[:_SHOWN])))
-        raise UsageError(f"--data.{min(names)} may be a flag of {known}: choose one with --data")
-    # An unknown flag is reported with those that are known.
-    return found[0]() if found else default
-
-
-def _fields_of(cls: type) -> set[str]:
-    return {field.name for field in node_fields(cls) if field.metadata.get("mode") != "ignore"}
 
 
 def evaluate(
