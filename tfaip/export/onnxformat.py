@@ -70,12 +70,7 @@ class OnnxExporter:
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
-        """Load one of the graphs as a function of batches, run by onnxruntime.
-
-        Raises:
-            UsageError: if onnxruntime is not installed.
-            TfaipError: if the file is damaged.
-        """
+        """Load one of the graphs as a function of batches, run by onnxruntime."""
         onnxruntime = import_onnxruntime()
         path = directory / f"{name}{SUFFIX}"
         try:
@@ -94,11 +89,7 @@ class OnnxExporter:
 
 
 def import_onnxruntime() -> ModuleType:
-    """Import onnxruntime without its telemetry, which would write into the home directory.
-
-    Raises:
-        UsageError: if it is not installed.
-    """
+    """Import onnxruntime without its telemetry, which would write into the home directory."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install onnxruntime")
     with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
@@ -128,12 +119,7 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
 
 
 def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
-    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs.
-
-    Args:
-        graph: of the ONNX model.
-        captures: tensors of the TensorFlow program, each with its placeholder.
-    """
+    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs."""
     import onnx
 
     constants = {placeholder.name: tensor for tensor, placeholder in captures}

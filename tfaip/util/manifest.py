@@ -21,13 +21,7 @@ CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
 
 def write_manifest(directory: Path, facts: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Describe every file below a directory that is about to be committed.
-
-    Args:
-        directory: written completely, except for the manifest.
-        facts: further keys of the manifest beside `files` (versions ...), JSON-able.
-        known: size and checksum of files by path, which are not read again.
-    """
+    """Describe every file below a directory that is about to be committed."""
     write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory, known), **facts})
 
 
@@ -40,11 +34,7 @@ def fingerprints(directory: Path, known: Mapping[str, Any] = MappingProxyType({}
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`.
-
-    Raises:
-        TfaipError: if it is missing, damaged, or names something outside of the directory.
-    """
+    """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`."""
     path = directory / MANIFEST_FILE
     manifest = read_json_object(path)
     files, backend, versions = manifest.get("files"), manifest.get("backend", ""), manifest.get("versions", {})
@@ -63,15 +53,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
-    """Compare files with the manifest.
-
-    Args:
-        directory: has a manifest.
-        names: relative paths; None: all that the manifest names, and there must be no others.
-
-    Raises:
-        TfaipError: if a file is missing, differs or was added; the first one is named.
-    """
+    """Compare files with the manifest."""
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
         path, known = directory / name, expected.get(name)
@@ -90,11 +72,7 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
 
 
 def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote.
-
-    Raises:
-        TfaipError: if it cannot be read, or holds anything else.
-    """
+    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote."""
     try:
         return read_json(path, limit)
     except UsageError as error:

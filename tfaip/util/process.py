@@ -66,14 +66,7 @@ class BackgroundWriter:
         self._is_raised = False
 
     def submit(self, job: Callable[[], object]) -> Future[None]:
-        """Do a job after those before it.
-
-        Returns:
-            What tells when it is done; it has no result and no error.
-
-        Raises:
-            BaseException: if an earlier job has failed.
-        """
+        """Do a job after those before it."""
         self.check()
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
@@ -90,11 +83,7 @@ class BackgroundWriter:
             raise self._error
 
     def wait(self) -> None:
-        """Wait until all jobs are done.
-
-        Raises:
-            BaseException: if a job has failed.
-        """
+        """Wait until all jobs are done."""
         while self._jobs:
             self._jobs[0].result()
             self._jobs.popleft()

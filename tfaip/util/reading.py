@@ -54,16 +54,7 @@ _KINDS = {
 
 
 def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_links: bool = True) -> BufferedReader:
-    """Open a regular file for reading; a pipe or device is neither waited for nor read.
-
-    Args:
-        path: of the file, or of a link to it.
-        limit: maximum number of bytes; None: any, for files that are read piece by piece.
-        follow_links: if False, a link is refused too.
-
-    Raises:
-        OSError: if it is missing, not a regular file, or too large.
-    """
+    """Open a regular file for reading; a pipe or device is neither waited for nor read."""
     try:
         links = 0 if follow_links else os.O_NOFOLLOW
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | links)
@@ -81,11 +72,7 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_lin
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes.
-
-    Raises:
-        OSError: see `open_file`.
-    """
+    """Return the content of a regular file of at most `limit` bytes."""
     with open_file(path, limit) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(size + 1)
@@ -99,11 +86,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> byt
 
 
 def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
-    """Return the content of a text file in UTF-8, without a byte-order mark.
-
-    Raises:
-        UsageError: if it cannot be read; one line that names it.
-    """
+    """Return the content of a text file in UTF-8, without a byte-order mark."""
     name = shorten_text(os.fspath(path), 200)
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
@@ -114,11 +97,7 @@ def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
 
 
 def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
-    """Yield the lines of an open file.
-
-    Raises:
-        ValueError: if a line has more than `limit` bytes; no more are read.
-    """
+    """Yield the lines of an open file."""
     while line := file.readline(limit + 1):
         if len(line) > limit:
             raise ValueError(f"a line has more than {limit // MIB} MiB")
@@ -132,14 +111,7 @@ def expansion_limit(size: int) -> int:
 
 
 def require_regular_files(directory: Path) -> int:
-    """Raise unless a directory, to be read by a library, holds only files and directories.
-
-    Returns:
-        the size of all its files in bytes.
-
-    Raises:
-        OSError: if there is a pipe, a device or a broken link below it; the message names it.
-    """
+    """Raise unless a directory, to be read by a library, holds only files and directories."""
     size = 0
     for root, _, names in os.walk(directory):
         for name in names:
@@ -150,15 +122,7 @@ def require_regular_files(directory: Path) -> int:
 
 
 def parse_json(text: str, name: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Args:
-        text: the JSON.
-        name: of its source, for messages.
-
-    Raises:
-        UsageError: if it is broken, no object, too deep, has too many values, or gives a key twice.
-    """
+    """Parse a JSON object."""
     name = shorten_text(name, 200)
     # Counted in the text, which costs less memory than the values would.
     if text.count(",") + text.count("[") + text.count("{") > MAX_VALUES:
@@ -181,11 +145,7 @@ def parse_json(text: str, name: str) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        UsageError: see `read_text` and `parse_json`.
-    """
+    """Return the JSON object in a file."""
     return parse_json(read_text(path, limit), os.fspath(path))
 
 
@@ -236,11 +196,6 @@ def open_stored(path: Path) -> BufferedReader:
 
     Compressed members may expand to a thousand times their size, and members that overlap are read
     once for each name. The files of the toolkit have neither.
-
-    Raises:
-        OSError: if it is missing, or not a regular file.
-        ValueError: if it can expand, or has an impossible number of members.
-        zipfile.BadZipFile: if it is not a zip.
     """
     import zipfile
 
@@ -278,13 +233,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays of a file that `np.savez` wrote, by name.
-
-    Raises:
-        OSError: if it is missing, or not a regular file.
-        ValueError: if it holds anything else, is compressed, or claims to be larger than it is.
-        zipfile.BadZipFile: if it is damaged.
-    """
+    """Return the arrays of a file that `np.savez` wrote, by name."""
     import zipfile
 
     from numpy.lib import format as npy

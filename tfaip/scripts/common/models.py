@@ -69,16 +69,7 @@ class Models:
 
 
 def exported_model(path: Path) -> Path:
-    """Return the model directory that a user means.
-
-    Args:
-        path: a model directory, its `serve/`, or a run, which means its best model (its final one
-            if it has no best); of tfaip 1.2 also a file of params with a SavedModel beside it.
-
-    Raises:
-        UsageError: if it is a checkpoint, or a run that has no model yet. Any other path is
-            returned unchanged.
-    """
+    """Return the model directory that a user means."""
     if is_model(path):
         return path
     # `.` has a parent only when it is resolved.
@@ -106,15 +97,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Models:
-    """Load the params of exported models; imports no backend.
-
-    Args:
-        directories: as in `exported_model`.
-        flags: the rest of the command line.
-
-    Raises:
-        UsageError: if the first one is not a model.
-    """
+    """Load the params of exported models; imports no backend."""
     paths = [exported_model(Path(directory)) for directory in directories]
     # Only the backend that wrote a model gives the same values. Scenario code may import Keras.
     prefer_backend(backend_of(paths[0]))
@@ -127,12 +110,7 @@ def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Mode
 
 
 def open_verified(path: Path, flags: Sequence[str]) -> Models:
-    """Load the params of a model after its files have been compared with its manifest.
-
-    Args:
-        path: as in `exported_model`.
-        flags: the rest of the command line.
-    """
+    """Load the params of a model after its files have been compared with its manifest."""
     path = exported_model(path)
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
@@ -142,15 +120,7 @@ def open_verified(path: Path, flags: Sequence[str]) -> Models:
 def parse_flags(
     parser: CommandParser, models: Models, name: str, params: Any, generators: Sequence[Any]
 ) -> tuple[SimpleNamespace, list[Any]]:
-    """Parse flags, and return them and the generators that they mean; imports the backend at the end.
-
-    Args:
-        parser: has the other flags of the command.
-        models: have the command line.
-        name: of the params, which begins their flags.
-        params: params of LAV or of a prediction, which supply the defaults.
-        generators: those that are used if no flag says otherwise.
-    """
+    """Parse flags, and return them and the generators that they mean; imports the backend at the end."""
     parser.add_params(name, type(params), default=params, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=next(iter(generators), None), metadata=COMMON)
     for part in ("pipeline", "device"):
@@ -173,14 +143,7 @@ def parse_flags(
 def evaluate(
     prog: str, models: Models, create: Callable[[LAVParams], Any], print_samples: bool = True
 ) -> tuple[SimpleNamespace, Any, dict[str, Any]]:
-    """Run LAV by the flags of a command, and return these, what ran, and the results by name.
-
-    Args:
-        prog: how the command was called, for `--help`.
-        models: to evaluate.
-        create: returns the `LAV`, with results of each generator, or `MultiLAV`, with those of each model and the vote.
-        print_samples: print the first samples unless a flag says otherwise.
-    """
+    """Run LAV by the flags of a command, and return these, what ran, and the results by name."""
     defaults: list[Any] = []
     if models.training_data is not None:
         defaults = list(models.training_data.gen.lav_gen())
