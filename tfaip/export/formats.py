@@ -22,7 +22,7 @@ from tfaip.layers.inlining import inlined_layers
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
-from tfaip.util.reading import require_uncompressed
+from tfaip.util.reading import open_stored
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
@@ -84,7 +84,7 @@ class KerasExporter:
         """Load one of the graphs as a function of batches, without executing code of the file."""
         path = directory / f"{name}{_KERAS_SUFFIX}"
         try:
-            require_uncompressed(path)
+            open_stored(path).close()
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
         except Exception as error:
             # The innermost reason comes last, after the whole config of the model. Keras wraps it in an error whose
@@ -342,7 +342,8 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-class GraphCheck(NamedTuple):
+@dataclass(frozen=True)
+class GraphCheck:
     """Result for one graph in one format.
 
     Args:

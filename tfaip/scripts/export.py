@@ -143,7 +143,7 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
         print_table(["format", "graph", "inputs", "outputs", "difference"], rows)
     else:
         print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
-    results = [graph._asdict() for graph in graphs]
+    results = [vars(graph) for graph in graphs]
     command.write_results(
         args.out, {"model": str(model), "backend": writer, "versions": versions, "graphs": results, "data": origin}
     )

@@ -35,22 +35,16 @@ def construct(cls: type, params: Any, **arguments: Any) -> Any:
     The params are the first argument, unless the class names another one first that is given too, or
     optional, and passes the params on: `def __init__(self, extra, **kwargs)`.
     """
-    if _begins_with_params(cls, arguments):
-        return cls(params, **arguments)
-    return cls(params=params, **arguments)
-
-
-def _begins_with_params(cls: type, given: Mapping[str, Any]) -> bool:
-    """Return True if the first argument of the constructor is, or may be, the params."""
     init: Any = inspect.getattr_static(cls, "__init__")
     for parameter in list(inspect.signature(init).parameters.values())[1:2]:
+        is_other = parameter.name in arguments or parameter.default is not parameter.empty
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
-            return parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
-        if parameter.name == _PARAMS:
-            return True
-        is_other = parameter.name in given or parameter.default is not parameter.empty
-        return not (is_other and takes(cls, _PARAMS))
-    return False
+            is_first = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
+        else:
+            is_first = parameter.name == _PARAMS or not (is_other and takes(cls, _PARAMS))
+        if is_first:
+            return cls(params, **arguments)
+    return cls(params=params, **arguments)
 
 
 def overrides(cls: Any, base: type, name: str) -> bool:

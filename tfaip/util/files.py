@@ -12,6 +12,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -233,10 +234,7 @@ def remove_temporaries(directory: Path, is_own_name: Callable[[str], bool]) -> N
 
 def final_name(path: Path) -> str:
     """Return the name without the prefixes of temporary ones."""
-    name = path.name
-    while name.startswith(TEMPORARY_PREFIX):
-        name = name.removeprefix(TEMPORARY_PREFIX)
-    return name
+    return re.sub(f"^({re.escape(TEMPORARY_PREFIX)})+", "", path.name)
 
 
 def _temporary(path: Path) -> Path:

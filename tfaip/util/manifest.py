@@ -43,7 +43,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     for name, facts in files.items():
         if not _is_inside(directory, name):
             raise TfaipError(f"{path} names {shorten(name)}, which is outside of {directory}")
-        if not _is_fingerprint(facts):
+        is_known = isinstance(facts, dict) and facts.keys() == {"size", "sha256"} and isinstance(facts["sha256"], str)
+        if not (is_known and type(facts["size"]) is int and facts["size"] >= 0):
             raise TfaipError(f"{path} gives {shorten(facts)} for {shorten(name)}, expected size and sha256")
     if not isinstance(backend, str):
         raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
@@ -85,12 +86,6 @@ def _is_inside(directory: Path, name: str) -> bool:
         return (directory / name).resolve().is_relative_to(directory.resolve())
     except (OSError, ValueError):  # a NUL character, or links in a circle
         return False
-
-
-def _is_fingerprint(facts: Any) -> bool:
-    if not isinstance(facts, dict) or facts.keys() != {"size", "sha256"}:
-        return False
-    return type(facts["size"]) is int and facts["size"] >= 0 and isinstance(facts["sha256"], str)
 
 
 def _files_below(directory: Path) -> list[str]:
@@ -176,12 +171,10 @@ class ModelDirectory(NamedTuple):
             if name in directories and entry.is_dir() and not entry.is_symlink():
                 yield from self._foreign_below(entry, files, directories)
             # A SavedModel has empty directories, which no manifest names.
-            elif name not in files and (directory == self.path or not _is_empty(entry)):
+            elif name not in files and (
+                directory == self.path or entry.is_symlink() or not entry.is_dir() or any(entry.iterdir())
+            ):
                 yield name
-
-
-def _is_empty(entry: Path) -> bool:
-    return entry.is_dir() and not entry.is_symlink() and next(entry.iterdir(), None) is None
 
 
 def shown_names(names: Sequence[str]) -> str:

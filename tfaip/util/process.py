@@ -72,7 +72,15 @@ class BackgroundWriter:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-        future = self._pool.submit(self._do, job)
+
+        def do() -> None:
+            if self._error is None:
+                try:
+                    job()
+                except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
+                    self._error = error
+
+        future = self._pool.submit(do)
         self._jobs.append(future)
         return future
 
@@ -106,11 +114,3 @@ class BackgroundWriter:
         if error is None:
             raise failure
         log.error("%s", shorten_text(str(failure), 300))
-
-    def _do(self, job: Callable[[], object]) -> None:
-        if self._error is not None:
-            return
-        try:
-            job()
-        except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
-            self._error = error

@@ -23,8 +23,6 @@ from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:
-    import zipfile
-
     import numpy as np
 
 MIB = 1 << 20
@@ -202,34 +200,23 @@ def open_stored(path: Path) -> BufferedReader:
     file = open_file(path)
     try:
         with zipfile.ZipFile(file) as archive:
-            _check_members(archive.infolist(), os.fstat(file.fileno()).st_size)
+            members, end = archive.infolist(), 0
+        if len(members) > _MAX_MEMBERS:
+            raise ValueError(f"it has more than {_MAX_MEMBERS} members")
+        for member in sorted(members, key=lambda member: member.header_offset):
+            name = member.filename[:80]
+            if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+                raise ValueError(f"{name} is compressed and may expand to any size; what we write never is")
+            if member.header_offset < end:
+                raise ValueError(f"{name} overlaps another member; what we write never does")
+            end = member.header_offset + _HEADER_BYTES + member.file_size
+            if end > os.fstat(file.fileno()).st_size:
+                raise ValueError(f"{name} claims to be larger than the file")
         file.seek(0)
     except BaseException:
         file.close()
         raise
     return file
-
-
-def require_uncompressed(path: Path) -> None:
-    """Raise unless a zip file cannot expand, see `open_stored`."""
-    open_stored(path).close()
-
-
-def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    from zipfile import ZIP_STORED
-
-    if len(members) > _MAX_MEMBERS:
-        raise ValueError(f"it has more than {_MAX_MEMBERS} members")
-    end = 0
-    for member in sorted(members, key=lambda member: member.header_offset):
-        name = member.filename[:80]
-        if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
-            raise ValueError(f"{name} is compressed and may expand to any size; what we write never is")
-        if member.header_offset < end:
-            raise ValueError(f"{name} overlaps another member; what we write never does")
-        end = member.header_offset + _HEADER_BYTES + member.file_size
-        if end > size:
-            raise ValueError(f"{name} claims to be larger than the file")
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
