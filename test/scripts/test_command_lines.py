@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from test.scripts.fuzz_command_lines import resolve_all, run, spread
-from test.support.fuzz.lines import MAINS, Line, command_lines, training_lines
+from test.support.fuzz.lines import MAINS, command_lines, training_lines
 from test.support.fuzz.session import Place, complaints, run_here
 from test.support.trained import trained_tutorial
 
@@ -91,26 +91,6 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: 
     assert place.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
 
 
-@pytest.mark.parametrize(
-    ("act", "expected"),
-    [
-        (lambda root: (root / "outer" / "x").touch(), "x appeared"),
-        (lambda root: (root / "tmp" / "left").mkdir(), "left appeared"),
-        (lambda root: (root / "home" / ".x").touch(), ".x appeared"),
-        (lambda root: (root / "outer" / "work" / "file").write_text(""), "file changed"),
-        (lambda root: (root / "outer" / "work" / "file").unlink(), "file vanished"),
-        (lambda root: (root / "outer" / "work" / "run").mkdir(), None),
-    ],
-)
-def test_the_watch_sees_what_is_written(act: Callable[[Path], None], expected: str | None, tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.fill()
-    with place.entered():
-        act(tmp_path)
-        found = place.differences([Path("run")])
-    assert [path.rpartition("/")[2] for path in found] == ([] if expected is None else [expected])
-
-
 def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     def ended_with(text: str, rc: int = 2) -> list[str]:
         import sys
@@ -123,11 +103,3 @@ def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     assert ended_with("error: one\nanother\n") == ["2 lines on stderr, 1 of them errors"]
     assert ended_with("error: \x1b[1m\n") == ["characters in the message that cannot be printed"]
     assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
-
-
-@pytest.mark.slow
-def test_lines_are_those_of_the_seed() -> None:
-    first, again, other = training_lines(1, 50), training_lines(1, 50), training_lines(2, 50)
-    assert first == again
-    assert first != other
-    assert all(isinstance(line, Line) for line in first)

@@ -5,17 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from test.kill_series import PACKAGE, RUN, SETTINGS, TEMPORARY, differences, draw_cases, facts_of, left_over
-
-
-def test_cases_depend_on_the_seed_and_their_number_alone() -> None:
-    cases = draw_cases(3, 25, list(SETTINGS))
-    assert [case.setting for case in cases[: len(SETTINGS) + 1]] == [*SETTINGS, "plain"]
-    assert draw_cases(3, 5, list(SETTINGS)) == cases[:5]
-    assert draw_cases(4, 1, list(SETTINGS))[0].moments != cases[0].moments
-    moments = [moment for case in cases for moment in case.moments]
-    assert 25 < len(moments) <= 75
-    assert 0 <= min(moments) < 0.2 < 0.8 < max(moments) < 1
+from test.kill_series import PACKAGE, RUN, TEMPORARY, differences, facts_of, left_over
 
 
 def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:

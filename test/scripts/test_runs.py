@@ -8,8 +8,6 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -232,27 +230,6 @@ def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
     assert [line[8:] for line in rows(tmp_path, ".")] == [["trainer.random_seed"], ["1"], ["2"]]
 
 
-@pytest.mark.parametrize(
-    ("rates", "shown"),
-    [
-        ((0.0012345678901234567, 0.1), ["0.0012346", "0.1"]),
-        ((0.0012345678, 0.0012345679), ["0.0012345678", "0.0012345679"]),
-        ((1e-7, 123456.75), ["1e-07", "123456.75"]),
-    ],
-)
-def test_tables_round_numbers_that_look_different_then(
-    rates: tuple[float, float], shown: list[str], trained: Path, tmp_path: Path
-) -> None:
-    for name, rate in zip("ab", rates, strict=True):
-        shutil.copytree(trained / "adam", tmp_path / name)
-        file = tmp_path / name / "trainer_params.json"
-        stored = json.loads(file.read_text())
-        stored["learning_rate"]["lr"] = rate
-        file.write_text(json.dumps(stored))
-    assert [line[-1] for line in rows(tmp_path, ".")] == ["learning_rate.lr", *shown]
-    assert rows(tmp_path, "compare", "a", "b")[8] == ["learning_rate.lr", *shown]
-
-
 def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_path: Path) -> None:
     for name in ("a\nb", "\033[31mred", "[bold]x"):
         shutil.copytree(trained / "adam", tmp_path / name)
@@ -298,12 +275,3 @@ def test_mistakes(trained: Path, line: list[str], message: str) -> None:
     result = list_runs(trained, *line)
     assert (result.rc, result.stdout) == (2, ""), result
     assert result.stderr == f"error: {message}\n"
-
-
-def test_no_backend_is_imported(trained: Path) -> None:
-    code = (
-        "import sys; from tfaip.scripts.runs import main; main(['adam']); main(['compare', 'adam', 'early'])\n"
-        "print(sorted({'keras', 'tensorflow', 'jax'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], cwd=trained, capture_output=True, text=True, check=True)
-    assert result.stdout.splitlines()[-1] == "[]"

@@ -23,8 +23,6 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
-from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
-from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.common.command import run_command
 
 
@@ -53,18 +51,6 @@ class SignalImages(DataGenerator[SignalImagesParams]):
         if index == 30:
             os.kill(self.params.pid, self.params.number)
         return self._images[index]
-
-
-class SignalEvaluator(TutorialEvaluator):
-    def update_state(self, sample: Sample) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        super().update_state(sample)
-
-
-class SignalScenario(TutorialScenario):
-    @classmethod
-    def evaluator_cls(cls) -> type[SignalEvaluator]:
-        return SignalEvaluator
 
 
 @pytest.fixture(scope="session")
@@ -115,15 +101,6 @@ def test_a_dump_is_whole_or_not_there(
     assert (code, capfd.readouterr().err) == (128 + number, f"{number.name}: stopped\n")
     assert [(path.name, path.read_text()) for path in Path().iterdir()] == [(dump, "of an earlier run")]
     assert {one: signal.getsignal(one) for one in handlers} == handlers
-
-
-def test_evaluation(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("predict", "--export_dir", model, "--dump", "dump.jsonl", "--predict.include_targets", "True") == 0
-    capfd.readouterr()
-    scenario = f"{SignalScenario.__module__}:{SignalScenario.__name__}"
-    code = run("evaluate", "--prediction", "dump.jsonl", "--scenario", scenario, "--out", "out.json")
-    assert (code, capfd.readouterr().err) == (143, "SIGTERM: stopped\n")
-    assert [path.name for path in Path().iterdir()] == ["dump.jsonl"]
 
 
 def test_export(

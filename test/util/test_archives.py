@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from tfaip.util.reading import require_uncompressed
+from tfaip.util.reading import open_stored
 
 
 def test_compressed_members_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "file.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("stored", b"a" * 100)
-    require_uncompressed(path)
+    open_stored(path).close()
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("stored", b"a" * 100)
             archive.writestr("packed", b"a" * 100, compress_type=method)
         with pytest.raises(ValueError, match="packed is compressed and may expand to any size"):
-            require_uncompressed(path)
+            open_stored(path).close()
 
 
 def test_what_is_no_zip(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"nothing")
     with pytest.raises(zipfile.BadZipFile):
-        require_uncompressed(tmp_path / "file")
+        open_stored(tmp_path / "file")
 
 
 def overlapping(names: int, content: bytes) -> bytes:
@@ -49,7 +49,7 @@ def overlapping(names: int, content: bytes) -> bytes:
 def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(overlapping(3, b"a" * 100))
     with pytest.raises(ValueError, match="npy overlaps another member; what we write never does"):
-        require_uncompressed(tmp_path / "file")
+        open_stored(tmp_path / "file")
 
 
 def test_a_member_that_claims_more_than_the_file_has(tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_a_member_that_claims_more_than_the_file_has(tmp_path: Path) -> None:
         archive._didModify = True
     (tmp_path / "file").write_bytes(buffer.getvalue())
     with pytest.raises(ValueError, match="member claims to be larger than the file"):
-        require_uncompressed(tmp_path / "file")
+        open_stored(tmp_path / "file")

@@ -11,7 +11,6 @@ import pytest
 from test.support.commands import finish_command, start_python
 from test.util.support import fail_half_way, names
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util import files
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
     commit_directory,
@@ -49,15 +48,6 @@ def test_every_file_of_a_directory_is_synced_once(tmp_path: Path, monkeypatch: p
     assert synced == [path.stat().st_ino for path in (target / "text", target)]
 
 
-def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    for name in ("first", "second"):
-        with commit_directory(target, ["first"]) as directory:
-            (directory / name).write_text(name)
-    assert names(target) == ["second"]
-    assert names(tmp_path) == ["model"]
-
-
 def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None:
     target = tmp_path / "model"
     with commit_directory(target) as directory:
@@ -82,22 +72,6 @@ def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
         fail_half_way(target, RuntimeError("half way"))
     assert (target / "file").read_text() == "old"
     assert names(tmp_path) == ["model"]
-
-
-def test_an_exception_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        fail_half_way(tmp_path / "model", KeyboardInterrupt())
-    assert names(tmp_path) == []
-
-
-def test_exchange_swaps_two_directories(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    if not files._exchange(tmp_path / "a", tmp_path / "b"):
-        pytest.skip("the file system cannot exchange")
-    assert (names(tmp_path / "a"), names(tmp_path / "b")) == (["b"], ["a"])
-    assert not files._exchange(tmp_path / "a", tmp_path / "missing")
 
 
 def test_a_leftover_of_a_killed_process_is_no_obstacle(tmp_path: Path) -> None:

@@ -24,14 +24,6 @@ from tfaip.util.files import (
 )
 
 
-def test_text_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    write_text(path, "älter\n")
-    write_text(path, "new")
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["file.txt"]
-
-
 def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     write_text(path, "old")
@@ -45,14 +37,6 @@ def test_json_is_readable_and_ends_with_a_newline(tmp_path: Path) -> None:
     text = (tmp_path / "a.json").read_text()
     assert json.loads(text) == {"lr": 0.1, "values": [1, None]}
     assert text.endswith("}\n")
-
-
-def test_a_value_that_is_no_json_changes_nothing(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", 1)
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        write_json(tmp_path / "a.json", {"bad": object()})
-    assert (tmp_path / "a.json").read_text() == "1\n"
-    assert names(tmp_path) == ["a.json"]
 
 
 def test_a_file_is_never_written_through_a_temporary_link(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from test.util.fuzz_readers import Target, damaged, make_examples, problem_of, stop
+from test.util.fuzz_readers import Target, make_examples, problem_of, stop
 
 FILES = 25
 # Of files that were findings once.
@@ -48,10 +47,3 @@ def test_findings(tmp_path: Path) -> None:
     kinds = {problem.partition(":")[0] for problem in problems if problem is not None}
     assert {"JSONDecodeError", "KeyError", "TypeError"} <= kinds
     assert (tmp_path / "good" / "numbers.json").read_text() == '{"a": 1, "b": [2, 3]}'
-
-
-def test_a_seed_gives_the_same_file_again() -> None:
-    content = bytes(range(200))
-    files, again = ([damaged(content, random.Random(seed)) for seed in range(30)] for _ in range(2))  # noqa: S311
-    assert files == again
-    assert len({content, *files}) > 25

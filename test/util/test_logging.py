@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import resource
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from tfaip.errors import UsageError
 from tfaip.util.logging import (
     CONSOLE_TEXT,
     ROOT,
-    ConsoleHandler,
     RunLog,
     is_debug,
     log_level,
@@ -70,15 +68,6 @@ def test_console_prints_plain_lines_and_marks_warnings(capsys: pytest.CaptureFix
     captured = capsys.readouterr()
     assert captured.out == "epoch 3\nwarning: careful\nerror: broken\n"
     assert captured.err == ""
-
-
-def test_console_shows_debug_lines_when_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TFAIP_LOG_LEVEL", "debug")
-    setup_console()
-    logger("tfaip.test").debug("details")
-    assert capsys.readouterr().out == "details\n"
 
 
 def test_a_record_may_look_different_on_the_console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,19 +149,6 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
     # Where it was raised; a mistake of the user is one line.
     assert place[-3] == "ZeroDivisionError: by zero"
     assert place[-1].endswith("ERROR   tfaip: the run ended with UsageError: a mistake")
-
-
-def test_a_reader_that_has_gone_away_is_no_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    handler = ConsoleHandler()
-    monkeypatch.setattr("sys.stdout", Closed())
-    handler.emit(logging.LogRecord("tfaip", logging.INFO, __file__, 1, "lost", None, None))
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -32,15 +31,6 @@ def test_every_value_is_one_printable_line_of_bounded_length(value: object) -> N
     text = shorten(value)
     assert len(text) <= 80
     assert text.isprintable()
-
-
-def test_nested_aliases_take_no_time() -> None:
-    value: list[object] = ["x"] * 10
-    for _ in range(30):  # 10**31 leaves
-        value = [value] * 10
-    start = time.process_time()
-    assert len(shorten(value)) <= 80
-    assert time.process_time() - start < 1.0  # without a bound it would never end
 
 
 def test_a_failing_repr_is_named() -> None:

@@ -52,16 +52,7 @@ class Cluster:
 
 
 def join_cluster(cluster: Cluster, backend: str) -> None:
-    """Connect with the other processes, before the backend uses its devices. Safe to call again.
-
-    Args:
-        cluster: the processes.
-        backend: name of the Keras backend.
-
-    Raises:
-        UsageError: if the backend cannot do it, or has been used already, or the port of the coordinator is taken.
-        TfaipError: if the other processes were not found in time.
-    """
+    """Connect with the other processes, before the backend uses its devices. Safe to call again."""
     if backend != "jax":
         # MultiWorkerMirroredStrategy does not work with `fit` of Keras 3.
         raise UsageError(
@@ -154,23 +145,14 @@ def exchange(array: np.ndarray) -> np.ndarray:
 
 
 def synchronize(name: str) -> None:
-    """Return when every process has come here.
-
-    Args:
-        name: of this point of the program.
-    """
+    """Return when every process has come here."""
     from jax.experimental import multihost_utils
 
     multihost_utils.sync_global_devices(name)
 
 
 def post(name: str, text: str) -> None:
-    """Let the other processes read a text; see `read_posted`.
-
-    Args:
-        name: one that was never used in this run of the processes.
-        text: not empty.
-    """
+    """Let the other processes read a text; see `read_posted`."""
     _service().key_value_set(name, text)
 
 

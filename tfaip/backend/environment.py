@@ -47,11 +47,7 @@ def default_variable(name: str, value: str) -> Iterator[None]:
 
 
 def variables_without_gpu(backend: str) -> dict[str, str]:
-    """Return what hides all GPUs from a backend.
-
-    Args:
-        backend: name of the Keras backend.
-    """
+    """Return what hides all GPUs from a backend."""
     hidden = {VISIBLE_GPUS: "-1"}
     if backend == "jax":
         # It complains about a hidden GPU that its plugin was installed for, unless it is told not to search.
@@ -66,15 +62,7 @@ def variables_with_gpu(
     memory: int | None,
     total_memory: Callable[[], int],
 ) -> dict[str, str]:
-    """Return what tells a backend how to use the GPU.
-
-    Args:
-        backend: name of the Keras backend.
-        environ: the environment so far, whose flags stay.
-        deterministic: take only kernels that give the same bits in every run.
-        memory: MiB to take of each GPU; None: as much as is needed.
-        total_memory: returns the MiB of the GPU; called only if they are needed.
-    """
+    """Return what tells a backend how to use the GPU."""
     if backend == "tensorflow":
         # The memory is set by a function: `configure_devices`.
         return {"TF_DETERMINISTIC_OPS": "1"} if deterministic else {}
@@ -104,11 +92,7 @@ BACKENDS = ("tensorflow", "jax")
 
 
 def select_backend(default: str = BACKENDS[0]) -> str:
-    """Return the name of the backend: `KERAS_BACKEND`, which becomes `default` if it is not set.
-
-    Raises:
-        UsageError: if another backend is asked for.
-    """
+    """Return the name of the backend: `KERAS_BACKEND`, which becomes `default` if it is not set."""
     name = set_default("KERAS_BACKEND", default)
     if name not in BACKENDS:
         raise UsageError(f"KERAS_BACKEND is {name!r}; tfaip runs on {' and '.join(BACKENDS)}: set one of these")
@@ -128,11 +112,7 @@ def prefer_backend(name: str | None) -> str:
 
 
 def import_keras() -> None:
-    """Import Keras and its backend quietly; no devices are searched.
-
-    Raises:
-        UsageError: if the backend is not one of ours, or is not installed.
-    """
+    """Import Keras and its backend quietly; no devices are searched."""
     name = select_backend()
     if "keras" in sys.modules:
         return

@@ -203,15 +203,6 @@ def exported_outputs(
     """Export a function for batches of any size in the format of the backend itself; return its outputs for a batch.
 
     It needs no TensorFlow, whose import takes longer than the rest of a SavedModel.
-
-    Args:
-        function: inputs -> outputs, both by name.
-        variables: all that the function reads.
-        inputs: the batch.
-        shapes: shape of each input, with the batch; None: any size.
-
-    Returns:
-        The outputs by name; None: the function cannot be exported so, or perhaps not as a SavedModel.
     """
 
     def stateless(values: list[Any], batch: TensorDict) -> TensorDict:

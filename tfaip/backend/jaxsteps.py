@@ -165,11 +165,7 @@ class LoopedSteps:
         self._running: deque[Any] = deque()
 
     def can_loop(self, batch: Any) -> bool:
-        """Return True if the steps can run in a loop, as fast as each by itself.
-
-        Args:
-            batch: one of those that will be trained; the trace of its step is kept.
-        """
+        """Return True if the steps can run in a loop, as fast as each by itself."""
         model = self._model
         parts = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
         state = tuple([variable.value for variable in part] for part in (*parts, model.metrics_variables))
@@ -179,15 +175,7 @@ class LoopedSteps:
         return not self._is_on_cpu or _SLOW_IN_LOOPS_ON_CPU.isdisjoint(operations(program.jaxpr))
 
     def __call__(self, state: Any, iterator: Iterator[Any]) -> tuple[Any, Any]:
-        """Train the batches of one execution; return the logs of the last step, and the state after it.
-
-        Args:
-            state: the values of all variables, in the lists of Keras.
-            iterator: of batches; shorter than an execution at the end of the data.
-
-        Raises:
-            StopIteration: if there is no batch.
-        """
+        """Train the batches of one execution; return the logs of the last step, and the state after it."""
         logs = None
         try:
             for batches in _of_one_shape(itertools.islice(iterator, self._model.steps_per_execution)):

@@ -61,9 +61,6 @@ def metrics_named_by(counts: dict[str, int]) -> Iterator[dict[str, int]]:
     """Context in which metrics without a name are counted for one model, and not over the whole process.
 
     The public `keras.backend.get_uid` counts up only.
-
-    Args:
-        counts: names that the model has had so far; what is made in the block is added.
     """
     process = get_global_attribute("object_name_uids", defaultdict(int), set_to_default=True)
     classes: list[type] = [keras.metrics.Metric]
@@ -168,10 +165,6 @@ def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
     """Let `fit` on JAX assign a state to the variables when it ends, also by an error within an execution.
 
     Keras would assign the state from before the execution, whose arrays may have been given away.
-
-    Args:
-        model: in `fit`.
-        state: the values of all variables, as `train_step` returns them.
     """
     names = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
     model._jax_state = dict(zip(names, state, strict=True))

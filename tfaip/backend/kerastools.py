@@ -32,11 +32,7 @@ _creation = threading.RLock()
 
 
 def keras_inputs(specs: Mapping[str, tuple[tuple[int | None, ...], str]]) -> dict[str, Any]:
-    """Return one `keras.Input` (a KerasTensor with a batch dimension) for each key.
-
-    Args:
-        specs: shape without the batch dimension, and dtype, by key.
-    """
+    """Return one `keras.Input` (a KerasTensor with a batch dimension) for each key."""
     return {key: keras.Input(shape=shape, dtype=dtype, name=key) for key, (shape, dtype) in specs.items()}
 
 
@@ -53,11 +49,6 @@ def watched_methods(objects: Sequence[Any], name: str, watch: Callable[..., Any]
 
     There is no public hook around the `call` of any layer. One that is called while something is compiled (the cell of
     a recurrent layer) is watched with the arguments that it has there.
-
-    Args:
-        objects: each once. Other objects of their classes, also in other threads, are not watched.
-        name: of the method; not `__call__`, which Python finds on the class only.
-        watch: called with an object, its method and the arguments; returns what the method returns.
     """
     # Past the attribute tracking of Keras. An object may have an attribute of this name already.
     before = [vars(watched).get(name) for watched in objects]
@@ -152,11 +143,7 @@ class TooManyElements(BaseException):
 
 @contextmanager
 def limited_variables(most: int) -> Iterator[None]:
-    """Context in which variables are created.
-
-    Raises:
-        TooManyElements: if they have more elements than `most`, before the first one too many is made.
-    """
+    """Context in which variables are created."""
     elements = 0
 
     def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -261,12 +248,7 @@ class Execution:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Execution:
-        """Return what a checkpoint has stored.
-
-        Raises:
-            KeyError: if a part is missing.
-            TypeError: if a part has another type.
-        """
+        """Return what a checkpoint has stored."""
         loops, platform = stored["loops"], stored["platform"]
         if not (isinstance(loops, bool | None) and isinstance(platform, str | None)):
             raise TypeError(f"execution is {dict(stored)}")

@@ -23,11 +23,7 @@ _DONE = "done"
 
 @contextlib.contextmanager
 def explain_lost_process(devices: Devices) -> Iterator[None]:
-    """Context that explains the error of a process whose connection to another one broke.
-
-    Raises:
-        TfaipError: if one of the others has ended.
-    """
+    """Context that explains the error of a process whose connection to another one broke."""
     try:
         yield
     except Exception as error:
@@ -70,38 +66,19 @@ def all_gather_arrays(devices: Devices, arrays: dict[str, np.ndarray]) -> list[d
 
 
 def all_reduce_sum(devices: Devices, values: list[np.ndarray], initial: list[np.ndarray]) -> list[np.ndarray]:
-    """Return accumulators that count what all processes have added to their own.
-
-    Args:
-        devices: of the training.
-        values: of the accumulators in this process.
-        initial: what all processes began with.
-    """
+    """Return accumulators that count what all processes have added to their own."""
     parts = all_gather_arrays(devices, {str(i): value for i, value in enumerate(values)})
     return [first + sum(part[str(i)] - first for part in parts) for i, first in enumerate(initial)]
 
 
 def barrier(devices: Devices, name: str) -> None:
-    """Return when every process has come here.
-
-    Args:
-        devices: of the training.
-        name: of this point of the program.
-    """
+    """Return when every process has come here."""
     if devices.num_processes > 1:
         distributed.synchronize(name)
 
 
 def check_equal(devices: Devices, values: dict[str, Any]) -> None:
-    """Raise unless all processes were started with the same params.
-
-    Args:
-        devices: of the training.
-        values: flag -> JSON-able value.
-
-    Raises:
-        UsageError: if a process has other values; names the flags.
-    """
+    """Raise unless all processes were started with the same params."""
     ours = json.loads(json.dumps(values))
     chiefs = broadcast(devices, ours)
     differing = sorted(flag for flag in ours.keys() | chiefs.keys() if ours.get(flag) != chiefs.get(flag))
@@ -119,9 +96,6 @@ def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
     """Let the chief do something that may take any time, while the other processes wait.
 
     They wait without exchanging anything, since an exchange ends with an error if a process comes much later.
-
-    Raises:
-        TfaipError: in the other processes, if `work` has raised an error in the chief.
     """
     if devices.num_processes == 1:
         work()
@@ -143,11 +117,7 @@ def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
 
 
 def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
-    """Let the chief do something that may fail; then it fails in all processes.
-
-    Raises:
-        UsageError: the one that `work` raised.
-    """
+    """Let the chief do something that may fail; then it fails in all processes."""
     message = None
     if devices.is_chief:
         try:

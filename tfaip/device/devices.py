@@ -38,12 +38,7 @@ def installed_gpus() -> int:
 
 
 def visible_gpus(installed: int, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the names of the GPUs that `DeviceConfigParams.gpus` counts: those of CUDA_VISIBLE_DEVICES, else all.
-
-    Args:
-        installed: GPUs of the machine.
-        environ: may hold CUDA_VISIBLE_DEVICES.
-    """
+    """Return the names of the GPUs that `DeviceConfigParams.gpus` counts: those of CUDA_VISIBLE_DEVICES, else all."""
     if VISIBLE_GPUS not in environ:
         return [str(i) for i in range(installed)]
     if not installed:
@@ -60,19 +55,7 @@ def gpu_environment(
     environ: Mapping[str, str] = os.environ,
     process_id: int | None = 0,
 ) -> dict[str, str]:
-    """Return the environment variables to set before the backend searches its devices.
-
-    Args:
-        params: the devices asked for.
-        backend: name of the Keras backend.
-        installed: GPUs of the machine.
-        environ: the environment so far.
-        process_id: number of this process, which takes one GPU by default; None: JAX takes the one that belongs to
-            the number that a launcher gave to the process on this machine.
-
-    Raises:
-        FieldAdvice: if a GPU is asked for that is not there.
-    """
+    """Return the environment variables to set before the backend searches its devices."""
     visible = visible_gpus(installed, environ)
     if params.gpus is not None:
         chosen = [_named(index, visible) for index in params.gpus]
@@ -93,17 +76,7 @@ _before: dict[str, str] = {}
 
 
 def choose_gpus(params: DeviceConfigParams, backend: str, installed: int, process_id: int | None = 0) -> None:
-    """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for.
-
-    Args:
-        params: the devices asked for.
-        backend: name of the Keras backend.
-        installed: GPUs of the machine.
-        process_id: as in `gpu_environment`.
-
-    Raises:
-        FieldAdvice: if a GPU is asked for that is not there, or that this process has not chosen before.
-    """
+    """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for."""
     if _before and params.gpus is None:
         return
     changes = gpu_environment(params, backend, installed, _before or os.environ, process_id)
@@ -143,12 +116,7 @@ def _total_memory() -> int:
 
 
 def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.environ) -> Cluster | None:
-    """Return the cluster that this process belongs to; None: it trains alone.
-
-    Args:
-        params: name a cluster, or leave it to the launcher.
-        environ: where launchers say what they have started.
-    """
+    """Return the cluster that this process belongs to; None: it trains alone."""
     found: tuple[int, int, str | None, str] | None = None
     if params.num_processes is not None and params.process_id is not None:
         # A field in braces: the caller of `join_cluster` knows its flag.
@@ -169,18 +137,7 @@ log = logger(__name__)
 
 
 def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster | None:
-    """Import the backend with the devices asked for, and join the other processes. Safe to call again.
-
-    Args:
-        params: the devices.
-        alone: do not search for other processes.
-
-    Returns:
-        the processes that train together; None: this one alone.
-
-    Raises:
-        UsageError: if a device is not there, or the backend is in use already and cannot be changed any more.
-    """
+    """Import the backend with the devices asked for, and join the other processes. Safe to call again."""
     name = select_backend()
     cluster = None if alone else find_cluster(params)
     process_id: int | None = 0
@@ -258,15 +215,7 @@ class Devices:
         return text
 
     def check_batch_size(self, batch_size: int, field: str) -> None:
-        """Raise unless the batch size can be split over the devices.
-
-        Args:
-            batch_size: of all devices together.
-            field: that holds it, for the message.
-
-        Raises:
-            FieldAdvice: if the devices would get different numbers of samples.
-        """
+        """Raise unless the batch size can be split over the devices."""
         if batch_size % self.num_shares:
             raise FieldAdvice(
                 f"a batch of {batch_size} samples cannot be split equally on {self.num_shares} devices: "
@@ -303,11 +252,7 @@ def precision_scope(precision: Precision) -> Iterator[None]:
 
 
 def open_devices(params: DeviceConfigParams) -> Devices:
-    """Return the devices that params ask for.
-
-    Raises:
-        FieldAdvice: if one is not there, or the backend does not have the strategy.
-    """
+    """Return the devices that params ask for."""
     cluster = prepare_devices(params)
     from tfaip.backend.active import backend  # not before: it imports Keras
 
@@ -329,12 +274,7 @@ def open_devices(params: DeviceConfigParams) -> Devices:
 
 
 def _check_strategy(strategy: DistStrategy, known: str) -> None:
-    """Raise a FieldAdvice unless the backend has a strategy.
-
-    Args:
-        strategy: as the params ask for it.
-        known: name of the one of the backend.
-    """
+    """Raise a FieldAdvice unless the backend has a strategy."""
     if strategy not in (DistStrategy.DEFAULT, known):
         raise FieldAdvice(
             f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {known}, or "

@@ -151,11 +151,7 @@ def _has_own_params(cls: type[Evaluator[Any]]) -> bool:
 
 
 def result_of(evaluator: EvaluatorBase[Any]) -> dict[str, Any]:
-    """Return the result of an evaluator.
-
-    Raises:
-        TypeError: if it is no dict.
-    """
+    """Return the result of an evaluator."""
     result = evaluator.result()
     if not isinstance(result, dict):
         raise TypeError(

@@ -22,7 +22,7 @@ from tfaip.layers.baselayer import inlined_layers
 from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
-from tfaip.util.reading import require_uncompressed
+from tfaip.util.reading import open_stored
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
@@ -81,14 +81,10 @@ class KerasExporter:
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
-        """Load one of the graphs as a function of batches, without executing code of the file.
-
-        Raises:
-            TfaipError: if the file is damaged, or needs something that safe mode refuses.
-        """
+        """Load one of the graphs as a function of batches, without executing code of the file."""
         path = directory / f"{name}{_KERAS_SUFFIX}"
         try:
-            require_uncompressed(path)
+            open_stored(path).close()
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
         except Exception as error:
             # The innermost reason comes last, after the whole config of the model. Keras wraps it in an error whose
@@ -192,11 +188,7 @@ class ExportFormats:
         return all(isinstance(exporter, ServingExporter) and exporter.writes_values for exporter in exporters)
 
     def check(self, inputs: dict[str, np.ndarray]) -> None:
-        """Export into a temporary directory, load, and compare the outputs of one batch.
-
-        Raises:
-            TfaipError: if they differ, or a graph cannot be expressed in a format.
-        """
+        """Export into a temporary directory, load, and compare the outputs of one batch."""
         with tempfile.TemporaryDirectory(prefix="tfaip-export-") as temporary:
             self.write(Path(temporary))
             self._compare(Path(temporary), inputs)
@@ -206,9 +198,6 @@ class ExportFormats:
 
         On JAX that import takes longer than all else that comes before the first batch. If the graphs fail without
         TensorFlow, or TensorFlow is imported already, or another format is wanted, this is `check`.
-
-        Raises:
-            TfaipError: see `check`.
         """
         can_wait = set(self._exporters) == {SERVE_DIR} and not tensorflow_is_imported()
         if can_wait and self._graphs_can_be_exported(inputs):
@@ -269,11 +258,7 @@ def _advised(advice: str, format_name: str) -> Iterator[None]:
 
 
 def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str) -> dict[str, np.ndarray]:
-    """Return the outputs of an exported graph.
-
-    Raises:
-        TfaipError: if the library of its format cannot run it, such as a TensorFlow that is older than the JAX.
-    """
+    """Return the outputs of an exported graph."""
     try:
         outputs: dict[str, np.ndarray] = exported(inputs)
     except TfaipError:
@@ -325,20 +310,7 @@ def graph_outputs(graph: ExportGraph, inputs: dict[str, np.ndarray]) -> dict[str
 def compare_outputs(
     exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
 ) -> float:
-    """Compare outputs by name.
-
-    Args:
-        exported: outputs of the exported model.
-        expected: outputs of the graph.
-        tolerance: what is allowed.
-
-    Returns:
-        the largest difference of all floating point outputs, relative to the largest value of the
-        output.
-
-    Raises:
-        TfaipError: if an output is missing or differs by more.
-    """
+    """Compare outputs by name."""
     if set(exported) != set(expected):
         raise TfaipError(f"the exported model has the outputs {sorted(exported)}, the graph {sorted(expected)}")
     worst = 0.0
@@ -370,7 +342,8 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-class GraphCheck(NamedTuple):
+@dataclass(frozen=True)
+class GraphCheck:
     """Result for one graph in one format.
 
     Args:
@@ -391,17 +364,7 @@ class GraphCheck(NamedTuple):
 def check_formats(
     scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
 ) -> list[GraphCheck]:
-    """Run every exported format on a batch, and compare it with the rebuilt graph.
-
-    Args:
-        scenario: has the weights of the directory.
-        path: the directory, whose files were compared with its manifest.
-        inputs: the batch.
-        tolerance: allowed difference, see `Tolerance`; None: 1e-5, or what is usual for half precision.
-
-    Raises:
-        TfaipError: if a graph is missing in a format, or has another signature or other outputs.
-    """
+    """Run every exported format on a batch, and compare it with the rebuilt graph."""
     graphs = export_graphs(scenario).by_name
     allowed = Tolerance.of(scenario.graph, 1e-5)
     if tolerance is not None:

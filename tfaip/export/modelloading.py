@@ -21,15 +21,7 @@ from tfaip.util.text import shorten
 
 
 def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
-    """Return the scenario class that a model directory names, and its params; load no backend.
-
-    Args:
-        path: `best/` or `export/` of a run; of tfaip 1.2 see `find_former_model`.
-        trusted: packages that the params may name classes of, besides tfaip and the scenario's own.
-
-    Raises:
-        UsageError: if `path` is no model directory, is damaged, or names what it must not.
-    """
+    """Return the scenario class that a model directory names, and its params; load no backend."""
     path = Path(path)
     file, key = params_file_of(path)
     document = read_json(file)
@@ -49,26 +41,13 @@ def backend_of(path: Path) -> str | None:
 
 
 def precision_of(path: Path) -> Precision:
-    """Return the precision in which the graph of a model directory computed.
-
-    Raises:
-        TfaipError: if the manifest is damaged.
-    """
+    """Return the precision in which the graph of a model directory computed."""
     name = read_manifest(path).get("precision")
     return Precision(name) if name in list(Precision) else Precision.FLOAT32
 
 
 def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComponents[Any, Any]:
-    """Rebuild an exported model from the code of its scenario and the weights of the directory.
-
-    Args:
-        path: `best/` or `export/` of a run, written on any backend.
-        trusted: as in `load_exported_params`.
-
-    Raises:
-        UsageError: as in `load_exported_params`.
-        TfaipError: as in `load_weights`.
-    """
+    """Rebuild an exported model from the code of its scenario and the weights of the directory."""
     scenario, params = load_exported_params(path, trusted)
     loaded: ScenarioComponents[Any, Any] = construct(scenario, params)
     load_weights(loaded, Path(path))
@@ -79,14 +58,6 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
     """Build the graph of a scenario and give it the weights of a model directory.
 
     Weights with a regularizer that were not trained are frozen, so that it counts as little as in the training.
-
-    Args:
-        scenario: built from the params in the directory.
-        path: the model directory; the weights are compared with its manifest, if it has one. Those of a model of
-            tfaip 1.2 are read from its SavedModel, by their attribute paths; its program is not run.
-
-    Raises:
-        TfaipError: if the weights are missing or damaged, or belong to another model.
     """
     # The module is used without a backend, too.
     from tfaip.export.savedmodelvariables import load_former_weights

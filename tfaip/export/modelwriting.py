@@ -80,17 +80,7 @@ class ModelDirectoryWriter:
         self.begin(path)()
 
     def begin(self, path: Path, weights: Mapping[str, np.ndarray] | None = None) -> Callable[[], None]:
-        """Write all that is read from the model, see `write`; replace nothing yet.
-
-        Args:
-            path: the directory.
-            weights: the weights by path, if `writes_values`; None: those of the model.
-
-        Returns:
-            A function that replaces `path`, after checksums and the sync with the disk; with given weights it also
-            writes these. It does not need the model, and may be called in another thread. If it is dropped, nothing is
-            left of what was written.
-        """
+        """Write all that is read from the model, see `write`; replace nothing yet."""
         with ExitStack() as stack:
             directory = stack.enter_context(commit_directory(path, MODEL_MARKS))
             self._write_params(directory)
@@ -173,19 +163,7 @@ def add_formats(
     inputs: dict[str, np.ndarray],
     advice: Advice = NO_ADVICE,
 ) -> None:
-    """Write an existing model in further formats, in one commit of its directory.
-
-    Args:
-        scenario: has the weights of the directory.
-        path: the directory.
-        names: keys of `tfaip.export.formats.FORMATS`; a format that exists is written again.
-        inputs: a batch, on which the formats are compared with the graph first.
-        advice: ends errors of formats.
-
-    Raises:
-        UsageError: if a format cannot be written here.
-        TfaipError: if a graph cannot be expressed in a format, or gives other outputs there.
-    """
+    """Write an existing model in further formats, in one commit of its directory."""
     formats = ExportFormats(export_graphs(scenario), names, advice)
     formats.check(inputs)
     path = path.resolve()  # `.` has no name, and a link to the directory must not be replaced

@@ -70,12 +70,7 @@ class OnnxExporter:
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
-        """Load one of the graphs as a function of batches, run by onnxruntime.
-
-        Raises:
-            UsageError: if onnxruntime is not installed.
-            TfaipError: if the file is damaged.
-        """
+        """Load one of the graphs as a function of batches, run by onnxruntime."""
         onnxruntime = import_onnxruntime()
         path = directory / f"{name}{SUFFIX}"
         try:
@@ -94,11 +89,7 @@ class OnnxExporter:
 
 
 def import_onnxruntime() -> ModuleType:
-    """Import onnxruntime without its telemetry, which would write into the home directory.
-
-    Raises:
-        UsageError: if it is not installed.
-    """
+    """Import onnxruntime without its telemetry, which would write into the home directory."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install onnxruntime")
     with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
@@ -128,12 +119,7 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
 
 
 def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
-    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs.
-
-    Args:
-        graph: of the ONNX model.
-        captures: tensors of the TensorFlow program, each with its placeholder.
-    """
+    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs."""
     import onnx
 
     constants = {placeholder.name: tensor for tensor, placeholder in captures}
@@ -144,32 +130,14 @@ def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
 
 
 def _name_dimensions(graph: Any) -> None:
-    """Name the variable dimensions `batch` and `time`, which the converter numbers.
+    """Name the variable dimensions, which the converter numbers: `batch`, and `x_1` for the second one of `x`.
 
-    Equal names mean equal sizes. So `time` is used only if all inputs together have one variable
-    dimension. Otherwise, and for outputs, whose length a layer may change, the name contains that
-    of the tensor: `x_time`, `img_1`, `img_2`.
+    Equal names mean equal sizes, which two tensors may not have.
     """
-    is_single = sum(len(_variable_axes(tensor)) for tensor in graph.input) == 1
-    for tensor in graph.input:
-        _name_axes(tensor, "time" if is_single else f"{tensor.name}_time")
-    for tensor in graph.output:
-        _name_axes(tensor, f"{tensor.name}_time")
-
-
-def _name_axes(tensor: Any, time_name: str) -> None:
-    dimensions = tensor.type.tensor_type.shape.dim
-    axes = _variable_axes(tensor)
-    if dimensions and not dimensions[0].HasField("dim_value"):
-        dimensions[0].dim_param = "batch"
-    for axis in axes:
-        dimensions[axis].dim_param = time_name if len(axes) == 1 else f"{tensor.name}_{axis}"
-
-
-def _variable_axes(tensor: Any) -> list[int]:
-    """Return the axes of variable length after the first, which is the batch."""
-    dimensions = tensor.type.tensor_type.shape.dim
-    return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
+    for tensor in [*graph.input, *graph.output]:
+        for axis, dimension in enumerate(tensor.type.tensor_type.shape.dim):
+            if not dimension.HasField("dim_value"):
+                dimension.dim_param = f"{tensor.name}_{axis}" if axis else "batch"
 
 
 def _rewrite_unknown(graph: Any, operations: list[Any]) -> list[Any]:

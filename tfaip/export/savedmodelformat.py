@@ -84,11 +84,7 @@ class ServingExporter:
         return self._template is not None
 
     def write_values(self, directory: Path, weights: Mapping[str, np.ndarray]) -> None:
-        """Create `directory` as `write` does, with these weights by path; it does not need the model.
-
-        Raises:
-            TfaipError: if TensorFlow cannot write it.
-        """
+        """Create `directory` as `write` does, with these weights by path; it does not need the model."""
         assert self._template is not None  # noqa: S101 (the caller has asked)
         self._template.write(directory, weights)
 
@@ -301,11 +297,7 @@ class ServedModel:
         return {name: _spec(spec) for name, spec in self._endpoint.outputs.items()}
 
     def require_inputs(self, specs: Mapping[str, TensorSpec]) -> None:
-        """Raise unless samples of these specs (without batch dimension) can be fed.
-
-        Raises:
-            UsageError: if an input is missing, or has another shape or type.
-        """
+        """Raise unless samples of these specs (without batch dimension) can be fed."""
         specs = self._named(specs)
         for name, wanted in self.inputs.items():
             if name not in specs or not _fits(specs[name], wanted):
@@ -315,11 +307,7 @@ class ServedModel:
                 )
 
     def __call__(self, inputs: TensorDict) -> dict[str, np.ndarray]:
-        """Return the outputs of a batch by name.
-
-        Raises:
-            UsageError: if an input is missing.
-        """
+        """Return the outputs of a batch by name."""
         if not isinstance(inputs, Mapping):
             raise TypeError(f"a SavedModel takes a dict of inputs {sorted(self._types)}, got {type(inputs).__name__}")
         inputs = self._named(inputs)
@@ -405,10 +393,6 @@ def keras_2_endpoint(loaded: Any, signature: Any) -> Endpoint:
 
     If the signature has other inputs or outputs than this call, or the model is not one of Keras 2,
     it keeps its names.
-
-    Args:
-        loaded: a loaded SavedModel.
-        signature: its `serving_default`.
     """
     served = signature_endpoint(signature)
     if not hasattr(loaded, _MARK_OF_KERAS_2):

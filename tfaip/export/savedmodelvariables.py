@@ -75,10 +75,6 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
     tfaip 1.2 are found by the attributes below their outermost graph, too. With
     `trim_graph_name` a variable is also found by the end of any of these names (see `Source.by_tail`).
     Optimizer and metrics of a Keras 2 model are left out.
-
-    Raises:
-        UsageError: if TensorFlow is not installed.
-        TfaipError: if the files are damaged.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise UsageError(
@@ -187,15 +183,7 @@ def _variables(reader: Any) -> Iterator[_Variable]:
 
 
 def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
-    """Return the shortest attribute path from the root to every object, in the order of their depth.
-
-    Args:
-        nodes: nodes of the object graph.
-        without: attributes that no path may contain.
-
-    Raises:
-        ValueError: if a path is longer than that of any model.
-    """
+    """Return the shortest attribute path from the root to every object, in the order of their depth."""
     names = [child.local_name for child in nodes[0].children]
     refused = _KERAS_2_NO_WEIGHTS | without if _KERAS_2_MARK in names else without
     paths, taken = {0: ""}, {""}
@@ -228,11 +216,7 @@ log = logger(__name__)
 
 
 def load_former_weights(scenario: ScenarioComponents[Any, Any], model: FormerModel) -> None:
-    """Build the graph of a scenario and give it the weights of a model of tfaip 1.2.
-
-    Raises:
-        TfaipError: if the model is damaged, or lacks a weight of the graph, or has it in another shape.
-    """
+    """Build the graph of a scenario and give it the weights of a model of tfaip 1.2."""
     source = read_saved_model(model.saved_model)
     with built_within(source.arrays, str(model.saved_model)):
         graph = scenario.graph

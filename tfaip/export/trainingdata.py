@@ -34,17 +34,7 @@ class TrainingDataParams(ParamsBase):
 
 
 def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams | None:
-    """Load the data that a model was trained on; None if they are not known.
-
-    Args:
-        path: directory of the model; of tfaip 1.2 see `find_former_model`.
-        scenario: class of its scenario.
-        trusted: packages that the file may name classes of, besides tfaip and
-            `scenario.declared_packages()`.
-
-    Raises:
-        UsageError: if the file is damaged, or names what it must not.
-    """
+    """Load the data that a model was trained on; None if they are not known."""
     packages = [*scenario.declared_packages(), *trusted]
     file = path / TRAINING_DATA_FILE
     if file.is_file():
@@ -62,14 +52,7 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
 def sample_inputs(
     scenario: ScenarioComponents[Any, Any], training_data: TrainingDataParams | None, batch_size: int
 ) -> tuple[dict[str, np.ndarray], str]:
-    """Return one batch of inputs to try a model on, and a few words on where it comes from.
-
-    Args:
-        scenario: makes the pipeline.
-        training_data: the validation data of the training; None, or not on this machine: random
-            inputs.
-        batch_size: maximum number of samples.
-    """
+    """Return one batch of inputs to try a model on, and a few words on where it comes from."""
     if training_data is not None:
         try:
             inputs = _validation_inputs(scenario, training_data, batch_size)
@@ -101,12 +84,7 @@ def _validation_inputs(
 
 
 def random_inputs(specs: Mapping[str, TensorSpec], batch_size: int) -> dict[str, np.ndarray]:
-    """Return random inputs: normal numbers, integers of 0 and 1 (for any embedding), the text "a".
-
-    Args:
-        specs: shapes and types per sample; a dimension of variable length gets 16 steps.
-        batch_size: number of samples.
-    """
+    """Return random inputs: normal numbers, integers of 0 and 1 (for any embedding), the text "a"."""
     rng = np.random.default_rng(0)
     inputs = {}
     for name, spec in specs.items():

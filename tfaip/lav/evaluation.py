@@ -140,37 +140,15 @@ class PredictionEvaluation:
         """Counts and times of the last run."""
 
     def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
-        """Evaluate all samples of a generator, see `run_pipeline`.
-
-        Args:
-            generator: makes the samples.
-            on_sample: called by the chief with every post-processed sample.
-        """
+        """Evaluate all samples of a generator, see `run_pipeline`."""
         return self.run_pipeline(evaluation_pipeline(self._scenario, self._pipeline, generator, self._seed), on_sample)
 
     def run_pipeline(self, pipeline: DataPipeline, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
-        """Evaluate all samples of a pipeline.
-
-        Args:
-            pipeline: makes the samples, with their targets.
-            on_sample: called by the chief with every post-processed sample.
-
-        Returns:
-            losses, metrics, and the results of the evaluator, by name; in processes other than the
-            chief only the numbers among these.
-
-        Raises:
-            UsageError: if the evaluator and a metric share a name.
-            EvaluationStopped: if `should_stop` returned True.
-        """
+        """Evaluate all samples of a pipeline."""
         return self._run(pipeline, SampleScores(self._scenario, self._silent, on_sample))
 
     def print_samples(self, pipeline: DataPipeline) -> None:
-        """Print the first `print_eval_limit` samples of a pipeline, predicted and post-processed.
-
-        Raises:
-            EvaluationStopped: if `should_stop` returned True.
-        """
+        """Print the first `print_eval_limit` samples of a pipeline, predicted and post-processed."""
         params = pipeline.params
         limit = params.limited_size(self._scenario.params.print_eval_limit)
         few = pipeline.with_params(replace(params, limit=limit, batch_drop_remainder=False))
@@ -232,11 +210,7 @@ class _ChiefOutputs:
 
 
 def merge_results(values: Logs, results: dict[str, Any]) -> dict[str, Any]:
-    """Return losses and metrics together with the results of the evaluator.
-
-    Raises:
-        UsageError: if they share a name.
-    """
+    """Return losses and metrics together with the results of the evaluator."""
     shared = sorted(set(values) & set(results))
     if shared:
         raise UsageError(f"the evaluator returns {', '.join(shared)}, which a loss or metric is called too: rename one")

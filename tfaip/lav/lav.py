@@ -193,11 +193,7 @@ class MultiLAV(LAV):
 
 
 def _names_of(paths: Sequence[str | Path]) -> list[str]:
-    """Return the names of models in the results: their paths, none of which is that of the vote.
-
-    Raises:
-        UsageError: if two paths lead to one model, which would vote twice and have one result.
-    """
+    """Return the names of models in the results: their paths, none of which is that of the vote."""
     known: dict[Path, str] = {}
     for path in map(str, paths):
         place = Path(path).resolve()
@@ -244,18 +240,7 @@ class VotingEvaluation:
         """Counts and times of the last run."""
 
     def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
-        """Evaluate all samples of a generator.
-
-        Args:
-            generator: makes the samples.
-            on_sample: called with every voted and post-processed sample.
-
-        Returns:
-            the results by name of the model, and as `voted` those of the vote.
-
-        Raises:
-            UsageError: if the evaluator and a metric share a name.
-        """
+        """Evaluate all samples of a generator."""
         params = self._params
         pipelines = [
             evaluation_pipeline(scenario, params.pipeline, generator, params.random_seed)

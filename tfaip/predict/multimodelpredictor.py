@@ -144,13 +144,7 @@ def merged(versions: Versions) -> Sample:
 
 
 def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
-    """Iterate over the samples of a batch with the outputs that the models voted for.
-
-    Args:
-        batch: what entered the models.
-        outputs: what each model gave for it.
-        voter: votes on one sample after the other.
-    """
+    """Iterate over the samples of a batch with the outputs that the models voted for."""
     by_model = [samples_of(batch, one) for one in outputs]
     return (
         voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
@@ -164,18 +158,7 @@ def load_models(
     trusted: Iterable[str] = (),
     model_paths: Sequence[str | Path] | None = None,
 ) -> list[ScenarioComponents[Any, Any]]:
-    """Load exported models whose outputs can be compared, since they get the same inputs.
-
-    Args:
-        paths: of the params of the models.
-        scenario: class of the scenario.
-        trusted: packages that the params may name classes of.
-        model_paths: of the weights of the models; None: `paths`.
-
-    Raises:
-        UsageError: if a directory holds no model, or the models differ in their pre-processing.
-        TfaipError: if weights are damaged.
-    """
+    """Load exported models whose outputs can be compared, since they get the same inputs."""
     trusted = list(trusted)
     models = [construct(scenario, scenario.params_from_path(path, trusted)) for path in paths]
     for path, model in zip(paths[1:], models[1:], strict=True):
@@ -211,38 +194,20 @@ Versions: TypeAlias = tuple[Sample, ...]
 
 
 def versions_of(batch: Batch, outputs: Sequence[TensorDict]) -> list[Versions]:
-    """Return the samples of a batch, each as all models predicted it.
-
-    Args:
-        batch: what entered the models.
-        outputs: what each model gave for it.
-    """
+    """Return the samples of a batch, each as all models predicted it."""
     # Copies: post-processing may write into a sample, which must not change that of another model.
     by_model = [samples_of(deepcopy(batch), one) for one in outputs]
     return list(zip(*by_model, strict=True))
 
 
 def process_outputs(versions: Iterable[Versions], pipelines: Sequence[DataPipeline]) -> list[Iterator[Sample]]:
-    """Run the post-processing of each pipeline on its version of the samples.
-
-    Args:
-        versions: of all samples, as many as there are pipelines.
-        pipelines: that of each model.
-
-    Returns:
-        the processed samples of each model; to be read in parallel, since samples wait in memory for
-        the slowest reader.
-    """
+    """Run the post-processing of each pipeline on its version of the samples."""
     copies = tee(versions, len(pipelines))
     return [one.process_output(map(itemgetter(number), copies[number])) for number, one in enumerate(pipelines)]
 
 
 def same_samples(streams: Sequence[Iterator[Sample]]) -> Iterator[Versions]:
-    """Read the processed samples of all models in parallel.
-
-    Raises:
-        TfaipError: if the post-processing of one model gives more samples than that of another.
-    """
+    """Read the processed samples of all models in parallel."""
     for versions in zip_longest(*streams):
         if any(version is None for version in versions):
             raise TfaipError(

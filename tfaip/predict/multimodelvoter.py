@@ -60,11 +60,7 @@ class MeanVoter(MultiModelVoter[Any]):
 
 
 def stacked_votes(name: str, values: Sequence[Any]) -> np.ndarray:
-    """Return the votes of a batch for one output as one array.
-
-    Raises:
-        TfaipError: if their shapes differ.
-    """
+    """Return the votes of a batch for one output as one array."""
     shapes = list(dict.fromkeys(np.shape(value) for value in values))
     if len(shapes) > 1:
         raise TfaipError(

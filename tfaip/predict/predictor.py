@@ -232,14 +232,7 @@ class RawPredictor:
         self._pipeline.__exit__(*error)
 
     def __call__(self, sample: Any) -> Sample:
-        """Pre-process, predict and post-process a sample.
-
-        Args:
-            sample: the sample, or only its inputs, see `Predictor.predict_raw`.
-
-        Raises:
-            TfaipError: if the processors made no sample of it, or several.
-        """
+        """Pre-process, predict and post-process a sample."""
         self._samples[:] = [_raw_sample(self._data, sample)]
         predicted = list(self._run())
         if len(predicted) != 1:

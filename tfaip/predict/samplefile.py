@@ -86,11 +86,7 @@ class SampleWriter:
 
 
 def check_target(path: Path) -> None:
-    """Raise unless a file of samples can be written to `path`.
-
-    Raises:
-        UsageError: if it has another suffix, is no regular file, or cannot be created.
-    """
+    """Raise unless a file of samples can be written to `path`."""
     _check_suffix(path, {TABLE_SUFFIX: "table"})
     require_writable(path)
 
@@ -277,11 +273,7 @@ def _storable(value: Any) -> Array:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value as JSON has it; arrays as nested lists.
-
-    Raises:
-        UsageError: if it holds something that JSON cannot express.
-    """
+    """Return a value as JSON has it; arrays as nested lists."""
     return _plain(value, "", {})
 
 

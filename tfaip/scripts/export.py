@@ -105,13 +105,7 @@ def _write(models: Models, formats: Sequence[str]) -> None:
 
 
 def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
-    """Compare the files of a model with its manifest, and its formats with the graph; print and store the results.
-
-    Args:
-        prog: how the command was called, for `--help`.
-        path: the model, as the user named it.
-        flags: the rest of the command line.
-    """
+    """Compare the files of a model with its manifest, and its formats with the graph; print and store the results."""
     from tfaip.scripts.common.models import open_verified
     from tfaip.scripts.common.parser import CommandParser
 
@@ -149,7 +143,7 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
         print_table(["format", "graph", "inputs", "outputs", "difference"], rows)
     else:
         print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
-    results = [graph._asdict() for graph in graphs]
+    results = [vars(graph) for graph in graphs]
     command.write_results(
         args.out, {"model": str(model), "backend": writer, "versions": versions, "graphs": results, "data": origin}
     )

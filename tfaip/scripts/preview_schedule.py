@@ -114,13 +114,7 @@ def _name(rule: Any) -> str:
 
 
 def _show(label: str, epochs: Sequence[EpochRates], width: int) -> None:
-    """Print a row for each epoch, or for consecutive epochs of a stage with the same rates, and a picture.
-
-    Args:
-        label: title of the column.
-        epochs: all epochs.
-        width: of the column of the stage; 0: there is none.
-    """
+    """Print a row for each epoch, or for consecutive epochs of a stage with the same rates, and a picture."""
 
     def text(rates: EpochRates) -> str:
         shown = "known when the stage is reached"

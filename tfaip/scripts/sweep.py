@@ -204,11 +204,7 @@ def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
 
 
 def read_space(file: str, values: Values) -> list[Variable]:
-    """Read the flags that vary, and try the limits and all choices of each.
-
-    Raises:
-        UsageError: if the file cannot be read, or a flag has neither a range nor choices that it takes.
-    """
+    """Read the flags that vary, and try the limits and all choices of each."""
     from tfaip.params.codec import plain_of
     from tfaip.params.commandline import load_config
 
@@ -319,12 +315,7 @@ class Sweep:
         return self._study.get_trials(deepcopy=False)
 
     def run(self) -> None:
-        """Run the trials until there are as many as wanted; they can be continued if an exception ends it.
-
-        Raises:
-            TfaipError: if several trials in a row fail.
-            UsageError: if another sweep works in the directory.
-        """
+        """Run the trials until there are as many as wanted; they can be continued if an exception ends it."""
         try:
             with locked_directory(self._directory):
                 trials, gpus = self._next_trials(), cycle(self._gpus or [None])

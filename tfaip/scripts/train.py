@@ -60,15 +60,7 @@ def open_scenario(name: str) -> Any:
 def train_with_flags(
     prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any = None
 ) -> None:
-    """Parse the flags of a training and run it.
-
-    Args:
-        prog: how the command was called, for messages.
-        scenario: the scenario class.
-        flags: the command line after the scenario.
-        permission: what files may name; recorded with the run.
-        default: trainer params to start from; None: those of the scenario.
-    """
+    """Parse the flags of a training and run it."""
     from tfaip.params.help import described
     from tfaip.scripts.common.parser import TrainingParser
 

@@ -29,12 +29,7 @@ _SHOWN = 3
 
 
 def check_params(params: Any, scenario: Any) -> None:
-    """Raise unless trainer params are the same after they were written as JSON and read again.
-
-    Args:
-        params: the trainer params.
-        scenario: class of the scenario.
-    """
+    """Raise unless trainer params are the same after they were written as JSON and read again."""
     cls = scenario.trainer_params_cls()
     read = from_json(cls, to_json(params), trusted=scenario.declared_packages())
     changes = [str(change) for change in diff(params, read)]
@@ -69,12 +64,7 @@ def check_resume(training: SmallTraining) -> None:
 
 
 def check_lav(training: SmallTraining, tolerance: float = 1e-4) -> None:
-    """Raise unless LAV of the exported model gives the same values with batches of one sample.
-
-    Args:
-        training: has validation data; else the check is skipped.
-        tolerance: relative difference that is allowed.
-    """
+    """Raise unless LAV of the exported model gives the same values with batches of one sample."""
     generators = list(training.params.gen.lav_gen())
     if not generators:
         raise SkipTest("the training has no data for LAV")
@@ -115,12 +105,7 @@ def check_warm_start(training: SmallTraining) -> None:
 
 
 def check_export(training: SmallTraining, tolerance: float = 1e-4) -> None:
-    """Raise unless all exported formats give the outputs of the graph, on validation data if there are some.
-
-    Args:
-        training: has exported a model; the check is skipped if that has no format for other programs.
-        tolerance: difference that is allowed, relative to the largest value of an output.
-    """
+    """Raise unless all exported formats give the outputs of the graph, on validation data if there are some."""
     from tfaip.errors import TfaipError
     from tfaip.export.formats import check_formats
     from tfaip.export.modelloading import load_exported

@@ -26,16 +26,7 @@ _FEW = 60
 
 
 def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]]) -> None:
-    """Draw panels of curves below each other to a PNG file.
-
-    Args:
-        path: of the file.
-        x_label: label of the epochs.
-        panels: label of the y axis -> name of a curve -> (epoch, value); all numbers are finite.
-
-    Raises:
-        UsageError: if matplotlib is not installed, or the file cannot be written.
-    """
+    """Draw panels of curves below each other to a PNG file."""
     figure = draw(x_label, panels, "--png")
     try:
         figure.savefig(path, format="png", dpi=DPI)
@@ -46,19 +37,7 @@ def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]
 
 
 def draw(x_label: str, panels: Mapping[str, Mapping[str, Curve]], wanted_by: str) -> Figure:
-    """Draw panels of curves below each other, on the same epochs.
-
-    Args:
-        x_label: label of the epochs.
-        panels: as in `write_png`.
-        wanted_by: begins the errors.
-
-    Returns:
-        a figure, which a notebook shows as a picture whatever the backend of matplotlib is.
-
-    Raises:
-        UsageError: if matplotlib is not installed, or there is nothing to draw.
-    """
+    """Draw panels of curves below each other, on the same epochs."""
     try:
         # Without pyplot, which has global state.
         from matplotlib.figure import Figure
@@ -103,13 +82,7 @@ def _label(name: str) -> str:
 
 
 def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:
-    """Draw curves in one frame, with the values at its edges; several curves with a legend.
-
-    Args:
-        curves: name -> points (x, y), finite; an earlier curve is drawn over a later one.
-        width: columns of the frame.
-        height: rows of the frame.
-    """
+    """Draw curves in one frame, with the values at its edges; several curves with a legend."""
     xs = [x for curve in curves.values() for x, _ in curve]
     ys = [y for curve in curves.values() for _, y in curve]
     if not ys:

@@ -34,28 +34,17 @@ def construct(cls: type, params: Any, **arguments: Any) -> Any:
 
     The params are the first argument, unless the class names another one first that is given too, or
     optional, and passes the params on: `def __init__(self, extra, **kwargs)`.
-
-    Args:
-        cls: the class.
-        params: what its constructor calls `params`.
-        arguments: further arguments, by keyword.
     """
-    if _begins_with_params(cls, arguments):
-        return cls(params, **arguments)
-    return cls(params=params, **arguments)
-
-
-def _begins_with_params(cls: type, given: Mapping[str, Any]) -> bool:
-    """Return True if the first argument of the constructor is, or may be, the params."""
     init: Any = inspect.getattr_static(cls, "__init__")
     for parameter in list(inspect.signature(init).parameters.values())[1:2]:
+        is_other = parameter.name in arguments or parameter.default is not parameter.empty
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
-            return parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
-        if parameter.name == _PARAMS:
-            return True
-        is_other = parameter.name in given or parameter.default is not parameter.empty
-        return not (is_other and takes(cls, _PARAMS))
-    return False
+            is_first = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
+        else:
+            is_first = parameter.name == _PARAMS or not (is_other and takes(cls, _PARAMS))
+        if is_first:
+            return cls(params, **arguments)
+    return cls(params=params, **arguments)
 
 
 def overrides(cls: Any, base: type, name: str) -> bool:
@@ -77,16 +66,7 @@ def refuse_parameters(cls: type, name: str, arguments: Sequence[str]) -> None:
 
 
 def refuse_uncalled(cls: Any, base: type, instead: Mapping[str, str]) -> None:
-    """Raise if a class, or one of its objects, overrides a method that is never called.
-
-    Args:
-        cls: the subclass, or an object of it.
-        base: what it derives from.
-        instead: name of such a method -> what to override.
-
-    Raises:
-        TypeError: if it does; names the method and its replacement.
-    """
+    """Raise if a class, or one of its objects, overrides a method that is never called."""
     for name, better in instead.items():
         if overrides(cls, base, name):
             owner = cls if isinstance(cls, type) else type(cls)
@@ -105,17 +85,7 @@ log = logger(__name__)
 def check_hook_names(
     cls: type, base: type, hooks: Collection[str], needed: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Log what the body of a class calls almost like a hook, and refuse it if nothing works without that hook.
-
-    Args:
-        cls: the class.
-        base: class of the toolkit that it derives from.
-        hooks: names that a subclass may define.
-        needed: hooks that a subclass must have, each with others that it may have instead.
-
-    Raises:
-        TypeError: if a name is near to such a hook, and the class has neither it nor one of the others.
-    """
+    """Log what the body of a class calls almost like a hook, and refuse it if nothing works without that hook."""
     if cls.__module__.partition(".")[0] == "tfaip":
         return
     for name, hook in near_hooks(cls, hooks).items():

@@ -12,6 +12,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -41,11 +42,7 @@ _synced_later: set[Path] = set()
 
 @contextlib.contextmanager
 def failures_named(path: Path) -> Iterator[None]:
-    """Context of writing `path`: an error of the system (a full disk) becomes one that names it.
-
-    Raises:
-        TfaipError: instead of an OSError.
-    """
+    """Context of writing `path`: an error of the system (a full disk) becomes one that names it."""
     try:
         yield
     except OSError as error:
@@ -61,13 +58,7 @@ def failures_named(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_directory(path: Path) -> Iterator[None]:
-    """Lock an existing directory for this process, until the block or the process ends.
-
-    Raises:
-        BlockingIOError: if another process holds it.
-        OSError: if it cannot be opened.
-        TfaipError: if the system has no such locks.
-    """
+    """Lock an existing directory for this process, until the block or the process ends."""
     if fcntl is None:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
     descriptor = os.open(path, os.O_RDONLY)
@@ -107,11 +98,7 @@ def is_locked(path: Path) -> bool:
 
 @contextlib.contextmanager
 def commit_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that becomes `path` when the block ends without an exception.
-
-    Raises:
-        TfaipError: if `path` is something else than a file.
-    """
+    """Yield a new file that becomes `path` when the block ends without an exception."""
     if os.path.lexists(path) and not os.path.isfile(path):
         raise TfaipError(f"{path} cannot be written: it is no regular file")
     temporary = _temporary(path)
@@ -133,11 +120,7 @@ def commit_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the content of the file `path` atomically.
-
-    Raises:
-        TfaipError: if it cannot be written, or is something else than a file.
-    """
+    """Replace the content of the file `path` atomically."""
     with failures_named(path), commit_file(path) as file:
         file.write(content)
 
@@ -157,13 +140,6 @@ def commit_directory(path: Path, marks: Collection[str] = ()) -> Iterator[Path]:
     """Yield an empty directory that becomes `path` when the block ends without an exception.
 
     An existing `path` is exchanged in one system call if the file system supports it.
-
-    Args:
-        path: the directory.
-        marks: names of files: only a directory that is empty or holds one of them is replaced.
-
-    Raises:
-        TfaipError: if `path` was not written by the toolkit, or cannot be written.
     """
     temporary = _temporary(path)
     with failures_named(path):
@@ -226,16 +202,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
-    """Remove a directory so that a reader never sees a part of it; do nothing if there is none.
-
-    Args:
-        path: the directory.
-        root: directory that it must be in, links resolved.
-        marks: as in `commit_directory`.
-
-    Raises:
-        TfaipError: if it is elsewhere, was not written by the toolkit, or cannot be removed.
-    """
+    """Remove a directory so that a reader never sees a part of it; do nothing if there is none."""
     if not os.path.lexists(path):
         _remove_tree(_temporary(path))
         return
@@ -246,11 +213,7 @@ def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
 
 
 def remove_entry(path: Path) -> None:
-    """Remove a file, a link but not its target, or a directory, which has a temporary name meanwhile.
-
-    Raises:
-        TfaipError: if it cannot be removed.
-    """
+    """Remove a file, a link but not its target, or a directory, which has a temporary name meanwhile."""
     temporary = path if path.name.startswith(TEMPORARY_PREFIX) else _temporary(path)
     try:
         if temporary != path:
@@ -263,12 +226,7 @@ def remove_entry(path: Path) -> None:
 
 
 def remove_temporaries(directory: Path, is_own_name: Callable[[str], bool]) -> None:
-    """Remove the incomplete files of a killed process from `directory` (not recursive).
-
-    Args:
-        directory: where it wrote.
-        is_own_name: returns True for the (final) names that it writes.
-    """
+    """Remove the incomplete files of a killed process from `directory` (not recursive)."""
     for entry in directory.glob(f"{TEMPORARY_PREFIX}*"):
         if is_own_name(final_name(entry)):
             _remove_tree(entry)
@@ -276,10 +234,7 @@ def remove_temporaries(directory: Path, is_own_name: Callable[[str], bool]) -> N
 
 def final_name(path: Path) -> str:
     """Return the name without the prefixes of temporary ones."""
-    name = path.name
-    while name.startswith(TEMPORARY_PREFIX):
-        name = name.removeprefix(TEMPORARY_PREFIX)
-    return name
+    return re.sub(f"^({re.escape(TEMPORARY_PREFIX)})+", "", path.name)
 
 
 def _temporary(path: Path) -> Path:
@@ -314,11 +269,7 @@ def _move_over(source: Path, target: Path) -> None:
 
 
 def _exchange(a: Path, b: Path) -> bool:
-    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported.
-
-    Raises:
-        OSError: if the disk is full, read-only, or broken: both paths are what they were.
-    """
+    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, TypeError):  # another libc, Windows
@@ -398,12 +349,7 @@ def name_problem(name: object) -> str | None:
 
 
 def require_writable(path: Path) -> None:
-    """Raise unless a file can be written to `path`; call it before the work that makes the content.
-
-    Raises:
-        UsageError: if no file can have the path, its directory does not exist or is not writable,
-            or the path is not that of a regular file.
-    """
+    """Raise unless a file can be written to `path`; call it before the work that makes the content."""
     _require_possible(path)
     problem = None
     if not path.parent.is_dir():
@@ -418,11 +364,7 @@ def require_writable(path: Path) -> None:
 
 
 def require_directory(path: Path) -> None:
-    """Raise unless `path` is a directory to create files in, or can become one.
-
-    Raises:
-        UsageError: if no directory can have the path, or there is no permission.
-    """
+    """Raise unless `path` is a directory to create files in, or can become one."""
     _require_possible(path)
     existing = path.absolute()
     while not os.path.lexists(existing):
@@ -439,11 +381,7 @@ def _require_possible(path: Path) -> None:
 
 
 def require_creatable(path: Path) -> None:
-    """Raise unless entries can be created in the parent of `path`.
-
-    Raises:
-        UsageError: if there is no permission.
-    """
+    """Raise unless entries can be created in the parent of `path`."""
     if not os.access(path.parent, os.W_OK | os.X_OK):
         shown = shorten_text(str(path))
         raise UsageError(f"{shown} cannot be written: no permission to create files in {path.parent}")

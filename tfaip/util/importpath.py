@@ -34,16 +34,7 @@ def leave_start_directory() -> None:
 
 
 def add_working_directory(first: bool) -> bool:
-    """Let modules be imported from the working directory.
-
-    Args:
-        first: before the installed packages, for modules that the user typed; else after all of
-            them, so that no file replaces an installed module. Then the directory of a model or of
-            a run is never added.
-
-    Returns:
-        False if the directory was not added because of what it holds.
-    """
+    """Let modules be imported from the working directory."""
     here = _working_directory()
     if here is None:
         return True

@@ -51,11 +51,7 @@ def logger(name: str) -> logging.Logger:
 
 
 def log_level() -> int:
-    """Return the level named by `TFAIP_LOG_LEVEL` (default info).
-
-    Raises:
-        UsageError: if the variable holds another word.
-    """
+    """Return the level named by `TFAIP_LOG_LEVEL` (default info)."""
     name = os.environ.get("TFAIP_LOG_LEVEL", "info").lower()
     if name not in LEVELS:
         raise UsageError(f"TFAIP_LOG_LEVEL is {name!r}, expected one of {', '.join(LEVELS)}")
@@ -99,11 +95,6 @@ def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.mono
     """Context that logs how long its block took, unless it failed or took less than a second.
 
     A terminal shows meanwhile what is done.
-
-    Args:
-        log: logger of the module.
-        work: begins the line, as in "building the model".
-        clock: returns a time in seconds.
     """
     begin = clock()
     prints = any(isinstance(handler, ConsoleHandler) for handler in logging.getLogger(ROOT).handlers)
@@ -213,11 +204,7 @@ class RunLog:
         return self
 
     def write_to(self, path: Path) -> None:
-        """Append all messages since the beginning of the block to `path`.
-
-        Raises:
-            TfaipError: if the file cannot be opened.
-        """
+        """Append all messages since the beginning of the block to `path`."""
         try:
             self._file = _RunFile(path)
         except OSError as error:
@@ -302,9 +289,6 @@ def find_place(error: BaseException) -> Place | None:
     """Find the last line of the user's own code that led to an error.
 
     Errors of the toolkit describe what is wrong; of these only the causes are searched.
-
-    Returns:
-        the place; None: all frames belong to the toolkit and to libraries.
     """
     for one in _chain(error):
         if isinstance(one, SyntaxError) and one.filename and one.lineno and _is_users(one.filename):

@@ -21,13 +21,7 @@ CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
 
 def write_manifest(directory: Path, facts: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Describe every file below a directory that is about to be committed.
-
-    Args:
-        directory: written completely, except for the manifest.
-        facts: further keys of the manifest beside `files` (versions ...), JSON-able.
-        known: size and checksum of files by path, which are not read again.
-    """
+    """Describe every file below a directory that is about to be committed."""
     write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory, known), **facts})
 
 
@@ -40,11 +34,7 @@ def fingerprints(directory: Path, known: Mapping[str, Any] = MappingProxyType({}
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`.
-
-    Raises:
-        TfaipError: if it is missing, damaged, or names something outside of the directory.
-    """
+    """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`."""
     path = directory / MANIFEST_FILE
     manifest = read_json_object(path)
     files, backend, versions = manifest.get("files"), manifest.get("backend", ""), manifest.get("versions", {})
@@ -53,7 +43,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     for name, facts in files.items():
         if not _is_inside(directory, name):
             raise TfaipError(f"{path} names {shorten(name)}, which is outside of {directory}")
-        if not _is_fingerprint(facts):
+        is_known = isinstance(facts, dict) and facts.keys() == {"size", "sha256"} and isinstance(facts["sha256"], str)
+        if not (is_known and type(facts["size"]) is int and facts["size"] >= 0):
             raise TfaipError(f"{path} gives {shorten(facts)} for {shorten(name)}, expected size and sha256")
     if not isinstance(backend, str):
         raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
@@ -63,15 +54,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
-    """Compare files with the manifest.
-
-    Args:
-        directory: has a manifest.
-        names: relative paths; None: all that the manifest names, and there must be no others.
-
-    Raises:
-        TfaipError: if a file is missing, differs or was added; the first one is named.
-    """
+    """Compare files with the manifest."""
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
         path, known = directory / name, expected.get(name)
@@ -90,11 +73,7 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
 
 
 def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote.
-
-    Raises:
-        TfaipError: if it cannot be read, or holds anything else.
-    """
+    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote."""
     try:
         return read_json(path, limit)
     except UsageError as error:
@@ -107,12 +86,6 @@ def _is_inside(directory: Path, name: str) -> bool:
         return (directory / name).resolve().is_relative_to(directory.resolve())
     except (OSError, ValueError):  # a NUL character, or links in a circle
         return False
-
-
-def _is_fingerprint(facts: Any) -> bool:
-    if not isinstance(facts, dict) or facts.keys() != {"size", "sha256"}:
-        return False
-    return type(facts["size"]) is int and facts["size"] >= 0 and isinstance(facts["sha256"], str)
 
 
 def _files_below(directory: Path) -> list[str]:
@@ -198,12 +171,10 @@ class ModelDirectory(NamedTuple):
             if name in directories and entry.is_dir() and not entry.is_symlink():
                 yield from self._foreign_below(entry, files, directories)
             # A SavedModel has empty directories, which no manifest names.
-            elif name not in files and (directory == self.path or not _is_empty(entry)):
+            elif name not in files and (
+                directory == self.path or entry.is_symlink() or not entry.is_dir() or any(entry.iterdir())
+            ):
                 yield name
-
-
-def _is_empty(entry: Path) -> bool:
-    return entry.is_dir() and not entry.is_symlink() and next(entry.iterdir(), None) is None
 
 
 def shown_names(names: Sequence[str]) -> str:

@@ -22,9 +22,6 @@ def old_names(module: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module in which tfaip 1.2 had more names (PEP 562).
 
     Hide it from type checkers, which would accept any name otherwise: `if not TYPE_CHECKING`.
-
-    Args:
-        module: name of the module (its `__name__`).
     """
 
     def module_getattr(name: str) -> Any:
@@ -34,11 +31,7 @@ def old_names(module: str) -> Callable[[str], Any]:
 
 
 def old_name(module: str, name: str) -> Any:
-    """Return what an old name in a module is today, and warn; it is stored there for the next time.
-
-    Raises:
-        AttributeError: if there was no such name.
-    """
+    """Return what an old name in a module is today, and warn; it is stored there for the next time."""
     if name.startswith("__"):  # Python and its tools ask each module for `__path__` and the like
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     value = _table().find_object(module, name)
@@ -124,10 +117,6 @@ def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Calla
     The attributes are those that the type stub beside the module imports (`from package.module import Name as Name`),
     so type checkers and Python read the same list. They are also the `__all__` of the module. Names of
     tfaip 1.2 are found, too.
-
-    Args:
-        module: name of the module that offers the attributes (its `__name__`).
-        file: its `__file__`.
     """
 
     @cache  # the stub is read when an attribute is first needed, not when the module is imported

@@ -66,20 +66,21 @@ class BackgroundWriter:
         self._is_raised = False
 
     def submit(self, job: Callable[[], object]) -> Future[None]:
-        """Do a job after those before it.
-
-        Returns:
-            What tells when it is done; it has no result and no error.
-
-        Raises:
-            BaseException: if an earlier job has failed.
-        """
+        """Do a job after those before it."""
         self.check()
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-        future = self._pool.submit(self._do, job)
+
+        def do() -> None:
+            if self._error is None:
+                try:
+                    job()
+                except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
+                    self._error = error
+
+        future = self._pool.submit(do)
         self._jobs.append(future)
         return future
 
@@ -90,11 +91,7 @@ class BackgroundWriter:
             raise self._error
 
     def wait(self) -> None:
-        """Wait until all jobs are done.
-
-        Raises:
-            BaseException: if a job has failed.
-        """
+        """Wait until all jobs are done."""
         while self._jobs:
             self._jobs[0].result()
             self._jobs.popleft()
@@ -117,11 +114,3 @@ class BackgroundWriter:
         if error is None:
             raise failure
         log.error("%s", shorten_text(str(failure), 300))
-
-    def _do(self, job: Callable[[], object]) -> None:
-        if self._error is not None:
-            return
-        try:
-            job()
-        except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
-            self._error = error

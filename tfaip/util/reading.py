@@ -23,8 +23,6 @@ from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:
-    import zipfile
-
     import numpy as np
 
 MIB = 1 << 20
@@ -54,16 +52,7 @@ _KINDS = {
 
 
 def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_links: bool = True) -> BufferedReader:
-    """Open a regular file for reading; a pipe or device is neither waited for nor read.
-
-    Args:
-        path: of the file, or of a link to it.
-        limit: maximum number of bytes; None: any, for files that are read piece by piece.
-        follow_links: if False, a link is refused too.
-
-    Raises:
-        OSError: if it is missing, not a regular file, or too large.
-    """
+    """Open a regular file for reading; a pipe or device is neither waited for nor read."""
     try:
         links = 0 if follow_links else os.O_NOFOLLOW
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | links)
@@ -81,11 +70,7 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_lin
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes.
-
-    Raises:
-        OSError: see `open_file`.
-    """
+    """Return the content of a regular file of at most `limit` bytes."""
     with open_file(path, limit) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(size + 1)
@@ -99,11 +84,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> byt
 
 
 def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
-    """Return the content of a text file in UTF-8, without a byte-order mark.
-
-    Raises:
-        UsageError: if it cannot be read; one line that names it.
-    """
+    """Return the content of a text file in UTF-8, without a byte-order mark."""
     name = shorten_text(os.fspath(path), 200)
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
@@ -114,11 +95,7 @@ def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
 
 
 def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
-    """Yield the lines of an open file.
-
-    Raises:
-        ValueError: if a line has more than `limit` bytes; no more are read.
-    """
+    """Yield the lines of an open file."""
     while line := file.readline(limit + 1):
         if len(line) > limit:
             raise ValueError(f"a line has more than {limit // MIB} MiB")
@@ -132,14 +109,7 @@ def expansion_limit(size: int) -> int:
 
 
 def require_regular_files(directory: Path) -> int:
-    """Raise unless a directory, to be read by a library, holds only files and directories.
-
-    Returns:
-        the size of all its files in bytes.
-
-    Raises:
-        OSError: if there is a pipe, a device or a broken link below it; the message names it.
-    """
+    """Raise unless a directory, to be read by a library, holds only files and directories."""
     size = 0
     for root, _, names in os.walk(directory):
         for name in names:
@@ -150,15 +120,7 @@ def require_regular_files(directory: Path) -> int:
 
 
 def parse_json(text: str, name: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Args:
-        text: the JSON.
-        name: of its source, for messages.
-
-    Raises:
-        UsageError: if it is broken, no object, too deep, has too many values, or gives a key twice.
-    """
+    """Parse a JSON object."""
     name = shorten_text(name, 200)
     # Counted in the text, which costs less memory than the values would.
     if text.count(",") + text.count("[") + text.count("{") > MAX_VALUES:
@@ -181,11 +143,7 @@ def parse_json(text: str, name: str) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        UsageError: see `read_text` and `parse_json`.
-    """
+    """Return the JSON object in a file."""
     return parse_json(read_text(path, limit), os.fspath(path))
 
 
@@ -236,18 +194,24 @@ def open_stored(path: Path) -> BufferedReader:
 
     Compressed members may expand to a thousand times their size, and members that overlap are read
     once for each name. The files of the toolkit have neither.
-
-    Raises:
-        OSError: if it is missing, or not a regular file.
-        ValueError: if it can expand, or has an impossible number of members.
-        zipfile.BadZipFile: if it is not a zip.
     """
     import zipfile
 
     file = open_file(path)
     try:
         with zipfile.ZipFile(file) as archive:
-            _check_members(archive.infolist(), os.fstat(file.fileno()).st_size)
+            members, end = archive.infolist(), 0
+        if len(members) > _MAX_MEMBERS:
+            raise ValueError(f"it has more than {_MAX_MEMBERS} members")
+        for member in sorted(members, key=lambda member: member.header_offset):
+            name = member.filename[:80]
+            if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+                raise ValueError(f"{name} is compressed and may expand to any size; what we write never is")
+            if member.header_offset < end:
+                raise ValueError(f"{name} overlaps another member; what we write never does")
+            end = member.header_offset + _HEADER_BYTES + member.file_size
+            if end > os.fstat(file.fileno()).st_size:
+                raise ValueError(f"{name} claims to be larger than the file")
         file.seek(0)
     except BaseException:
         file.close()
@@ -255,36 +219,8 @@ def open_stored(path: Path) -> BufferedReader:
     return file
 
 
-def require_uncompressed(path: Path) -> None:
-    """Raise unless a zip file cannot expand, see `open_stored`."""
-    open_stored(path).close()
-
-
-def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    from zipfile import ZIP_STORED
-
-    if len(members) > _MAX_MEMBERS:
-        raise ValueError(f"it has more than {_MAX_MEMBERS} members")
-    end = 0
-    for member in sorted(members, key=lambda member: member.header_offset):
-        name = member.filename[:80]
-        if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
-            raise ValueError(f"{name} is compressed and may expand to any size; what we write never is")
-        if member.header_offset < end:
-            raise ValueError(f"{name} overlaps another member; what we write never does")
-        end = member.header_offset + _HEADER_BYTES + member.file_size
-        if end > size:
-            raise ValueError(f"{name} claims to be larger than the file")
-
-
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays of a file that `np.savez` wrote, by name.
-
-    Raises:
-        OSError: if it is missing, or not a regular file.
-        ValueError: if it holds anything else, is compressed, or claims to be larger than it is.
-        zipfile.BadZipFile: if it is damaged.
-    """
+    """Return the arrays of a file that `np.savez` wrote, by name."""
     import zipfile
 
     from numpy.lib import format as npy

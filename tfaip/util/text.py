@@ -90,10 +90,6 @@ def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
 
     Nested containers are cut while they are printed, so that the time does not depend on the size
     of the value. Every message that shows a value from a user or a file goes through this function.
-
-    Args:
-        value: anything; a string is shown with its quotes, and unprintable characters are escaped.
-        limit: maximum length of the result, at least 20 characters.
     """
     try:
         text = _REPR.repr(value)

@@ -52,13 +52,6 @@ def entry_point(
     returns the exit code; with arguments it raises a `SystemExit` if that is not 0.
 
     The function is called with the argument that decides what flags there are, and with the rest.
-
-    Args:
-        usage: printed for `--help` without that argument; it begins with `usage: PROG ARGUMENTS`.
-        noun: what the argument names, for messages.
-        flag: that precedes the argument, which is then a list of words; None: it is the first word.
-        choices: values of flags, if the flags that the usage names are all; None: they depend on
-            the argument.
     """
     call = usage.partition("\n")[0].removeprefix("usage: ")
     expected = f"expected: {call}; see {call.split()[0]} --help"
@@ -116,15 +109,7 @@ def entry_point(
 
 
 def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
-    """Run the work of a command.
-
-    Args:
-        work: called with the command line arguments.
-        argv: these arguments (None: those of the process).
-
-    Returns:
-        the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
-    """
+    """Run the work of a command."""
     is_own_process = argv is None
     exit_codes: list[int] = []
     if is_own_process:
@@ -189,9 +174,6 @@ def _raising_signals(received: list[signal.Signals]) -> Iterator[None]:
     """Context in which SIGTERM and SIGINT raise a KeyboardInterrupt, which cleans up.
 
     The second signal of a kind ends the process at once.
-
-    Args:
-        received: gets the first signal.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -212,19 +194,7 @@ def _raising_signals(received: list[signal.Signals]) -> Iterator[None]:
 
 
 def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split off a flag that decides what other flags there are.
-
-    Args:
-        flag: with dashes.
-        what: it needs, for the message.
-        flags: the command line.
-
-    Returns:
-        the words after the flag (none: it is not there), and the other flags.
-
-    Raises:
-        UsageError: if there is no word after it.
-    """
+    """Split off a flag that decides what other flags there are."""
     rest: list[str] = []
     for word in flags:
         rest += word.split("=", 1) if word.startswith(f"{flag}=") else [word]
@@ -240,14 +210,7 @@ def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], l
 
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split off `--trust PKG [PKG ...]`, which may be given several times.
-
-    Returns:
-        the packages and the other flags.
-
-    Raises:
-        UsageError: if it names no package.
-    """
+    """Split off `--trust PKG [PKG ...]`, which may be given several times."""
     from tfaip.params.names import check_packages
 
     trusted: list[str] = []
@@ -259,22 +222,13 @@ def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def print_plan(action: str, results: str) -> None:
-    """Print the two lines of a dry run.
-
-    Args:
-        action: what would be done, as in `evaluate the model ...`.
-        results: where its results would be.
-    """
+    """Print the two lines of a dry run."""
     print(shorten_text(f"dry run: would {action}", _PLAN_LIMIT))
     print(shorten_text(f"would write {results}; nothing was written", _PLAN_LIMIT))
 
 
 def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print results side by side.
-
-    Args:
-        columns: header -> name -> value; a value that is no number is shortened.
-    """
+    """Print results side by side."""
     names: dict[str, None] = {}
     for results in columns.values():
         names.update(dict.fromkeys(results))
@@ -287,11 +241,7 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def write_results(path: str | None, content: Mapping[str, Any]) -> None:
-    """Write results as JSON (`--out`); nothing is written if there is no path.
-
-    Raises:
-        UsageError: if JSON cannot express a value.
-    """
+    """Write results as JSON (`--out`); nothing is written if there is no path."""
     if path is not None:
         from tfaip.predict.samplefile import to_plain  # imports NumPy, which `--help` does not need
 

@@ -19,9 +19,8 @@ from tfaip.export.modelloading import backend_of, load_exported_params, precisio
 from tfaip.export.trainingdata import load_training_data
 from tfaip.params.fields import COMMON
 from tfaip.params.help import described
-from tfaip.params.resolver import ClassChoice
 from tfaip.params.settings import differences, flags_of
-from tfaip.params.tree import fill_shared, node_fields
+from tfaip.params.tree import fill_shared
 from tfaip.predict.params import LAVParams
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
@@ -29,7 +28,6 @@ from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.logging import logger
 from tfaip.util.manifest import verify_files
-from tfaip.util.text import shorten_text
 
 # Known here because the modules that write them import a backend.
 _SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
@@ -70,16 +68,7 @@ class Models:
 
 
 def exported_model(path: Path) -> Path:
-    """Return the model directory that a user means.
-
-    Args:
-        path: a model directory, its `serve/`, or a run, which means its best model (its final one
-            if it has no best); of tfaip 1.2 also a file of params with a SavedModel beside it.
-
-    Raises:
-        UsageError: if it is a checkpoint, or a run that has no model yet. Any other path is
-            returned unchanged.
-    """
+    """Return the model directory that a user means."""
     if is_model(path):
         return path
     # `.` has a parent only when it is resolved.
@@ -107,15 +96,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Models:
-    """Load the params of exported models; imports no backend.
-
-    Args:
-        directories: as in `exported_model`.
-        flags: the rest of the command line.
-
-    Raises:
-        UsageError: if the first one is not a model.
-    """
+    """Load the params of exported models; imports no backend."""
     paths = [exported_model(Path(directory)) for directory in directories]
     # Only the backend that wrote a model gives the same values. Scenario code may import Keras.
     prefer_backend(backend_of(paths[0]))
@@ -128,12 +109,7 @@ def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Mode
 
 
 def open_verified(path: Path, flags: Sequence[str]) -> Models:
-    """Load the params of a model after its files have been compared with its manifest.
-
-    Args:
-        path: as in `exported_model`.
-        flags: the rest of the command line.
-    """
+    """Load the params of a model after its files have been compared with its manifest."""
     path = exported_model(path)
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
@@ -143,18 +119,9 @@ def open_verified(path: Path, flags: Sequence[str]) -> Models:
 def parse_flags(
     parser: CommandParser, models: Models, name: str, params: Any, generators: Sequence[Any]
 ) -> tuple[SimpleNamespace, list[Any]]:
-    """Parse flags, and return them and the generators that they mean; imports the backend at the end.
-
-    Args:
-        parser: has the other flags of the command.
-        models: have the command line.
-        name: of the params, which begins their flags.
-        params: params of LAV or of a prediction, which supply the defaults.
-        generators: those that are used if no flag says otherwise.
-    """
+    """Parse flags, and return them and the generators that they mean; imports the backend at the end."""
     parser.add_params(name, type(params), default=params, metadata={"fix_dc": True})
-    default = generator_of_flags(models.flags, next(iter(generators), None))
-    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
+    parser.add_params("data", DataGeneratorParams, default=next(iter(generators), None), metadata=COMMON)
     for part in ("pipeline", "device"):
         parser.accept_former(f"{name}.{part}", part)
     args = parser.parse(models.flags)
@@ -172,46 +139,10 @@ def parse_flags(
     return args, chosen
 
 
-def generator_of_flags(flags: Sequence[str], default: Any) -> Any:
-    """Return the generator whose fields the flags set: the default one, or of the only class that has them all.
-
-    Args:
-        flags: a command line.
-        default: params of a generator; None: there is none.
-
-    Raises:
-        UsageError: if several classes have the fields.
-    """
-    given = [word.partition("=")[0] for word in flags]
-    names = {word.removeprefix("--data.").partition(".")[0] for word in given if word.startswith("--data.")}
-    if not names or "--data" in given or (default is not None and names <= _fields_of(type(default))):
-        return default
-    choice = ClassChoice(DataGeneratorParams, {})
-    having = [cls for cls in choice.classes if names <= _fields_of(cls)]
-    # A scenario derives its generators from others: its own are meant.
-    found = [cls for cls in having if not any(issubclass(other, cls) for other in having if other is not cls)]
-    if len(found) > 1:
-        known = shorten_text(", ".join(map(choice.name_of, found[:_SHOWN])))
-        raise UsageError(f"--data.{min(names)} may be a flag of {known}: choose one with --data")
-    # An unknown flag is reported with those that are known.
-    return found[0]() if found else default
-
-
-def _fields_of(cls: type) -> set[str]:
-    return {field.name for field in node_fields(cls) if field.metadata.get("mode") != "ignore"}
-
-
 def evaluate(
     prog: str, models: Models, create: Callable[[LAVParams], Any], print_samples: bool = True
 ) -> tuple[SimpleNamespace, Any, dict[str, Any]]:
-    """Run LAV by the flags of a command, and return these, what ran, and the results by name.
-
-    Args:
-        prog: how the command was called, for `--help`.
-        models: to evaluate.
-        create: returns the `LAV`, with results of each generator, or `MultiLAV`, with those of each model and the vote.
-        print_samples: print the first samples unless a flag says otherwise.
-    """
+    """Run LAV by the flags of a command, and return these, what ran, and the results by name."""
     defaults: list[Any] = []
     if models.training_data is not None:
         defaults = list(models.training_data.gen.lav_gen())

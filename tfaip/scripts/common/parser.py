@@ -122,15 +122,7 @@ class StoredTraining(NamedTuple):
 
 
 def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
-    """Load the params of a run; imports no backend.
-
-    Args:
-        path: a `trainer_params.json`.
-        trusted: packages of `--trust`, beside those that were permitted for the run.
-
-    Raises:
-        UsageError: if the file cannot be read, or names something that it must not.
-    """
+    """Load the params of a run; imports no backend."""
     from tfaip.components.loading import load_trusted_scenario, scenario_id_of
     from tfaip.params.stored import load_params
     from tfaip.trainer.run.permission import read_permission
