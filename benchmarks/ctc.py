@@ -21,7 +21,7 @@ BACKEND = import_backend()
 
 import keras  # noqa: E402  (after the backend is chosen)
 
-from tfaip.layers.ctcloss import ctc_loss  # noqa: E402
+from tfaip.layers.ctc import ctc_loss  # noqa: E402
 
 SIZES = {"small": (16, 200, 80, 30), "large": (32, 500, 100, 80)}
 

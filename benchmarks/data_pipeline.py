@@ -32,12 +32,12 @@ from pairs import run_apart
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 
 MB = 10**6

@@ -34,7 +34,7 @@ def strings(path: Path) -> Sequence[str]:
 
 def toolkit(path: Path) -> Sequence[str]:
     """Return the lines as list files of the toolkit have them."""
-    from tfaip.data.generators.textlines import TextLines
+    from tfaip.data.generators.listsfile import TextLines
 
     return TextLines(path, "#")
 

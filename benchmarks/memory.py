@@ -22,8 +22,7 @@ from pathlib import Path
 from images import BACKEND, NETWORKS, BenchmarkScenario, ImagesParams, keras, synthetic_images, toolkit
 from pairs import run_apart
 
-from tfaip.lav.params import LAVParams
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.util.terminal import print_table
 
 NETWORK, BATCH_SIZE = "large", 64

@@ -17,8 +17,7 @@ from tfaip.data.pipeline.processor.dataprocessor import (
 )
 from tfaip.data.pipeline.processor.params import DataProcessorParams as DataProcessorParams
 from tfaip.data.specs import Spec as Spec
-from tfaip.evaluator.evaluator import Evaluator as Evaluator
-from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
+from tfaip.evaluator.evaluator import Evaluator as Evaluator, EvaluatorParams as EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.params.fields import option as option, shared as shared
 from tfaip.scenario.scenario import Scenario as Scenario

@@ -9,7 +9,6 @@ from tfaip.data.databaseparams import (
     DataGeneratorParams as DataGeneratorParams,
     DataPipelineParams as DataPipelineParams,
 )
-from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
 from tfaip.data.generators.arrow import Parquet as Parquet
 from tfaip.data.generators.csvfile import (
     CsvGenerator as CsvGenerator,
@@ -21,7 +20,11 @@ from tfaip.data.generators.listsfile import (
     ListsFileGeneratorParams as ListsFileGeneratorParams,
 )
 from tfaip.data.generators.mixed import Mixed as Mixed
-from tfaip.data.generators.sequence import DatasetGenerator as DatasetGenerator, SequenceGenerator as SequenceGenerator
+from tfaip.data.generators.sequence import (
+    ArrayDataGenerator as ArrayDataGenerator,
+    DatasetGenerator as DatasetGenerator,
+    SequenceGenerator as SequenceGenerator,
+)
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,
@@ -56,19 +59,19 @@ from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
     EvaluatorBase as EvaluatorBase,
+    EvaluatorParams as EvaluatorParams,
 )
-from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
-from tfaip.lav.lav import LAV as LAV
-from tfaip.lav.multilav import MultiLAV as MultiLAV
-from tfaip.lav.params import LAVParams as LAVParams
+from tfaip.lav.lav import LAV as LAV, MultiLAV as MultiLAV
+from tfaip.layers.ctc import (
+    ctc_beam_search as ctc_beam_search,
+    ctc_greedy_decode as ctc_greedy_decode,
+    ctc_loss as ctc_loss,
+)
 from tfaip.layers.ctcalignment import (
     Alignment as Alignment,
     ctc_align as ctc_align,
 )
-from tfaip.layers.ctcbeamsearch import ctc_beam_search as ctc_beam_search
-from tfaip.layers.ctcdecoding import ctc_greedy_decode as ctc_greedy_decode
-from tfaip.layers.ctcloss import ctc_loss as ctc_loss
 from tfaip.layers.specaugment import SpecAugment as SpecAugment
 from tfaip.layers.stochasticdepth import (
     StochasticDepth as StochasticDepth,
@@ -96,11 +99,11 @@ from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
 from tfaip.params.fields import option as option, shared as shared
+from tfaip.params.names import nameable as nameable
 from tfaip.params.settings import flag_values as flag_values
-from tfaip.params.trust import nameable as nameable
 from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
-from tfaip.predict.params import PredictorParams as PredictorParams
+from tfaip.predict.params import LAVParams as LAVParams, PredictorParams as PredictorParams
 from tfaip.predict.predictor import Predictor as Predictor
 from tfaip.predict.samplefile import read_samples as read_samples
 from tfaip.scenario.listfile.listfilescenario import (

@@ -13,8 +13,7 @@ from sphinx.util.rst import escape
 from sphinx.util.typing import stringify_annotation
 
 from tfaip.params import ParamsBase
-from tfaip.params.fields import help_of
-from tfaip.params.limits import limits_of
+from tfaip.params.fields import help_of, limits_of
 
 # Code as Markdown writes it, as reStructuredText does, or what would be markup there.
 CODE = re.compile(r"(?<![`:])`([^`]+)`(?!`)|(``[^`]+``)|(?<!\\)([*|])")

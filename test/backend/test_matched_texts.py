@@ -62,7 +62,7 @@ def test_the_message_of_an_error_in_a_layer_is_found_in_its_page(x: Any) -> None
     with pytest.raises(ValueError, match="the reason") as caught:
         Failing()(x)
     assert len(str(caught.value)) > len("the reason")
-    # util/origin.py
+    # util/logging.py
     assert message_of(caught.value) == "the reason"
 
 

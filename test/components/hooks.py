@@ -29,11 +29,9 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.lav.callbacks import LAVCallback
-from tfaip.lav.lav import LAV
-from tfaip.lav.multilav import MultiLAV
+from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.model.modelbase import ModelBase

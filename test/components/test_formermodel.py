@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaip.components.formermodel import FormerModel, find_former_model
+from tfaip.components.modelfiles import FormerModel, find_former_model
 
 
 def test_a_saved_model_that_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,20 +38,17 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.export.modelloading import load_exported
 from tfaip.lav.callbacks import LAVCallback
-from tfaip.lav.lav import LAV
-from tfaip.lav.multilav import MultiLAV
-from tfaip.lav.params import LAVParams
+from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import pai_dataclass
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
 from tfaip.scenario.scenariobase import ScenarioBase

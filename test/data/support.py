@@ -9,18 +9,17 @@ import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 
 
@@ -45,9 +44,7 @@ class RowData(DataBase[RowDataParams]):
 def row(value: int) -> Sample:
     """The number as a row of 1 to 3 values, as target and as meta."""
     return Sample(
-        inputs={"x": np.full(value % 3 + 1, float(value))},
-        targets={"y": np.array([value])},
-        meta={"id": value},
+        inputs={"x": np.full(value % 3 + 1, float(value))}, targets={"y": np.array([value])}, meta={"id": value}
     )
 
 

@@ -9,10 +9,7 @@ import pytest
 from test.data.support import NoiseParams, RowData, RowDataParams
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.processor.params import (
-    ComposedProcessorPipelineParams,
-    SequentialProcessorPipelineParams,
-)
+from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 
 
 def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
@@ -22,10 +19,7 @@ def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
         ({"shuffle_buffer_size": -2}, "shuffle_buffer_size is -2"),
         ({"num_processes": 2**31}, "num_processes is 2147483648, expected a number from 0 to 1024"),
         ({"worker_timeout_s": math.nan}, r"worker_timeout_s is nan, expected a finite number in \(0, 2147483\]"),
-        (
-            {"worker_start_s": math.nan},
-            "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1",
-        ),
+        ({"worker_start_s": math.nan}, "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1"),
     ]:
         with subtests.test(values=values), pytest.raises(ValueError, match=message):
             DataPipelineParams(**values)
@@ -52,7 +46,7 @@ def test_params_import_neither_a_backend_nor_numpy() -> None:
     code = (
         "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
         "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
-        "tfaip.data.generators.csvfile, tfaip.data.generators.arrays\n"
+        "tfaip.data.generators.csvfile, tfaip.data.generators.sequence\n"
         "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
         "import tfaip.data.data\n"
         "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"

@@ -25,9 +25,7 @@ from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, Stream
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.processor.dataprocessor import (
-    DataProcessorParams,
-)
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
 

@@ -10,8 +10,7 @@ import numpy as np
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import TinyGenerator, TinyModelParams, TinyScenario
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth

@@ -11,8 +11,8 @@ from test.support.commands import finish_command, start_python
 from tfaip.device import DeviceConfigParams, devices
 from tfaip.device.devices import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
-from tfaip.lav.params import LAVParams
 from tfaip.params.settings import flags_of
+from tfaip.predict.params import LAVParams
 
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from test.docs.test_docs import DOCS, SHORT, UNEXPORTED, commands, shorten, write_files
 from test.support.commands import run_several
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import History

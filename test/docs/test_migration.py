@@ -12,9 +12,8 @@ from test.support.commands import REPOSITORY
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.lav.params import LAVParams
 from tfaip.params.tree import node_fields
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.trainer.optimizer.optimizers import LambOptimizer, RMSpropOptimizer
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import CosineDecayParams, WarmupCosineDecayParams

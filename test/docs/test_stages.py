@@ -13,6 +13,7 @@ from test.support.commands import REPOSITORY
 from tfaip.scripts import preview_schedule
 
 PAGE = "stages.md"
+PAGE_TEXT = (DOCS / PAGE).read_text().replace("\\\n", "")
 WITH_OUTPUT = re.compile(
     r"```shell\ntfaip-preview-schedule ([^\n]+)\n```\n\n```text\n(.*?)```$", re.MULTILINE | re.DOTALL
 )
@@ -23,7 +24,7 @@ def test_commands_print_what_is_shown(
 ) -> None:
     write_files(PAGE, tmp_path)
     monkeypatch.chdir(tmp_path)
-    shown = WITH_OUTPUT.findall((DOCS / PAGE).read_text())
+    shown = WITH_OUTPUT.findall(PAGE_TEXT)
     assert len(shown) == 2
     for line, expected in shown:
         assert preview_schedule.main(shlex.split(line)) == 0
@@ -41,7 +42,7 @@ def test_files_of_the_examples_are_shown() -> None:
 
 
 def test_all_other_commands_are_those_of_known_tests() -> None:
-    typed = [line for code in blocks(PAGE, "shell") for line in code.splitlines()]
+    typed = [line for code in blocks(PAGE, "shell") for line in code.replace("\\\n", "").splitlines()]
     others = [line for line in typed if not line.startswith("tfaip-preview-schedule ")]
     # The trainings: test/examples/test_stages.py; resuming: test/trainer/stages/test_resuming.py.
     named = [line.split()[-1] for line in others]

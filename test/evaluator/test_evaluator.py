@@ -7,11 +7,10 @@ from typing import Any, Self
 import pytest
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, result_of
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, EvaluatorParams, result_of
 from tfaip.params import option
 from tfaip.params.classes import is_part
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 
 
 class ToleranceParams(EvaluatorParams):

@@ -12,8 +12,7 @@ import numpy as np
 from keras import ops
 
 from test.model.support import keras_inputs
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
-from tfaip.model.graphbase import GraphBase
+from tfaip.model.graphbase import ExportGraph, ExportGraphs, GraphBase
 from tfaip.model.layerbase import LayerBase
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.modelbaseparams import ModelBaseParams

@@ -17,7 +17,7 @@ from tfaip.export.modelloading import load_exported, load_exported_params, load_
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.savedmodelformat import ServedModel
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams
-from tfaip.model.exportgraph import ExportGraph
+from tfaip.model.graphbase import ExportGraph
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, save_arrays, variable_arrays

@@ -21,7 +21,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats, KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelformat import ServedModel
-from tfaip.model.exportgraph import ExportGraphs
+from tfaip.model.graphbase import ExportGraphs
 from tfaip.trainer.build import export_advice
 from tfaip.util.typing import TensorDict
 

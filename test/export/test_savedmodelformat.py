@@ -18,12 +18,10 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formats import KERAS_DIR, Advice, ExportFormats, Tolerance, compare_outputs
 from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter
 from tfaip.export.savedmodelvariables import read_saved_model
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
-from tfaip.model.graphbase import GraphBase
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.graphbase import ExportGraph, ExportGraphs, GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import variable_arrays
+from tfaip.model.weights import HostBuffer, variable_arrays
 from tfaip.trainer.build import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict

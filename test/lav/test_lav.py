@@ -22,7 +22,7 @@ from tfaip.export.modelloading import load_exported
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
 from tfaip.lav.lav import LAV
-from tfaip.lav.params import LAVParams
+from tfaip.predict.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.lav import main
 

@@ -22,8 +22,7 @@ from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor,
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import Precision
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams, TrainerParams, TrainerPipelineParams
 from tfaip.params import pai_meta
 from tfaip.trainer.best import EarlyStoppingParams

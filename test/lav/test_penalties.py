@@ -14,10 +14,10 @@ from tfaip.data.data import Data
 from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import Spec
-from tfaip.lav.params import LAVParams
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option
+from tfaip.predict.params import LAVParams
 from tfaip.scenario.scenario import Scenario
 from tfaip.trainer.params import WeightPenaltyParams
 

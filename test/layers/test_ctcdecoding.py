@@ -8,9 +8,7 @@ import pytest
 from keras import ops
 
 from test.layers.slowctc import all_transcripts, beam_search, collapse, log_softmax
-from tfaip.layers.ctcbeamsearch import ctc_beam_search
-from tfaip.layers.ctcdecoding import ctc_greedy_decode
-from tfaip.layers.ctcloss import ctc_loss
+from tfaip.layers.ctc import ctc_beam_search, ctc_greedy_decode, ctc_loss
 
 FRAMES = np.array([6, 6, 5, 4, 1, 6, 0, 3])
 

@@ -12,7 +12,7 @@ import pytest
 from keras import ops
 
 from test.layers.slowctc import all_transcripts
-from tfaip.layers.ctcloss import ctc_loss
+from tfaip.layers.ctc import ctc_loss
 
 FRAMES = np.array([6, 6, 5, 4, 1, 6, 0, 3, 6])
 TRANSCRIPTS = [[1, 2], [1, 1], [], [2, 1, 2], [1], [2, 2, 2], [], [1, 2, 1], [1, 2, 2, 1, 2]]

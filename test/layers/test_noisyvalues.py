@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 from tfaip.backend.active import backend
-from tfaip.layers.noisyvalues import normal
+from tfaip.layers.weightnoise import normal
 
 pytestmark = pytest.mark.backend
 

@@ -13,13 +13,11 @@ from test.model.support import keras_inputs
 from test.trainer.net import NetModelParams, NetScenario, NetTrainerParams, changed, net_params, weights_of
 from tfaip.errors import TfaipError
 from tfaip.export.formats import FORMATS
-from tfaip.layers.ctcbeamsearch import ctc_beam_search
-from tfaip.layers.ctcdecoding import ctc_greedy_decode
+from tfaip.layers.ctc import ctc_beam_search, ctc_greedy_decode
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.layers.weightnoise import WeightNoise
-from tfaip.model.exportgraph import ExportGraphs
-from tfaip.model.graphbase import GraphBase
+from tfaip.model.graphbase import ExportGraphs, GraphBase
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.util.typing import TensorDict

@@ -14,7 +14,7 @@ from keras import layers, ops
 from test.trainer.line import by_hand
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.model.graphbase import GraphBase

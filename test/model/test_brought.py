@@ -24,8 +24,7 @@ from test.model.brought import (
 from test.trainer.line import CallbackOf
 from tfaip.export.formats import check_formats
 from tfaip.export.modelloading import load_exported
-from tfaip.lav.params import LAVParams
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.scheduler.rules import Interpolation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfaip.backend.active import backend
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.weights import HostBuffer
 
 pytestmark = pytest.mark.backend
 

@@ -15,7 +15,7 @@ from test.trainer import net
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.inputgradients import InputGradientPenalty
+from tfaip.model.losses import InputGradientPenalty
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.typing import Tensor, TensorDict

@@ -17,14 +17,14 @@ from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
-from tfaip.lav.multilav import VOTED
-from tfaip.lav.params import LAVParams
+from tfaip.lav.lav import VOTED
 from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import MASKS
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionstep import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.predict.params import LAVParams
 from tfaip.util.typing import TensorDict
 
 SHAPES = ({"x": (None, 1)}, {"y": (None, 1)})

@@ -11,7 +11,7 @@ import pytest
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyScenario
 from tfaip.data.pipeline.batching import Batch
-from tfaip.model.predictionscoring import EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionstep import EvaluationModel, EvaluationStep, ScoringModel
 
 X = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 BATCH = Batch({"x": X}, {"y": X[:, :1]}, [None] * 6)

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from tfaip.model.tails import Match, match_tails
+from tfaip.model.weightsource import Match, match_tails
 
 
 def matched(targets: list[str], names: list[str], used: frozenset[str] = frozenset()) -> dict[str, Match]:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 
 
 class Mode(Enum):
@@ -133,7 +133,7 @@ class RunParams(ParamsBase):
     grid: list[list[int]] = field(default_factory=list)
     secret: int = field(default=3, metadata=pai_meta(mode="ignore"))
     doubled: int = 0
-    span: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(tuple_like=True))
+    span: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(fix_dc=True))
     slashed: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(separator="/", fix_dc=True))
     optimizer: OptimizerParams = field(
         default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=[AdamOptimizer, SGDOptimizer])

@@ -10,7 +10,7 @@ from test.params.cli_params import (
     RunParams,
 )
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 def make_parser(default: RunParams | None = None) -> ParamsParser:

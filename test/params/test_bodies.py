@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.fields import help_of
-from tfaip.params.generics import bound_field, field_types
-from tfaip.params.limits import FieldError, limits, limits_of
+from tfaip.params.fields import FieldError, help_of, limits, limits_of
 from tfaip.params.stored import from_json, to_json
+from tfaip.params.types import bound_field, field_types
 
 
 class Tone(ParamsBase):
@@ -167,6 +166,8 @@ def test_option_refuses_what_has_no_meaning() -> None:
         option([1], factory=list)
     with pytest.raises(ValueError, match=r"mode='camel'\): expected snake"):
         option(1, mode="camel")
+    with pytest.raises(ValueError, match=r"tuple_like=True\) is not supported: each field has a flag"):
+        pai_meta(tuple_like=True)
     with pytest.raises(TypeError, match=r"option\(\) has no argument 'lo'; did you mean low"):
         option(1, lo=1)  # type: ignore[call-arg]
 

@@ -23,7 +23,7 @@ from test.params.cli_params import (
 )
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.choices import ClassChoice
+from tfaip.params.resolver import ClassChoice
 
 
 class LearningRateParams(ParamsBase):

@@ -24,8 +24,8 @@ from test.params.cli_params import (
 )
 from test.params.conftest import Write
 from tfaip.errors import UsageError
-from tfaip.params.commandline import boundedyaml
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params import commandline
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.tree import diff
 
 
@@ -47,7 +47,7 @@ run:
   either: "3"
   anything: {deep: [1, null]}
   grid: [[1, 2]]
-  span: [0.25, 4]
+  span: {low: 0.25, high: 4}
   backup: {__cls__: SGD, momentum: 1e-3}
   graph:
     __cls__: CNN
@@ -196,7 +196,7 @@ def test_a_hostile_file_is_one_short_line_(write: Write, text: str, message: str
 
 
 def test_a_file_of_too_many_values_is_not_read_to_its_end(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boundedyaml, "YAML_VALUES", 1000)  # memory takes long to measure
+    monkeypatch.setattr(commandline, "YAML_VALUES", 1000)  # memory takes long to measure
     name = write("a.yaml", "a: [" + "[]," * 300_000 + "]")
     tracemalloc.start()
     with pytest.raises(UsageError, match="more than 1000 values; a JSON file may hold more"):

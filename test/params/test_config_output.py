@@ -24,7 +24,7 @@ from test.params.cli_params import (
 from test.params.conftest import Write
 from test.params.test_config import FULL_PARAMS, FULL_YAML, parse
 from test.support.commands import finish_command, start_python
-from tfaip.params.commandline.config_output import yaml_text
+from tfaip.params.help import yaml_text
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: RunParams | None = None) -> str:

@@ -15,8 +15,8 @@ from dataclasses_json import dataclass_json
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.choices import ClassChoice
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
+from tfaip.params.resolver import ClassChoice
 
 
 @dataclass
@@ -50,8 +50,6 @@ def test_the_metadata_are_equal(subtests: pytest.Subtests) -> None:
         {"choices": [First, Second]},
         {"choices": [First], "enforce_choices": True, "disable_subclass_check": True},
         {"fix_dc": True},
-        {"tuple_like": True},
-        {"tuple_like": True, "fix_dc": False},
     ]:
         with subtests.test(given=given):
             theirs = paiargparse.pai_meta(**given)

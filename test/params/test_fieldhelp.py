@@ -13,7 +13,7 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.params import ParamsBase, option
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import help_of, source_help
 
 

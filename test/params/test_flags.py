@@ -23,9 +23,8 @@ from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.limits import limits
-from tfaip.params.root import RootParams
-from tfaip.params.settings import flag_values, get_flag, set_flags
+from tfaip.params.fields import limits
+from tfaip.params.settings import RootParams, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams

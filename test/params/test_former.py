@@ -12,12 +12,11 @@ import pytest
 from test.support.commands import REPOSITORY
 from tfaip.device import DeviceConfigParams
 from tfaip.errors import UsageError
-from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, names as oldnames
-from tfaip.params.former import FormerDecoder
 from tfaip.params.resource import Resource
-from tfaip.params.stored import from_dict, load_params, to_dict
+from tfaip.params.stored import FormerDecoder, from_dict, load_params, to_dict
 from tfaip.params.types import FunctionName
+from tfaip.predict.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.scheduler import CosineDecayParams, ExponentialDecayParams, WarmupCosineDecayParams
 

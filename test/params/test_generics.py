@@ -9,7 +9,7 @@ import paiargparse
 import pytest
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.generics import bound_field, field_types, type_argument
+from tfaip.params.types import bound_field, field_types, type_argument
 
 
 class Data(ParamsBase):

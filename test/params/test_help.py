@@ -14,7 +14,7 @@ from test.params.parsing import make_parser
 from test.params.test_cli import ShapesParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str, topics: tuple[str, ...] = ("all",)) -> str:
@@ -46,7 +46,7 @@ def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.Capt
         "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0.units int = 4\n",
         "  --run.graph.heads KEY=CLASS ... = {}\n",
         "  --run.backup CLASS = None\n      Choices: Optimizer, Adam, SGD, or module:Class.\n",
-        "\nRangeParams (--run.span)\n  --run.span LOW HIGH\n      The values of its first fields, in their order.\n",
+        "\nRangeParams (--run.span)\n  --run.span.low ",
         "  --data.size tuple[int, int] = [28, 28]\n",
         "\nPipelineParams (--train)\n  --train.batch_size int = 16\n",
     ]:
@@ -135,7 +135,7 @@ def test_the_command_line_needs_no_heavy_module() -> None:
     code = (
         "import sys, contextlib, io\n"
         "from test.params.cli_params import RunParams\n"
-        "from tfaip.params.commandline.parser import ParamsParser\n"
+        "from tfaip.params.commandline import ParamsParser\n"
         "parser = ParamsParser('x'); parser.add_params('run', RunParams)\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    parser.parse(['--help'])\n"

@@ -14,10 +14,9 @@ from dataclasses_json import Undefined, config, dataclass_json
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.limits import limits
-from tfaip.params.settings import set_flags
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import limits
+from tfaip.params.settings import prepare, require_readable, set_flags
 from tfaip.params.stored import load_params, save_params
 
 

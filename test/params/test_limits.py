@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, pai_meta, post_init
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import FieldAdvice, FieldError, Limits, check_fields, limits
 from tfaip.params.resolver import Leaf, Resolver, walk_entries
-from tfaip.params.settings import flags_of
+from tfaip.params.settings import flags_of, prepare
 from tfaip.params.sources import Settings
-from tfaip.params.storable import prepare
 from tfaip.params.stored import from_dict, to_dict
 from tfaip.params.tree import get_path
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 

@@ -83,7 +83,7 @@ def test_the_flags_mean_the_same_as_in_a_command() -> None:
     line = (
         "--run.gpus 0 -1 --run.weights a=1 --run.points 0.5=1 --optimizer SGD --run.graph.layers Dense conv "
         "--overwrite --run.mode slow --run.names x y --run.either x --run.anything 1.5 --run.grid [1,2] [] "
-        "--run.span 0.25 4 --data.size 3 4 --learning_rate.lr 1e-4 --learning_rate.max_lr None "
+        "--run.span.low 0.25 --run.span.high 4 --data.size 3 4 --learning_rate.lr 1e-4 --learning_rate.max_lr None "
         "--run.backup Adam --run.graph.heads a=conv"
     )
     assert parse_pai("--run.output_dir", "out", *line.split()) == parse(line)

@@ -16,10 +16,10 @@ import pytest
 from tfaip import Data, DataBaseParams, Generator, PipelineMode, Sample, Spec, option, shared
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
-from tfaip.params.choices import ClassChoice
 from tfaip.params.classes import is_part
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.resolver import ClassChoice
+from tfaip.params.settings import prepare, require_readable
 from tfaip.params.tree import diff, walk
 
 

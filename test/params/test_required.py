@@ -13,7 +13,7 @@ from test.params.cli_params import (
 from test.params.parsing import make_parser
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 class NeedsParams(ParamsBase):

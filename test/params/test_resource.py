@@ -10,7 +10,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.resource import Resource, copy_resources
 from tfaip.params.stored import load_params, save_params
 

@@ -14,11 +14,10 @@ from test.params.conftest import Write
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.codec import Words
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.limits import limits
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
-from tfaip.params.root import RootParams
-from tfaip.params.settings import apply, check_flags, differences, set_flags
+from tfaip.params.settings import RootParams, apply, check_flags, differences, set_flags
 from tfaip.params.sources import Setting
 
 

@@ -29,9 +29,8 @@ from tfaip.data.pipeline.processor.params import SequentialProcessorPipelinePara
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TrainingDataParams
 from tfaip.params import ParamsBase, post_init
-from tfaip.params.commandline.parser import ParamsParser
-from tfaip.params.sharing import fill_shared, with_shared
-from tfaip.params.tree import walk
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.tree import fill_shared, walk, with_shared
 
 
 class Tone(ParamsBase):

@@ -14,7 +14,7 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.resource import Resource
-from tfaip.params.storable import conform, prepare, require_readable
+from tfaip.params.settings import conform, prepare, require_readable
 from tfaip.params.types import FunctionName
 
 

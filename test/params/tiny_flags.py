@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from tfaip.params import nameable
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 
 
 @nameable

@@ -17,11 +17,10 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
-from tfaip.lav.multilav import VOTED
-from tfaip.lav.params import LAVParams
+from tfaip.lav.lav import VOTED
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
-from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked_votes, vote_on
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked_votes
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.graph import TutorialGraph
@@ -54,20 +53,6 @@ def test_means_of_half_precision_are_taken_in_single():
 def test_different_shapes_cannot_be_voted_on():
     with pytest.raises(TfaipError, match=r"output 'p' in different shapes \(\[2\], \[3\]\)"):
         voted({"p": np.zeros(2)}, {"p": np.zeros(3)})
-
-
-class Stacking(MultiModelVoter):
-    """Expects labels of one length."""
-
-    def vote(self, sample):
-        return sample.new_outputs({"labels": np.stack([outputs["labels"] for outputs in sample.outputs])})
-
-
-def test_a_voter_that_fails_names_the_outputs_of_different_shapes():
-    outputs = [{"labels": np.zeros(2), "p": np.zeros(4)}, {"labels": np.zeros(3), "p": np.zeros(4)}]
-    with pytest.raises(ValueError, match="same shape") as caught:
-        vote_on(Stacking(), Sample(outputs=outputs))
-    assert caught.value.__notes__ == ["the models give output 'labels' in different shapes ([2], [3])"]
 
 
 def test_votes_of_a_batch_have_one_shape():
@@ -163,7 +148,7 @@ def test_post_processing_that_drops_samples_of_one_model():
 
 def test_no_models():
     predictor = MultiModelPredictor(PredictorParams(), data_with())
-    with pytest.raises(UsageError, match="call set_models"):
+    with pytest.raises(UsageError, match="call set_model or set_models"):
         predictor.predict(TinyGenerator())
     with pytest.raises(UsageError, match="at least one"):
         predictor.set_models([])

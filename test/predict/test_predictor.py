@@ -138,17 +138,6 @@ def test_an_array_is_the_only_input_of_a_model(graph):
     np.testing.assert_allclose(predictor.raw()(x[1]).outputs["y"], expected[1], rtol=1e-5, atol=1e-6)
 
 
-def test_an_array_that_a_processor_cannot_take_names_the_inputs(graph):
-    predictor = predictor_of(graph, data_with([DoubleParams()]))
-    note = "inputs were given as an array of shape [4]; the model reads a dict of x float32 [4]"
-    with pytest.raises(IndexError) as caught:
-        predictor.raw()(points(1)[0])
-    assert note in caught.value.__notes__
-    with pytest.raises(IndexError) as caught:
-        list(predictor.predict_raw(points(2)))
-    assert note in caught.value.__notes__
-
-
 def test_endless_data_are_read_as_samples_are_taken_and_not_kept(graph):
     alive = weakref.WeakSet()
     given = itertools.count()

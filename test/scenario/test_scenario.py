@@ -18,8 +18,7 @@ from test.support.commands import finish_command, start_command, start_python
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.params.settings import flag_values
 from tfaip.scenario.scenario import Scenario
 from tfaip.scripts.common.parser import CommandParser

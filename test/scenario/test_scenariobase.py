@@ -19,8 +19,7 @@ from test.trainer.line import (
     line_params,
     train,
 )
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.trainer import Trainer

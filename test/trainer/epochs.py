@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
 from tfaip.trainer.build import Training, build_run, build_training
 from tfaip.trainer.signals import StopRequest

@@ -20,8 +20,7 @@ from test.trainer.line import CallbackOf, LineScenario, line_params, train
 from test.trainer.test_interruption import SignalAt, params_of
 from tfaip.errors import TfaipError
 from tfaip.export.savedmodelvariables import read_saved_model
-from tfaip.model.hostbuffer import HostBuffer
-from tfaip.model.weights import load_arrays
+from tfaip.model.weights import HostBuffer, load_arrays
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory

@@ -27,21 +27,6 @@ def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
     assert found == [True, True, False, True, False, False]
 
 
-def test_epochs_without_the_value_are_never_best() -> None:
-    best = BestModel("min", "val_loss")
-    records = history("loss", 3.0, 2.0)
-    assert not best.is_best(records, 2)
-    assert best.describe(records) == "none"
-    assert best.values(records) == {}
-
-
-def test_values_that_are_not_finite_give_no_best_epoch() -> None:
-    best = BestModel("min", "val_loss")
-    records = history("val_loss", float("nan"), float("inf"))
-    assert best.epoch(records) is None
-    assert best.epoch(history("val_loss", float("nan"), 2.0)) == 2
-
-
 def test_description_and_values() -> None:
     records = history("val_acc", 0.5, 0.98765, 0.9)
     assert BestModel("max", "val_acc").describe(records) == "val_acc 0.9877 in epoch 2"

@@ -11,7 +11,7 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.model.weights import WEIGHTS_FILE
 from tfaip.params import post_init
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.stored import from_dict, to_dict
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario

@@ -19,48 +19,40 @@ def status(values, mode="max", **kwargs):
     return EarlyStoppingParams(**kwargs).status(dict(enumerate(values, start=1)), mode)
 
 
-def test_off_by_default():
-    assert stops([0.5] * 100) is None
-
-
-def test_without_improvement_the_first_epoch_counts():
-    assert stops([0.5] * 10, n_to_go=4) == 4
-    assert stops([0.5] * 3, n_to_go=4) is None
-
-
-def test_only_every_second_epoch_is_tested():
+FLAT, NAN, INF = [0.5] * 10, math.nan, math.inf
+STOPS = {
+    "off by default": (FLAT * 10, {}, None),
+    "the first epoch counts": (FLAT, {"n_to_go": 4}, 4),
+    "not yet": (FLAT[:3], {"n_to_go": 4}, None),
     # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
-    assert stops([0.5] * 10, n_to_go=3, frequency=2) == 4
+    "every second epoch": (FLAT, {"n_to_go": 3, "frequency": 2}, 4),
+    "a new best starts again": ([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], {"n_to_go": 3}, 6),
+    "min": ([0.3, 0.2, 0.2, 0.2], {"mode": "min", "n_to_go": 3}, 4),
+    "min improves": ([0.3, 0.2, 0.1, 0.05], {"mode": "min", "n_to_go": 2}, None),
+    "not finite is no improvement": ([0.5, NAN, INF, NAN], {"n_to_go": 3}, 3),
+    "never finite": ([NAN] * 3, {"n_to_go": 3}, 3),
+    "goal": ([0.5, 0.98, 0.99, 0.995], {"n_to_go": 100, "upper_threshold": 0.99}, 3),
+    "goal of min": ([0.5, 0.02, 0.01], {"mode": "min", "n_to_go": 100, "lower_threshold": 0.01}, 3),
+    "goal without n_to_go": ([0.5, 1.0, 1.0], {"upper_threshold": 0.9}, 2),
+    "goal of min without n_to_go": ([0.5, 0.1, 0.1], {"mode": "min", "lower_threshold": 0.2}, 2),
+    "goal not reached": (FLAT, {"upper_threshold": 0.9, "lower_threshold": 0.1}, None),
+    "inf reaches no goal": ([0.5, INF, NAN], {"upper_threshold": 0.9}, None),
+    "-inf reaches no goal of min": ([0.5, -INF], {"mode": "min", "lower_threshold": 0.1}, None),
+    "inf begins no count": ([0.1, INF, 0.1, 0.1, 0.1], {"n_to_go": 2, "lower_threshold": 0.5}, None),
+    "the count never begins": ([0.4] * 50, {"n_to_go": 2, "lower_threshold": 0.5}, None),
+    "the count begins": ([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], {"n_to_go": 3, "lower_threshold": 0.5}, 6),
+    "the count of min begins": ([3.0, 3.0, 3.0, 1.0, 1.0], {"mode": "min", "n_to_go": 2, "upper_threshold": 2.0}, 5),
+}
 
 
-def test_a_new_best_starts_again():
-    assert stops([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], n_to_go=3) == 6
-
-
-def test_mode_min_is_mirrored():
-    assert stops([0.3, 0.2, 0.2, 0.2], mode="min", n_to_go=3) == 4
-    assert stops([0.3, 0.2, 0.1, 0.05], mode="min", n_to_go=2) is None
-
-
-def test_values_that_are_not_finite_are_no_improvement():
-    assert stops([0.5, math.nan, math.inf, math.nan], n_to_go=3) == 3
-    assert stops([math.nan] * 3, n_to_go=3) == 3
+@pytest.mark.parametrize("name", STOPS)
+def test_stops(name):
+    values, fields, expected = STOPS[name]
+    assert stops(values, **fields) == expected
 
 
 def test_epochs_without_a_value_are_passed_over():
     assert EarlyStoppingParams(n_to_go=3).status({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
-
-
-def test_reaching_the_goal_stops_at_once():
-    assert stops([0.5, 0.98, 0.99, 0.995], n_to_go=100, upper_threshold=0.99) == 3
-    assert stops([0.5, 0.02, 0.01], mode="min", n_to_go=100, lower_threshold=0.01) == 3
-
-
-def test_nothing_is_counted_before_the_start():
-    # 0.4 never reaches 0.5: no stop. From epoch 4 on counting starts at 1.
-    assert stops([0.4] * 50, n_to_go=2, lower_threshold=0.5) is None
-    assert stops([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], n_to_go=3, lower_threshold=0.5) == 6
-    assert stops([3.0, 3.0, 3.0, 1.0, 1.0], mode="min", n_to_go=2, upper_threshold=2.0) == 5
 
 
 def test_best_value_and_counter_epoch_by_epoch():
@@ -73,12 +65,6 @@ def test_best_value_and_counter_epoch_by_epoch():
     assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
 
 
-def test_the_goal_stops_without_n_to_go():
-    assert stops([0.5, 1.0, 1.0], upper_threshold=0.9) == 2
-    assert stops([0.5, 0.1, 0.1], mode="min", lower_threshold=0.2) == 2
-    assert stops([0.5, 0.5, 0.5], upper_threshold=0.9, lower_threshold=0.1) is None
-
-
 def test_once_counting_has_begun_epochs_below_its_threshold_count():
     collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
     params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
@@ -88,12 +74,6 @@ def test_once_counting_has_begun_epochs_below_its_threshold_count():
     assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
         -0.6, 3, 4
     )
-
-
-def test_a_value_that_is_not_finite_reaches_no_threshold():
-    assert stops([0.5, math.inf, math.nan], upper_threshold=0.9) is None
-    assert stops([0.5, -math.inf], mode="min", lower_threshold=0.1) is None
-    assert stops([0.1, math.inf, 0.1, 0.1, 0.1], n_to_go=2, lower_threshold=0.5) is None
 
 
 @pytest.mark.parametrize("limit", [0.95, 0.9, 0.7, 0.1])

@@ -11,7 +11,7 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from test.trainer.net import NetScenario, net_params
 from test.trainer.test_resume_changes import StopAfter, tiny_params
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.trainer.run.checkpoint import Checkpoint, read_checkpoint
 from tfaip.trainer.signals import TrainingInterrupted
 

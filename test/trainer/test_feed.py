@@ -17,7 +17,7 @@ from tfaip.backend.tensorflowsteps import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.trainer.datasets import Feeder
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.util.logging import ROOT
 
 

@@ -44,17 +44,6 @@ def test_best_epoch(values: tuple[float | None, ...], lowest: int | None, highes
     assert history.best_epoch("other", "min") is None
 
 
-def test_records_by_epoch() -> None:
-    history = History()
-    history.record(2, EpochRecord(0.5, {"loss": 2.0}))
-    history.record(1, EpochRecord(1.0, {"loss": 3.0}))
-    assert (len(history), history.epochs) == (2, [1, 2])
-    assert history[2].lr == 0.5
-    assert (history.value(1, "loss"), history.value(1, "acc"), history.value(3, "loss")) == (3.0, None, None)
-    history.record(2, EpochRecord(0.25, {"loss": 1.0}))
-    assert (len(history), history.value(2, "loss"), history.best_epoch("loss", "min")) == (2, 1.0, 2)
-
-
 def test_json_round_trip() -> None:
     history = History({10: EpochRecord(0.1, {"loss": 0.1 + 0.2, "bad": NAN}, {"updates": 30}), 9: EpochRecord(1e-30)})
     text = json.dumps(history.to_dict())
@@ -63,18 +52,6 @@ def test_json_round_trip() -> None:
     assert again.epochs == [9, 10]  # numbers, not text: 10 stands behind 9
     assert again[10].values["loss"] == 0.30000000000000004
     assert again[10].meta == {"updates": 30}
-
-
-def test_columns() -> None:
-    history = History({2: EpochRecord(0.5, {"loss": 1.0}), 1: EpochRecord(None, {"loss": 3.0, "acc": 0.25})})
-    history.record(3, EpochRecord(0.125))
-    table = history.columns()
-    assert list(table) == ["epoch", "lr", "acc", "loss"]
-    assert table["epoch"] == [1, 2, 3]
-    np.testing.assert_array_equal(table["lr"], [NAN, 0.5, 0.125])
-    np.testing.assert_array_equal(table["acc"], [0.25, NAN, NAN])
-    np.testing.assert_array_equal(table["loss"], [3.0, 1.0, NAN])
-    assert History().columns() == {"epoch": [], "lr": []}
 
 
 def test_the_panels_of_a_plot() -> None:
@@ -95,13 +72,6 @@ def test_the_panels_of_a_plot() -> None:
         history.plot("mae")
 
 
-def test_equality() -> None:
-    assert scores(1.0, 2.0) == scores(1.0, 2.0)
-    assert scores(1.0, 2.0) != scores(1.0)
-    assert History() == History.from_dict({})
-    assert History() != {}
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -117,19 +87,6 @@ def test_equality() -> None:
 def test_what_is_no_history_is_refused(data: Any, reason: str) -> None:
     with pytest.raises(TfaipError, match=rf"not a history .expected epoch -> lr, effective_lr.*: .*({reason})"):
         History.from_dict(data)
-
-
-def test_a_file_may_hold_less(tmp_path: Path) -> None:
-    file = tmp_path / "history.json"
-    file.write_text('{"3": {"lr": 1}, "2": {"values": {"loss": 2}}}')
-    history = read_history(file)
-    assert history.epochs == [2, 3]
-    assert (history[2].lr, history[3].lr, history.values(2), history.values(3)) == (None, 1.0, {"loss": 2.0}, {})
-    file.write_text("{")
-    with pytest.raises(UsageError, match="history.json: broken JSON in line 1, column 2"):
-        read_history(file)
-    with pytest.raises(UsageError, match=r"gone.json: cannot be read \(No such file"):
-        read_history(tmp_path / "gone.json")
 
 
 def test_values_arrive_in_parts() -> None:
@@ -197,12 +154,6 @@ def test_best_epoch_among_some(filters: dict[str, Any], expected: int | None) ->
     assert mirrored.best_epoch("s", "max", **flipped) == expected
 
 
-def test_a_worst_value_is_reached_exactly_in_float32() -> None:
-    logged = float(np.float32(0.1))  # 0.10000000149
-    assert scores(logged).best_epoch("s", "min", worst_value=0.1) == 1
-    assert scores(logged, 0.05).best_epoch("s", "max", worst_value=0.1) == 1
-
-
 def test_an_edited_history_goes_on() -> None:
     run = History({e: EpochRecord(1.0, {"s": 1.0}, {"updates": e}) for e in range(1, 5)})
     file = History({e: EpochRecord(0.5, {"s": 2.0}, {"updates": e}) for e in (1, 3)})
@@ -264,16 +215,6 @@ def test_the_last_evaluated_epochs() -> None:
     assert history.last_evaluated("other", 2, before=5) == []
 
 
-def test_epochs_that_arrive_in_any_order() -> None:
-    history = History()
-    for epoch in (3, 1, 5, 2):
-        history.record(epoch, EpochRecord(0.1 * epoch, {"s": float(epoch)}))
-    assert history.epochs == [1, 2, 3, 5]
-    assert list(history.to_dict()) == ["1", "2", "3", "5"]
-    assert (4 in history, 5 in history) == (False, True)
-    assert history.last_evaluated("s", 2, before=4) == [2, 3]
-
-
 def test_name_and_value_in_one_call() -> None:
     history = History({1: EpochRecord(0.1, {"val_loss": 2.0, "loss": 3.0})})
     assert history.error_key(1, "loss") == "loss"
@@ -333,7 +274,19 @@ def test_what_was_asked_for_before_never_tells_in_what_is_returned() -> None:
         assert json.loads(text) == form
 
 
-def test_scores_that_were_returned_are_the_callers() -> None:
-    history = scores(1.0, 2.0)
-    history.scores("s").clear()
-    assert history.scores("s") == {1: 1.0, 2: 2.0}
+def test_columns() -> None:
+    history = History({2: EpochRecord(0.5, {"loss": 1.0}), 1: EpochRecord(None, {"loss": 3.0, "acc": 0.25})})
+    history.record(3, EpochRecord(0.125))
+    table = history.columns()
+    assert list(table) == ["epoch", "lr", "acc", "loss"]
+    assert table["epoch"] == [1, 2, 3]
+    np.testing.assert_array_equal(table["lr"], [NAN, 0.5, 0.125])
+    np.testing.assert_array_equal(table["acc"], [0.25, NAN, NAN])
+    np.testing.assert_array_equal(table["loss"], [3.0, 1.0, NAN])
+    assert History().columns() == {"epoch": [], "lr": []}
+
+
+def test_a_worst_value_is_reached_exactly_in_float32() -> None:
+    logged = float(np.float32(0.1))  # 0.10000000149
+    assert scores(logged).best_epoch("s", "min", worst_value=0.1) == 1
+    assert scores(logged, 0.05).best_epoch("s", "max", worst_value=0.1) == 1

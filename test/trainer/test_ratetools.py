@@ -14,7 +14,7 @@ from test.support.commands import CommandResult, exit_code
 from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
-from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file
+from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file, read_history
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     ConstantParams,
@@ -91,14 +91,6 @@ def test_updates_are_numbered_through_the_stages() -> None:
     assert [epoch.points[0][0] for epoch in rates if epoch.points is not None] == [0.0, 2.0, 3.0, 4.0]
 
 
-def test_long_epochs_are_shown_by_some_updates() -> None:
-    params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
-    (rates,) = preview_rates(params, 1000, None)
-    assert rates.updates == (0, 1000)
-    assert len(rates.points) == 40
-    assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))
-
-
 def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
     rule = PolynomialDecayParams(lr=1.0, step_function=False, modulation=CyclicModulationParams(3, 0.5))
     params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)
@@ -148,56 +140,56 @@ def test_files_of_returnn() -> None:
 @pytest.mark.parametrize(
     ("data", "rate", "values"),
     [
-        ("learningRate=np.float64(0.5), error={'dev_score': np.float32(1.25)}", 0.5, {"dev_score": 1.25}),
-        ("learningRate=1e-3, error={'dev_score': float('-inf')}", 0.001, {"dev_score": -math.inf}),
-        ("learningRate=-0.0, error={'dev_score': np.float64(-2.5)}", 0.0, {"dev_score": -2.5}),
-        ("learning_rate=0.5, error=2.0", 0.5, {"old_format_score": 2.0}),
-        ("learningRate=0.5, error=0.0", 0.5, {"old_format_score": 0.0}),
-        ("learningRate=float(1), error=numpy.float64(0.5)", 1.0, {"old_format_score": 0.5}),
+        ("learningRate=np.float64(0.5), error={'a': np.float32(1.25)}", 0.5, {"a": 1.25}),
+        ("learningRate=-0.0, error={'a': np.float64(-2.5), 'b': float('-inf')}", 0.0, {"a": -2.5, "b": -math.inf}),
         (
             "learningRate=0.5, error={'a': np.float64(-inf), 'b': float('Infinity')}",
             0.5,
             {"a": -math.inf, "b": math.inf},
         ),
+        ("learning_rate=0.5, error=0.0", 0.5, {"old_format_score": 0.0}),
+        ("learningRate=float(1), error=numpy.float64(0.5)", 1.0, {"old_format_score": 0.5}),
     ],
 )
 def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, float]) -> None:
-    history = History.from_dict(parse_learning_rate_file(f"{{7: EpochData({data})}}"))
-    assert history[7] == EpochRecord(rate, values)
+    assert History.from_dict(parse_learning_rate_file(f"{{7: EpochData({data})}}"))[7] == EpochRecord(rate, values)
+
+
+def test_scores_of_returnn_that_are_no_number() -> None:
+    numbers = ["nan", "float('nan')", "np.nan", "np.float64(nan)", "float(nan)", "np.float64(float('-nan'))"]
+    scores = ", ".join(f"'{i}': {number}" for i, number in enumerate(numbers))
+    history = History.from_dict(parse_learning_rate_file(f"{{1: EpochData(learningRate=0.5, error={{{scores}}})}}"))
+    assert list(map(math.isnan, history.values(1).values())) == [True] * len(numbers)
 
 
 @pytest.mark.parametrize(
-    "number",
-    ["nan", "float('nan')", "np.nan", "np.float64(nan)", "float('NaN')", "float(nan)", "np.float64(float('-nan'))"],
-)
-def test_scores_of_returnn_that_are_no_number(number: str) -> None:
-    text = f"{{1: EpochData(learningRate=0.5, error={{'dev_score': {number}}})}}"
-    assert math.isnan(History.from_dict(parse_learning_rate_file(text)).values(1)["dev_score"])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("{1: __import__('os').system('touch owned')}", "expected EpochData.* in line 1"),
-        ("{1: EpochData(learningRate=open('owned', 'w'))}", "expected a number, text, list or dict in line 1"),
-        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "expected a number, text, list or dict in line 2"),
-        ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
-        ("{**x}", "expected the number of an epoch"),
-        ("{1: EpochData(learningRate=np.float64('1'))}", "expected a number in line 1, got '1'"),
-        ("{1: EpochData(learningRate=np.load('nan'))}", "expected a number, text, list or dict in line 1"),
-        ("{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}", "expected fewer brackets within brackets"),
-        ("{1: ", "neither JSON nor a learning_rate_file of RETURNN"),
-        ("-" * 100_000 + "1", "RETURNN"),
-        ("", "neither JSON"),
+        "{1: EpochData(), 2: __import__('os').system('touch owned')}",
+        "{1: EpochData(learningRate=open('owned', 'w'))}",
+        "{\n1: EpochData(learningRate=[0.1 for _ in '12'])}",
+        "{1: EpochData(learningRate=np.float64('1'))}",
+        "{1: EpochData(learningRate=np.load('nan'))}",
+        "{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}",
+        "{1: EpochData(learningRate=1), 1: EpochData(learningRate=1)}",
+        "{1: EpochData(learningRate=" + "-" * 100_000 + "1)}",
+        "{0: EpochData(learningRate=1)}",
+        "{1: 0.5} EpochData()",
+        "{**EpochData()}",
+        "EpochData(",
+        "[" + "EpochData(), " * 150_001 + "]",
     ],
+    ids=lambda text: text[:40],
 )
-def test_anything_else_is_refused_and_never_run(
-    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_anything_else_is_refused_and_never_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=message):
-        parse_learning_rate_file(text)
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "rates").write_text(text)
+    with pytest.raises(
+        UsageError, match="^rates: not a (learning_rate_file of RETURNN|history) .expected .*: ."
+    ) as caught:
+        read_history("rates")
+    assert len(str(caught.value)) <= 300
+    assert [path.name for path in tmp_path.iterdir()] == ["rates"]
 
 
 @pytest.fixture
@@ -316,11 +308,6 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert rows == [["1-2", "0.001"], ["3", "0.25"], ["4", "0.0005"]]
 
 
-def test_preview_of_more_epochs_than_can_be_computed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(preview_schedule.main, [MIN, "--trainer.epochs", str(2**62)]) == 2
-    assert "epochs are too many to compute their rates, expected at most 1000000" in capsys.readouterr().err
-
-
 def test_preview_of_what_follows_scores_and_of_many_epochs(capsys: pytest.CaptureFixture[str]) -> None:
     assert preview_schedule.main([MIN, "--learning_rate", "NewbobRel"]) == 0
     assert "the rate will follow the scores of the training" in capsys.readouterr().out
@@ -339,11 +326,6 @@ def test_mistakes_of_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
     assert "missing required flag: --learning_rate.modulation.function" in missing
 
 
-def test_newbob_of_a_schedule_that_was_none() -> None:
-    history = recorded()
-    assert [replay(NewbobAbsParams(lr=1.0, monitor="loss"), history)[e].lr for e in (1, 2, 3, 4)] == [1, 1, 0.5, 0.25]
-
-
 def test_stages_that_hold_the_rate_keep_it_in_a_replay() -> None:
     held = EpochRecord(0.25, {"loss": 5.0}, {"rate_control": False})
     equal = EpochRecord(1.0, {"loss": 2.0})
@@ -351,3 +333,16 @@ def test_stages_that_hold_the_rate_keep_it_in_a_replay() -> None:
     replayed = replay(NewbobAbsParams(lr=1.0, monitor="loss"), history)
     # Epoch 4 compares 3 with 1; without the stage in between, 3 would decay and 4 would not.
     assert [replayed[epoch].lr for epoch in (1, 2, 3, 4)] == [1.0, 0.25, 1.0, 0.5]
+
+
+def test_long_epochs_are_shown_by_some_updates() -> None:
+    params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
+    (rates,) = preview_rates(params, 1000, None)
+    assert rates.updates == (0, 1000)
+    assert len(rates.points) == 40
+    assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))
+
+
+def test_preview_of_more_epochs_than_can_be_computed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(preview_schedule.main, [MIN, "--trainer.epochs", str(2**62)]) == 2
+    assert "epochs are too many to compute their rates, expected at most 1000000" in capsys.readouterr().err

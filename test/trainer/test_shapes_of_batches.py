@@ -15,8 +15,8 @@ from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import Spec
 from tfaip.model.graphbase import GraphBase
+from tfaip.model.losses import ShapeError
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.shapeerrors import ShapeError
 from tfaip.scenario.scenario import Scenario
 from tfaip.util.typing import Tensor, TensorDict
 

@@ -12,7 +12,7 @@ from keras import ops
 
 from test.model.support import FunctionModel, column, keras_inputs
 from test.trainer.line import line_params
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams

@@ -26,7 +26,7 @@ from tfaip.params.stored import load_params
 from tfaip.params.tree import nodes_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.scripts.common.storedtraining import load_trainer_params
+from tfaip.scripts.common.parser import load_trainer_params
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.trainer import Trainer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import keras
@@ -9,10 +11,11 @@ import numpy as np
 import pytest
 
 from test.model.brought import BroughtScenario, brought_params
-from test.trainer.line import LineScenario, PointsParams, line_params, train, weight
+from test.trainer.line import CallbackOf, LineScenario, PointsParams, line_params, train, weight
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.predict.params import PredictorParams
+from tfaip.trainer.signals import TrainingInterrupted
 
 X = [{"x": np.array([value], "float32")} for value in (0.5, 3.0)]
 
@@ -45,6 +48,14 @@ def test_without_a_training_and_before_one() -> None:
     assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == 6.0
     trainer.train()
     assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == 3.0
+
+
+def test_after_a_training_that_was_stopped() -> None:
+    trainer = LineScenario.create_trainer(line_params([1.0], [3.0], None, epochs=2))
+    stop = CallbackOf(on_epoch_end=lambda epoch, logs: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(TrainingInterrupted):
+        trainer.train([stop])
+    assert trainer.evaluate()["loss"] == -3.0
 
 
 def test_a_trainer_that_resumes_has_no_model_before_it_trains(tmp_path: Path) -> None:

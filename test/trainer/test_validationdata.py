@@ -18,8 +18,8 @@ from tfaip.data.generators.csvfile import CsvGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
-from tfaip.lav.params import LAVParams
 from tfaip.params import pai_dataclass
+from tfaip.predict.params import LAVParams
 from tfaip.trainer.params import TrainerPipelineParamsBase
 
 

@@ -102,10 +102,10 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from tfaip.export.savedmodelvariables import read_saved_model
     from tfaip.export.trainingdata import load_training_data
     from tfaip.model.weights import load_weights_of
-    from tfaip.params.commandline.config_files import load_config
+    from tfaip.params.commandline import load_config
     from tfaip.params.stored import load_params
     from tfaip.predict.samplefile import SampleWriter, read_samples
-    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.scripts.common.parser import load_trainer_params
     from tfaip.trainer.history import read_history
     from tfaip.trainer.run.checkpoint import read_checkpoint
     from tfaip.trainer.tools.runs import read_run

@@ -89,7 +89,7 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
     except jax.errors.JaxRuntimeError as error:
         raise TfaipError(
             f"process {cluster.process_id} of {cluster.num_processes} did not find the others at "
-            f"{cluster.coordinator or cluster.launcher}: {_first_line(error)}"
+            f"{cluster.coordinator or cluster.launcher}: {str(error).strip().partition(chr(10))[0]}"
         ) from error
     except RuntimeError as error:
         # The connection fails with the subclass above. JAX raises the plain class if it is in use, or was joined
@@ -236,7 +236,3 @@ def leave_at_once(exit_code: int) -> None:
             with contextlib.suppress(Exception):  # one of them may have been killed meanwhile
                 jax.distributed.shutdown()
         os._exit(exit_code)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]

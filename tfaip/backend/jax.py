@@ -17,7 +17,6 @@ import numpy as np
 from jax import export
 from keras import ops
 
-from tfaip.backend.execution import Execution
 from tfaip.backend.jaxsteps import (
     CompiledStep as CompiledStep,
     Datasets as Datasets,
@@ -26,7 +25,7 @@ from tfaip.backend.jaxsteps import (
     local_value,
 )
 from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
-from tfaip.backend.kerastools import without_autocast
+from tfaip.backend.kerastools import Execution, without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"

@@ -12,8 +12,8 @@ import jax
 import keras
 import numpy as np
 
-from tfaip.backend.execution import packed
 from tfaip.backend.keras_private import keep_state
+from tfaip.backend.kerastools import packed
 from tfaip.util.typing import Element, Tensor
 
 # Steps

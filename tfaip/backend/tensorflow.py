@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import RecordingScope
+from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
     Datasets as Datasets,

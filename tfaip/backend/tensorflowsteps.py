@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfaip.backend.execution import packed
+from tfaip.backend.kerastools import packed
 from tfaip.util.typing import Element, Tensor
 
 # Steps

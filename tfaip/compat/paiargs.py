@@ -22,16 +22,13 @@ from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Words
-from tfaip.params.commandline.arguments import is_flag_word, is_value_word
-from tfaip.params.commandline.help import described_flag
-from tfaip.params.commandline.parser import require_values
-from tfaip.params.generics import field_types
+from tfaip.params.commandline import is_flag_word, is_value_word, require_values
+from tfaip.params.help import described_flag
 from tfaip.params.resolver import Node, Resolver
-from tfaip.params.settings import build
+from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.tree import copy_tree
-from tfaip.params.types import field_kind, origin_of
-from tfaip.params.unknown import all_entries, is_flag, refuse_unknown
+from tfaip.params.types import field_kind, field_types, origin_of
 from tfaip.util.text import shorten
 
 _HELP = ("-h", "--help")

@@ -13,7 +13,7 @@ from unittest import TestCase
 import numpy as np
 
 from tfaip.testing import checks
-from tfaip.testing.training import SmallTraining, small_trainer_params
+from tfaip.testing.checks import SmallTraining, small_trainer_params
 
 
 class AdditionalTrainerArgs(NamedTuple):

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
-from tfaip.params.generics import bound_field
-from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
-from tfaip.params.trust import Trust, check_function, import_named, top_package
+from tfaip.params.names import Trust, check_function, import_named, top_package
+from tfaip.params.settings import RootParams
+from tfaip.params.tree import fill_shared
+from tfaip.params.types import bound_field
 from tfaip.util.classes import construct
 from tfaip.util.text import shorten
 

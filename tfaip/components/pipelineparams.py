@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase

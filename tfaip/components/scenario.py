@@ -12,15 +12,14 @@ derive from, adds the factories of these on top (`create_trainer`, `create_lav` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.arguments import HOOKS as ARGUMENT_HOOKS, further_arguments
-from tfaip.components.building import build_part, default_data_params
-from tfaip.components.formermodel import params_file_of
+from tfaip.components.modelfiles import params_file_of
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
@@ -28,27 +27,35 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
-from tfaip.params.generics import field_types, type_argument
+from tfaip.params.names import OwnPackage, top_package
 from tfaip.params.resource import require_resources_inside
-from tfaip.params.sharing import fill_shared
 from tfaip.params.stored import load_params
-from tfaip.params.tree import packages_of
-from tfaip.params.trust import OwnPackage, top_package
-from tfaip.util.classes import check_hook_names, overrides, refuse_uncalled, takes
+from tfaip.params.tree import fill_shared, node_fields, packages_of
+from tfaip.params.types import field_types, type_argument
+from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled, takes
 from tfaip.util.logging import logger
 
-if TYPE_CHECKING:  # these load the numeric backend
+if TYPE_CHECKING:
     from tfaip.model.graphbase import GenericGraphBase
     from tfaip.model.modelbase import ModelBase
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
+# Component -> its hooks, in the order of the calls; later ones win. A scenario defines those that
+# it needs.
+_ARGUMENT_HOOKS: Mapping[str, tuple[str, ...]] = {
+    "data": ("static_data_kwargs", "additional_data_kwargs"),
+    "model": ("static_model_kwargs", "additional_model_kwargs"),
+    "graph": ("static_graph_kwargs", "additional_graph_kwargs", "additional_root_graph_kwargs"),
+    "evaluator": ("static_evaluator_kwargs", "additional_evaluator_kwargs"),
+}
+
 _HOOKS = (
     *("params_cls", "data_cls", "model_cls", "evaluator_cls", "trainer_params_cls", "trainer_pipeline_params_cls"),
     *("trainer_cls", "lav_cls", "multi_lav_cls", "predictor_cls", "multi_predictor_cls", "default_params"),
     *("default_trainer_params", "predict_generator_params_cls", "pretraining", "params_for_epoch"),
     *("best_logging_settings", "create_data", "create_evaluator", "create_trainer", "create_lav", "create_multi_lav"),
-    *("create_predictor", "create_multi_predictor", *chain.from_iterable(ARGUMENT_HOOKS.values())),
+    *("create_predictor", "create_multi_predictor", *chain.from_iterable(_ARGUMENT_HOOKS.values())),
 )
 log = logger(__name__)
 
@@ -294,7 +301,7 @@ class ScenarioComponents(Generic[SP, TP]):
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
         """Return further constructor arguments of the data class.
 
-        This and the other hooks for arguments (see `tfaip.components.arguments`) get the values that
+        This and the other hooks for arguments (see `tfaip.components.scenario`) get the values that
         their parameters name. Known are `params` (of the component), `data_params`, `model_params`,
         `evaluator_params`, `scenario_params`, and `data` and `model` as far as they are built before
         the component.
@@ -381,3 +388,83 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
         return None
     cls = getattr(scenario, hook)()
     return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
+
+
+def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Call the hooks of one component and return all arguments that they return.
+
+    Args:
+        scenario: the scenario, whose methods the hooks are.
+        part: key of `_ARGUMENT_HOOKS`.
+        offered: name -> function that makes the value. A hook gets those values that its parameters
+            name, so a component is built only for the hooks that use it.
+
+    Raises:
+        TypeError: if a hook is no method, needs another argument, or returns no dict.
+    """
+    found: dict[str, Any] = {}
+    for name in _ARGUMENT_HOOKS[part]:
+        hook = getattr(scenario, name, None)
+        if hook is None:
+            continue
+        shown = f"{type(scenario).__name__}.{name}"
+        given = hook(**{argument: offered[argument]() for argument in _taken(hook, offered, shown)})
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{shown} gave a {type(given).__name__}, expected a dict of constructor arguments")
+        found.update(given)
+    return found
+
+
+def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> list[str]:
+    """Return the names of the offered values that a hook takes; all if it has `**kwargs`."""
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # an attribute or a property, or a method without `self`
+        raise TypeError(
+            f"{shown} is no method that can be called: expected a method that returns a dict of constructor arguments"
+        ) from None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return list(offered)
+    for parameter in parameters:
+        is_given = parameter.kind is not parameter.POSITIONAL_ONLY and parameter.name in offered
+        if not is_given and parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL:
+            raise TypeError(f"{shown} needs the argument {parameter.name!r}; it may take {', '.join(offered)}")
+    return [parameter.name for parameter in parameters if parameter.name in offered]
+
+
+def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
+    """Return the object of a class that a hook names; None: of the one that the params name.
+
+    Raises:
+        TypeError: if the class is its own params, and `params` are others.
+    """
+    if cls is None or (is_part(cls) and isinstance(params, cls)):
+        return params.create(**arguments)
+    if is_part(cls):
+        raise TypeError(
+            f"{cls.__name__} is its own params, got {type(params).__name__}: declare it in the scenario params"
+        )
+    return construct(cls, params, **arguments)
+
+
+def default_data_params(data_cls: Any, declared: Any) -> Any:
+    """Return the default params of a data class as the class that the scenario declares.
+
+    Args:
+        data_cls: class of the data, or None.
+        declared: params of the declared class, with its own defaults.
+    """
+    if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
+        return declared
+    params = data_cls.default_params()
+    if isinstance(params, type(declared)):
+        return params
+    if not isinstance(declared, type(params)):
+        raise TypeError(
+            f"{data_cls.__name__}.default_params gave {type(params).__name__}, the scenario declares "
+            f"{type(declared).__name__}: return params of that class"
+        )
+    # The scenario derives params of its own from those of the data.
+    for field in node_fields(params):
+        setattr(declared, field.name, getattr(params, field.name))
+    return declared

@@ -10,9 +10,9 @@ from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataP
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_input_specs, as_specs, export_name
 from tfaip.params.classes import Part
-from tfaip.params.generics import type_argument
 from tfaip.params.names import did_you_mean
 from tfaip.params.tree import node_fields
+from tfaip.params.types import type_argument
 from tfaip.util.classes import check_hook_names, refuse_uncalled
 from tfaip.util.oldnames import old_names
 

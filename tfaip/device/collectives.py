@@ -128,22 +128,18 @@ def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
         return
     name = f"tfaip/{broadcast(devices, secrets.token_hex(8))}"
     if devices.is_chief:
-        _work_as_chief(name, work)
+        try:
+            work()
+        except BaseException as error:
+            distributed.post(name, shorten_text(f"{type(error).__name__}: {error}", 200))
+            distributed.leave_together()
+            raise
+        distributed.post(name, _DONE)
         return
     result = distributed.read_posted(name)
     if result != _DONE:
         distributed.leave_together()
         raise TfaipError(f"process 0 has failed: {result}")
-
-
-def _work_as_chief(name: str, work: Callable[[], None]) -> None:
-    try:
-        work()
-    except BaseException as error:
-        distributed.post(name, shorten_text(f"{type(error).__name__}: {error}", 200))
-        distributed.leave_together()
-        raise
-    distributed.post(name, _DONE)
 
 
 def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ from tfaip.backend.environment import (
 )
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.logging import logger
 
 # GPUs

@@ -1,4 +1,4 @@
-"""Evaluators: metrics in plain Python on single, post-processed samples."""
+"""Evaluators and their params: metrics in plain Python on single, post-processed samples."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ import inspect
 from collections.abc import Mapping
 from numbers import Real
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_origin
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.params import ParamsBase
 from tfaip.params.classes import Part
-from tfaip.params.generics import type_argument
-from tfaip.util.classes import check_hook_names
+from tfaip.params.types import type_argument
+from tfaip.util.classes import check_hook_names, construct
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
+
+
+class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
+    """Params of an evaluator; it has no options by default.
+
+    A subclass may name its evaluator: `class MyParams(EvaluatorParams, cls=".evaluator:MyEvaluator")`.
+    """
+
+    if TYPE_CHECKING:
+
+        @staticmethod
+        def cls() -> type[Any]:
+            """Return the `EvaluatorBase` subclass that these params describe."""
+
+    def create(self, **kwargs: Any) -> Any:
+        """Build the evaluator."""
+        return construct(self.cls(), self, **kwargs)
+
 
 P = TypeVar("P", bound=EvaluatorParams)
 _HOOKS = ("params_cls", "__enter__", "__exit__", "update_state", "result")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,14 +14,14 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.specs import TensorSpec, export_name
+from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
-from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter, tensorflow_is_imported
-from tfaip.layers.inlining import inlined_layers
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
+from tfaip.layers.baselayer import inlined_layers
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.model.variables import all_layers_by_path
-from tfaip.util.manifest import KERAS_DIR as KERAS_DIR, read_manifest
+from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
 from tfaip.util.reading import require_uncompressed
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
@@ -244,7 +242,13 @@ class ExportFormats:
                     exported = _run(exporter.load(directory / format_name, name), inputs, f"{format_name}/", name)
                 expected = graph_outputs(graph, inputs)
                 with _advised(self._advice.on_difference, format_name):
-                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected, tolerance)
+                    try:
+                        compare_outputs(exported, expected, tolerance)
+                    except TfaipError as error:
+                        raise TfaipError(
+                            f"graph {name!r} in {format_name}/: {error}; the graph depends on something that is not "
+                            "exported (Python state, random numbers)"
+                        ) from error
         self.compared = self.names
 
 
@@ -279,17 +283,6 @@ def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str
             f"graph {name!r} in {directory} was written, but fails: {shorten_text(str(error), 200)}"
         ) from error
     return outputs
-
-
-def _require_equal(
-    what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
-) -> None:
-    try:
-        compare_outputs(exported, expected, tolerance)
-    except TfaipError as error:
-        raise TfaipError(
-            f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"
-        ) from error
 
 
 # Relative distance of two neighbouring values.
@@ -377,11 +370,7 @@ def _difference(a: np.ndarray, b: np.ndarray, percent: int) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-_TIMED_CALLS = 10
-
-
-@dataclass(frozen=True)
-class GraphCheck:
+class GraphCheck(NamedTuple):
     """Result for one graph in one format.
 
     Args:
@@ -389,9 +378,7 @@ class GraphCheck:
         graph: name of the graph.
         inputs: name -> type and shape.
         outputs: name -> type and shape.
-        difference: largest difference to the rebuilt graph, relative to the largest value of the
-            output.
-        latency_ms: median time of a batch.
+        difference: largest difference to the rebuilt graph, relative to the largest value of the output.
     """
 
     format: str
@@ -399,34 +386,12 @@ class GraphCheck:
     inputs: dict[str, str]
     outputs: dict[str, str]
     difference: float
-    latency_ms: float
-
-
-@dataclass(frozen=True)
-class ModelCheck:
-    """Results for a model directory.
-
-    Args:
-        model: the directory.
-        backend: backend that wrote it.
-        versions: versions of the programs that wrote it.
-        sizes: bytes of each file and directory in it.
-        batch_size: samples of the compared batch.
-        graphs: results for every graph in every format of the directory.
-    """
-
-    model: str
-    backend: str
-    versions: dict[str, str]
-    sizes: dict[str, int]
-    batch_size: int
-    graphs: list[GraphCheck]
 
 
 def check_formats(
     scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
-) -> ModelCheck:
-    """Run every exported format on a batch, compare it with the rebuilt graph, and time it.
+) -> list[GraphCheck]:
+    """Run every exported format on a batch, and compare it with the rebuilt graph.
 
     Args:
         scenario: has the weights of the directory.
@@ -441,7 +406,6 @@ def check_formats(
     allowed = Tolerance.of(scenario.graph, 1e-5)
     if tolerance is not None:
         allowed = replace(allowed, difference=tolerance)
-    specs = scenario.data.input_layer_specs()
     checks: list[GraphCheck] = []
     for format_name, exporter in FORMATS.items():
         if not (path / format_name).is_dir():
@@ -449,49 +413,15 @@ def check_formats(
         for name, graph in graphs.items():
             batch = graph.select(inputs)
             try:
-                exported = exporter.load(path / format_name, name)
-                _require_signature(exported, graph.select(specs))
-                outputs = exported(batch)
+                outputs = _run(exporter.load(path / format_name, name), batch, f"{format_name}/", name)
                 difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
             except TfaipError as error:
                 error.add_note(f"graph {name!r} in {path / format_name}")
                 raise
-            latency_ms = 1000 * statistics.median(_seconds(exported, batch) for _ in range(_TIMED_CALLS))
             signature = _signature_texts(batch), _signature_texts(outputs)
-            checks.append(GraphCheck(format_name, name, *signature, difference, latency_ms))
-    manifest = read_manifest(path)
-    batch_size = len(next(iter(inputs.values())))
-    backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
-    return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
-
-
-def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
-    """Raise unless a SavedModel has the inputs of the scenario.
-
-    Other formats fail when they are run on the batch.
-    """
-    if not isinstance(exported, ServedModel):
-        return
-    found = {name: (spec.dtype, spec.shape[1:]) for name, spec in exported.inputs.items()}
-    expected = {export_name(name): (spec.dtype, spec.shape) for name, spec in specs.items()}
-    if found != expected:
-        raise TfaipError(f"the SavedModel has the input signature {found}, the scenario {expected}")
-
-
-def _seconds(function: Callable[[Any], Any], batch: Any) -> float:
-    started = time.perf_counter()
-    function(batch)
-    return time.perf_counter() - started
+            checks.append(GraphCheck(format_name, name, *signature, difference))
+    return checks
 
 
 def _signature_texts(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {name: f"{array.dtype.name}{[None, *array.shape[1:]]}" for name, array in sorted(arrays.items())}
-
-
-def _sizes(files: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, facts in files.items():
-        top, _, below = name.partition("/")
-        key = f"{top}/" if below else top
-        sizes[key] = sizes.get(key, 0) + facts["size"]
-    return sizes

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import directory_of, find_former_model, params_file_of
 from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.modelfiles import directory_of, find_former_model, params_file_of
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError

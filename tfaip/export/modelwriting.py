@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays

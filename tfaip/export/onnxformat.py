@@ -16,7 +16,7 @@ from tfaip.backend.environment import default_variable
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import quiet_tensorflow
-from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.model.graphbase import ExportGraph, ExportGraphs
 from tfaip.util.manifest import ONNX_DIR as ONNX_DIR
 from tfaip.util.reading import MIB, open_file
 from tfaip.util.text import shorten_text

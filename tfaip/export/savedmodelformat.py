@@ -21,9 +21,9 @@ from tfaip.backend.keras_private import archive_variables, write_fingerprint
 from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
-from tfaip.model.exportgraph import ExportGraphs
-from tfaip.model.hostbuffer import HOST_ALIGNMENT
+from tfaip.model.graphbase import ExportGraphs
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import HOST_ALIGNMENT
 from tfaip.util.manifest import SERVE_DIR as SERVE_DIR
 from tfaip.util.reading import MIB, open_file, require_regular_files
 from tfaip.util.text import shorten_text
@@ -67,7 +67,8 @@ class ServingExporter:
             if is_first:
                 self._archive = self._trace()
             elif keras.backend.backend() != "tensorflow":
-                self._update_copies()
+                for copied, original in self._copies():  # on TensorFlow the archive has the variables themselves
+                    copied.assign(keras.ops.convert_to_numpy(original))
             import tensorflow as tf  # a SavedModel is a TensorFlow program, on every backend
 
             try:
@@ -103,11 +104,6 @@ class ServingExporter:
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
         """Load one of the graphs as a function of batches."""
         return ServedModel(directory, name)
-
-    def _update_copies(self) -> None:
-        """Assign the current weights; on TensorFlow the archive has the variables themselves."""
-        for copied, original in self._copies():
-            copied.assign(keras.ops.convert_to_numpy(original))
 
     def _copies(self) -> Iterator[tuple[Any, keras.Variable]]:
         """Return the variables of the archive, each with the one that it is a copy of; not on TensorFlow."""
@@ -281,23 +277,18 @@ class ServedModel:
         self._convert = tf.convert_to_tensor
         self._directory = directory
         self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)
-        chosen = self._choose(endpoint)
+        candidates = _DEFAULT_ENDPOINTS if endpoint is None else (endpoint,)
+        if endpoint is None and len(self.endpoints) == 1:
+            candidates = (*candidates, *self.endpoints)
+        chosen = next((name for name in candidates if name in self._loaded.signatures), None)
+        if chosen is None:
+            wanted = "several or no endpoints, name one" if endpoint is None else f"no endpoint {endpoint!r}"
+            raise TfaipError(f"the SavedModel {directory} has {wanted}; it has {sorted(self._loaded.signatures)}")
         signature = self._loaded.signatures[chosen]
         self._endpoint = signature_endpoint(signature)
         if endpoint is None and chosen == _KERAS_2_ENDPOINT:
             self._endpoint = keras_2_endpoint(self._loaded, signature)
         self._types = {name: spec.dtype for name, spec in self._endpoint.inputs.items()}
-
-    def _choose(self, endpoint: str | None) -> str:
-        signatures = set(self._loaded.signatures)
-        candidates = _DEFAULT_ENDPOINTS if endpoint is None else (endpoint,)
-        found = [name for name in candidates if name in signatures]
-        if endpoint is None and not found and len(self.endpoints) == 1:
-            found = self.endpoints
-        if not found:
-            wanted = "several or no endpoints, name one" if endpoint is None else f"no endpoint {endpoint!r}"
-            raise TfaipError(f"the SavedModel {self._directory} has {wanted}; it has {sorted(signatures)}")
-        return found[0]
 
     @property
     def inputs(self) -> dict[str, TensorSpec]:

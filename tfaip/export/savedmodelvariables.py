@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from tfaip.backend.environment import quiet_stderr
-from tfaip.components.formermodel import FormerModel
+from tfaip.components.modelfiles import FormerModel
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError, UsageError
-from tfaip.model.tails import match_tails
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import built_within
-from tfaip.model.weightsource import Source
+from tfaip.model.weightsource import Source, match_tails
 from tfaip.util.logging import logger
 from tfaip.util.reading import require_regular_files
 from tfaip.util.text import shorten_text

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.components.formermodel import find_former_model
 from tfaip.components.loading import Scenario
+from tfaip.components.modelfiles import find_former_model
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.definitions import PipelineMode

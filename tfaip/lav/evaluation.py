@@ -16,10 +16,9 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.device.collectives import all_gather_arrays, broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase, result_of, scalar_results
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams, result_of, scalar_results
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.predictionscoring import EvaluationModel, EvaluationStep
+from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped as EvaluationStopped, run_pass, samples_of
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, TensorDict

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from copy import deepcopy
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, cast
 
 from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.export.modelloading import load_weights
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import PredictionEvaluation
-from tfaip.lav.params import LAVParams
-from tfaip.predict.modelpass import BenchmarkResults
+from tfaip.lav.evaluation import (
+    PredictionEvaluation,
+    SampleScores,
+    build_evaluation_model,
+    evaluation_pipeline,
+    merge_results,
+)
+from tfaip.model.graphbase import MASKS
+from tfaip.model.predictionstep import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.predict.modelpass import BenchmarkResults, run_pass
+from tfaip.predict.multimodelpredictor import (
+    Versions,
+    load_models,
+    merged,
+    process_outputs,
+    same_samples,
+    versions_of,
+    voted_samples,
+)
+from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
-
-
-class Evaluation(Protocol):
-    """Evaluation of loaded models on one generator after the other."""
-
-    benchmark_results: BenchmarkResults
-
-    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None) -> dict[str, Any]:
-        """Return the results of a generator; call `on_sample` with every sample."""
 
 
 class LAV:
@@ -110,7 +127,7 @@ class LAV:
                 callback.on_lav_end(generator, self._callback_results(results))
             yield results
 
-    def _load(self, run_eagerly: bool) -> Evaluation:
+    def _load(self, run_eagerly: bool) -> Any:
         if self._params.model_path is None:
             raise UsageError("LAV has no model to load: set model_path of its params")
         with precision_scope(self._params.device.precision):
@@ -131,3 +148,167 @@ class LAV:
     def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
         """Return the part of the results that callbacks get."""
         return results
+
+
+VOTED = "voted"
+
+
+class MultiLAV(LAV):
+    """LAV of several exported models. Build it with `ScenarioBase.create_multi_lav`.
+
+    The results of a generator are those of each model by its path (see `LAV.run`), and those of the
+    vote as `voted`. Callbacks get the voted samples and their results.
+
+    Args:
+        params: the LAV params; `params.model_path` is not used.
+        model_paths: directories of the models.
+        scenario: class of the scenario; its `multi_predictor_cls` names the voter.
+        trusted: packages that stored params may name classes of, besides tfaip and the scenario's
+            own.
+    """
+
+    def __init__(
+        self, params: LAVParams, model_paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
+    ) -> None:
+        self._params = params
+        self._paths = _names_of(model_paths)
+        self._scenario_cls = scenario
+        self._trusted = list(trusted)
+        self._benchmark = BenchmarkResults()
+
+    def _load(self, run_eagerly: bool) -> Any:
+        with precision_scope(self._params.device.precision):
+            models = load_models(self._paths, self._scenario_cls, self._trusted)
+        # Factories of a scenario are defined above this package, in `ScenarioBase`.
+        predictor = cast(Any, self._scenario_cls).multi_predictor_cls()(PredictorParams(), models[0].data)
+        voter = predictor.create_voter(models[0].params.data)
+        return VotingEvaluation(models, self._paths, voter, self._params, run_eagerly)
+
+    def _describe(self, benchmark: BenchmarkResults) -> str:
+        return f"all models: {benchmark}"
+
+    def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        voted: dict[str, Any] = results[VOTED]
+        return voted
+
+
+def _names_of(paths: Sequence[str | Path]) -> list[str]:
+    """Return the names of models in the results: their paths, none of which is that of the vote.
+
+    Raises:
+        UsageError: if two paths lead to one model, which would vote twice and have one result.
+    """
+    known: dict[Path, str] = {}
+    for path in map(str, paths):
+        place = Path(path).resolve()
+        if place in known:
+            others = "" if known[place] == path else f", also as {shorten_text(known[place])}"
+            raise UsageError(f"the model {shorten_text(path)} is given twice{others}: give each model once")
+        known[place] = path
+    return [f"./{path}" if path == VOTED else path for path in known.values()]
+
+
+class VotingEvaluation:
+    """Evaluation of models, each alone and their vote. A model runs once per batch, for both.
+
+    Args:
+        scenarios: the loaded models. The first one has the losses, metrics, post-processing and
+            evaluator of the vote.
+        names: name of each model in the results.
+        voter: votes.
+        params: the LAV params.
+        run_eagerly: do not compile the models, losses and metrics.
+    """
+
+    def __init__(
+        self,
+        scenarios: Sequence[ScenarioComponents[Any, Any]],
+        names: Sequence[str],
+        voter: MultiModelVoter[Any],
+        params: LAVParams,
+        run_eagerly: bool,
+    ) -> None:
+        self._scenarios = [*scenarios, scenarios[0]]
+        self._names = [*names, VOTED]
+        self._voter = voter
+        self._params = params
+        with precision_scope(params.device.precision):
+            models = [build_evaluation_model(EvaluationModel(one.model, one.graph), one) for one in scenarios]
+        self._steps = [EvaluationStep(model, run_eagerly) for model in models]
+        # Outside of the scope, since the outputs that are voted on have full precision. With a
+        # second model object, since the metrics of the first one count its own outputs.
+        first = scenarios[0]
+        scoring = ScoringModel(type(first)(first.params).model, first.graph)
+        self._vote_step = EvaluationStep(build_evaluation_model(scoring, first), run_eagerly)
+        self.benchmark_results = BenchmarkResults()
+        """Counts and times of the last run."""
+
+    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
+        """Evaluate all samples of a generator.
+
+        Args:
+            generator: makes the samples.
+            on_sample: called with every voted and post-processed sample.
+
+        Returns:
+            the results by name of the model, and as `voted` those of the vote.
+
+        Raises:
+            UsageError: if the evaluator and a metric share a name.
+        """
+        params = self._params
+        pipelines = [
+            evaluation_pipeline(scenario, params.pipeline, generator, params.random_seed)
+            for scenario in self._scenarios
+        ]
+        self.benchmark_results = BenchmarkResults()
+        steps = [*self._steps, self._vote_step]
+        for step in steps:
+            step.reset()
+        predicted = run_pass(pipelines[0], self._start, self._unbatch, self.benchmark_results, in_order=False)
+        with ExitStack() as stack:
+            stack.enter_context(pipelines[0].drops_logged())
+            scores = [stack.enter_context(SampleScores(one, True, None)) for one in self._scenarios[:-1]]
+            is_silent = params.silent or not params.print_samples
+            scores.append(stack.enter_context(SampleScores(self._scenarios[-1], is_silent, on_sample)))
+            for same_sample in self._processed(predicted, pipelines):
+                for score, sample in zip(scores, same_sample, strict=True):
+                    if sample is not None:
+                        score.update(sample)
+            results = [score.result() for score in scores]
+        by_name: dict[str, Any] = {}
+        for name, step, result in zip(self._names, steps, results, strict=True):
+            is_scored = step is not self._vote_step or not self._voter.post_processed
+            by_name[name] = merge_results(step.result() if is_scored else {}, result)
+        return by_name
+
+    def _processed(
+        self, predicted: Iterable[Versions], pipelines: Sequence[DataPipeline]
+    ) -> Iterator[tuple[Sample | None, ...]]:
+        """Iterate over the processed samples: as each model predicted it, and as they voted (None: dropped)."""
+        if self._voter.post_processed:
+            streams = process_outputs(predicted, pipelines[:-1])
+            return ((*versions, self._vote(deepcopy(versions))) for versions in same_samples(streams))
+        streams = process_outputs(predicted, pipelines)
+        streams[-1] = map(self._voter.finalize_sample, streams[-1])
+        # In parallel: samples only wait while a post-processing drops fewer of them than another.
+        return zip_longest(*streams)
+
+    def _vote(self, versions: Versions) -> Sample:
+        return self._voter.finalize_sample(self._voter.vote(merged(versions)))
+
+    def _start(self, batch: Batch) -> list[TensorDict]:
+        return [step(batch) for step in self._steps]
+
+    def _unbatch(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Versions]:
+        """Return the versions of each sample of a batch; vote on outputs that are not post-processed, and score it."""
+        versions = versions_of(batch, by_model)
+        if self._voter.post_processed:
+            return versions
+        voted = list(voted_samples(batch, by_model, self._voter))
+        outputs: TensorDict = {}
+        for name in voted[0].outputs:
+            outputs[name] = stacked_votes(name, [one.outputs[name] for one in voted])
+        outputs[MASKS] = {name: mask for name, mask in self._steps[0].masks.items() if name in outputs}
+        self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
+        return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

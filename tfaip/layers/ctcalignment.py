@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tfaip.layers.ctcblank import class_of_blank
-
 
 class Alignment(NamedTuple):
     """The most probable alignment of a transcript.
@@ -114,3 +112,18 @@ def _best_path(log_probs: NDArray[np.float64], can_skip: NDArray[np.bool_]) -> t
     for frame in range(frames - 1, 0, -1):
         path[frame - 1] = path[frame] - steps[frame, path[frame]]
     return path, float(best[last])
+
+
+def class_of_blank(blank: int, classes: int) -> int:
+    """Return the class of the blank from 0.
+
+    Args:
+        blank: as the caller has given it; -1: the last class.
+        classes: number of classes, the blank included.
+
+    Raises:
+        ValueError: if there is no such class, e.g. since the logits have no class for the blank.
+    """
+    if not -classes <= blank < classes:
+        raise ValueError(f"blank is {blank}, expected a class from 0 to {classes - 1}, or -1 for the last one")
+    return blank % classes

@@ -7,9 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.layers.inlining import InlinedLayer
-from tfaip.layers.rates import Rate, rate_number, read_rate, require_count, require_rate
-from tfaip.layers.rowdraws import uniform_rows
+from tfaip.layers.baselayer import InlinedLayer, Rate, rate_number, read_rate, require_count, require_rate, uniform_rows
 from tfaip.util.typing import Tensor
 
 _RATES = ("freq_width", "time_width", "time_share", "time_warp")

@@ -7,9 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.layers.inlining import InlinedLayer, is_inlined
-from tfaip.layers.rates import Rate, rate_number, read_rate, require_rate
-from tfaip.layers.rowdraws import uniform_rows
+from tfaip.layers.baselayer import InlinedLayer, Rate, is_inlined, rate_number, read_rate, require_rate, uniform_rows
 from tfaip.util.typing import Tensor
 
 _SMALLEST = 1e-30

@@ -14,10 +14,8 @@ from tfaip.backend.keras_private import mask_of
 from tfaip.backend.kerastools import FunctionLoss, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
-from tfaip.model.lossterms import weights_like
-from tfaip.model.shapeerrors import shapes_named
-from tfaip.params.names import did_you_mean
-from tfaip.params.trust import OwnPackage, Trust, UntrustedName, top_package
+from tfaip.model.losses import shapes_named, weights_like
+from tfaip.params.names import OwnPackage, Trust, UntrustedName, did_you_mean, top_package
 from tfaip.params.types import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict

@@ -9,12 +9,12 @@ import keras
 
 from tfaip.backend.keras_private import metrics_named_by
 from tfaip.errors import UsageError
-from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
+from tfaip.model.layerbase import WithScheduledValues
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.scheduledvalues import WithScheduledValues
-from tfaip.params.generics import type_argument
+from tfaip.params.names import top_package
+from tfaip.params.types import type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_parameters, refuse_uncalled
 from tfaip.util.oldnames import old_names
 from tfaip.util.typing import Tensor, TensorDict
@@ -22,8 +22,7 @@ from tfaip.util.typing import Tensor, TensorDict
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
     from tfaip.data.pipeline.definitions import Sample
-    from tfaip.model.exportgraph import ExportGraph
-    from tfaip.model.graphbase import GenericGraphBase
+    from tfaip.model.graphbase import ExportGraph, GenericGraphBase
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
@@ -251,3 +250,31 @@ def _find_metrics(value: Any, found: dict[int, keras.metrics.Metric]) -> None:
     elif isinstance(value, dict):
         for item in value.values():
             _find_metrics(item, found)
+
+
+_KINDS = (
+    keras.layers.Layer,
+    keras.losses.Loss,
+    keras.metrics.Metric,
+    keras.initializers.Initializer,
+    keras.regularizers.Regularizer,
+    keras.constraints.Constraint,
+    keras.optimizers.Optimizer,
+    keras.optimizers.schedules.LearningRateSchedule,
+)
+
+
+def custom_objects() -> dict[str, type]:
+    """Return all imported layers, losses, metrics and the like that are not part of Keras, by name."""
+    found: dict[str, type] = {}
+    for kind in _KINDS:
+        _collect(kind, found)
+    return found
+
+
+def _collect(cls: type, found: dict[str, type]) -> None:
+    subclasses: list[type] = type.__subclasses__(cls)
+    for subclass in subclasses:
+        if top_package(subclass.__module__) != "keras":
+            found[subclass.__name__] = subclass
+        _collect(subclass, found)

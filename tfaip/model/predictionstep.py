@@ -1,12 +1,23 @@
-"""The prediction graph, batch by batch."""
+"""Compiled steps of the prediction graph: its outputs, or its losses and metrics, batch by batch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import keras
+import numpy as np
+from keras import ops
 
 from tfaip.backend.active import backend
-from tfaip.model.graphbase import GenericGraphBase, full_precision
-from tfaip.util.typing import TensorDict
+from tfaip.data.pipeline.batching import Batch
+from tfaip.device.collectives import all_reduce_sum
+from tfaip.device.devices import Devices
+from tfaip.model.graphbase import MASKS, GenericGraphBase, full_precision, with_masks
+from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs, Tensor, TensorDict
 
 
 class PredictionStep:
@@ -42,3 +53,168 @@ class PredictionStep:
         if not isinstance(outputs, dict):
             raise TypeError(f"the model gives {type(outputs).__name__}, expected a dict name -> tensor")
         return full_precision(outputs)
+
+
+OUTPUTS = "outputs"
+VALUES = "values"
+
+log = logger(__name__)
+
+
+class EvaluationModel(TrainingModel):
+    """Model that scores the prediction graph. Losses or metrics that need an output only training has are left out."""
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        self.graph.predict(inputs)
+        self._values.assigned = self._trace(inputs, targets, with_training=False)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        return with_masks(full_precision(self.graph.predict(inputs[0])))
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Tensor:
+        """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
+        loss = _unless_missing("loss", partial(super().compute_loss, x, training=training), y_pred)
+        if loss is None:
+            self._values.without_loss = True
+            return ops.zeros((), dtype="float32")
+        return loss
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
+        """Return the values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
+        values = _unless_missing("metrics", partial(super().compute_metrics, x, y), y_pred)
+        if values is None:
+            self._values.called = []
+        return {VALUES: values or {}, OUTPUTS: y_pred}
+
+    def values(self) -> Logs:
+        """Return the means over all batches since the last reset."""
+        result = self.values_so_far()
+        if self._values.without_loss:
+            # Also those that are known since the model was built, with outputs that a vote leaves out.
+            for name in (TOTAL_LOSS, *self.loss_names):
+                result.pop(name, None)
+        return result
+
+
+class ScoringModel(EvaluationModel):
+    """Model that scores outputs which come with the batch: its inputs are `{"inputs": ..., "outputs": ...}`.
+
+    Losses of layers are left out: they belong to a model, not to outputs.
+    """
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        self._trace({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets, with_training=False)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        return inputs[0][OUTPUTS]
+
+    @property
+    def losses(self) -> list[Tensor]:
+        return []
+
+    def _loss_arguments(self, x: tuple[TensorDict, TensorDict], outputs: TensorDict) -> tuple[TensorDict, TensorDict]:
+        return super()._loss_arguments((x[0]["inputs"], x[1]), outputs)
+
+
+class _MissingOutput(KeyError):
+    """An output was asked for that the graph has not."""
+
+
+class _Outputs(dict[str, Any]):
+    """Outputs by name, whose missing ones raise an error of their own."""
+
+    def __missing__(self, name: str) -> Any:
+        raise _MissingOutput(name)
+
+
+def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict) -> Any:
+    """Return what a function computes from the outputs; None: it needs one that the prediction graph has not.
+
+    Raises:
+        KeyError: if it is raised for another reason.
+    """
+    try:
+        return compute(y_pred=outputs)
+    except KeyError:
+        missing = _missing_output(compute, outputs)
+        if missing is None:
+            raise
+        log.info("no %s on the prediction graph, which has no output %r", what, missing)
+        return None
+
+
+def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
+    """Return the name of the missing output that makes `compute` fail; None: it fails for another reason.
+
+    It runs once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
+    """
+    try:
+        with keras.StatelessScope():
+            compute(y_pred=_Outputs(outputs))
+    except _MissingOutput as error:
+        return str(error.args[0])
+    except KeyError:
+        return None
+    return None
+
+
+class EvaluationStep:
+    """Compiled evaluation of one batch after the other by an `EvaluationModel`.
+
+    Keras' own `evaluate` keeps the outputs to itself and `predict` keeps all of them.
+
+    Args:
+        model: built.
+        run_eagerly: do not compile.
+        devices: whose processes score different batches; None: this process is alone.
+    """
+
+    def __init__(self, model: EvaluationModel, run_eagerly: bool = False, devices: Devices | None = None) -> None:
+        self._devices = devices or Devices()
+        model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
+        self._model = model
+        # The step returns the values of the metrics though the last ones would do: on a CPU, JAX 0.10 then keeps both
+        # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
+        # 9 ms).
+        variables = [*model.trainable_variables, *model.non_trainable_variables]
+        self._step = backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)
+        self._initial: list[np.ndarray] = []
+        self._states: list[tuple[keras.Variable, np.ndarray]] = []
+        self.masks: TensorDict = {}
+        """Keras masks of the outputs of the last batch, by name."""
+
+    def reset(self) -> None:
+        """Begin a new evaluation with the current weights."""
+        self._model.reset_metrics()
+        self._states = [(state, backend.to_numpy(state)) for state in self._model.states()]
+        shared = self._devices.num_processes > 1
+        self._step.read(of_this_process=shared)
+        self._initial = self._step.accumulated() if shared else []
+
+    def __call__(self, batch: Batch) -> TensorDict:
+        """Score a batch; return its outputs, on the device."""
+        return self.score(batch.inputs, batch.targets)
+
+    def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        """Score a batch of what the model takes; return its outputs, on the device."""
+        with self._model.failures_named():
+            outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
+        self.masks = outputs.pop(MASKS, {})
+        return outputs
+
+    def result(self) -> Logs:
+        """Return the values over all batches since `reset`; of all processes, whose accumulators are added up.
+
+        What the layers have changed, such as the state of a recurrent one, is as it was before `reset`.
+        """
+        for state, value in self._states:
+            state.assign(value)
+        if self._devices.num_processes == 1:
+            self._step.write_accumulators()
+        else:
+            totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
+            for variable, total in zip(self._model.metrics_variables, totals, strict=True):
+                variable.assign(total)
+        return self._model.values()

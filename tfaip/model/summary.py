@@ -1,4 +1,4 @@
-"""Summary of a model: its layers with their output shapes and parameters."""
+"""Summary of a model: its layers with their output shapes and parameters, and those that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import keras
 
+from tfaip.backend.active import backend
+from tfaip.backend.keras_private import layers_without_xla
 from tfaip.backend.kerastools import sublayers
+from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
-from tfaip.params.trust import top_package
+from tfaip.params.names import top_package
+from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
+from tfaip.util.text import shorten_text
 
 
 @dataclass(frozen=True)
@@ -134,3 +139,34 @@ def _shapes_in(value: object) -> list[tuple[int | None, ...]]:
     if isinstance(value, tuple | list):
         return [shape for item in value for shape in _shapes_in(item)]
     return []
+
+
+# Characters of a warning for names of layers.
+NAMES_LIMIT = 100
+
+log = logger(__name__)
+
+
+def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
+    """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
+
+    Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
+    by operation; on TensorFlow it is a graph without XLA, as it is by default.
+
+    Args:
+        model: built.
+        force_eager: of the trainer params.
+        jit_compile: of the trainer params.
+    """
+    if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
+        return False
+    layers = sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
+    if layers:
+        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), NAMES_LIMIT))
+    return not layers
+
+
+def uncompiled_layers(model: TrainingModel) -> dict[str, keras.layers.Layer]:
+    """Return the layers that Keras does not compile, by path."""
+    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
+    return {paths.get(id(layer), layer.name): layer for layer in layers_without_xla(model)}

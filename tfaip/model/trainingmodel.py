@@ -1,9 +1,10 @@
-"""The `keras.Model` that `fit` and `evaluate` run."""
+"""The `keras.Model` that `fit` and `evaluate` run, and what is traced and searched before it runs."""
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,21 +13,63 @@ from keras import ops
 from keras.initializers import Constant
 
 from tfaip.backend.active import backend
-from tfaip.backend.execution import Execution
-from tfaip.backend.keras_private import BuiltModel
-from tfaip.backend.kerastools import value_of
+from tfaip.backend.keras_private import BuiltModel, RecordingScope
+from tfaip.backend.kerastools import Execution, value_of, watched_methods
+from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
-from tfaip.model.inputgradients import InputGradientPenalty
-from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
-from tfaip.model.lossterms import batch_samples, batch_size_of, is_zero, weights_like, with_weight
-from tfaip.model.metriccalls import called_metrics, update_metrics
+from tfaip.model.losses import (
+    INPUT_GRADIENT,
+    OWN_LOSS,
+    REGULARIZATION,
+    TOTAL_LOSS,
+    FailuresNamed,
+    InputGradientPenalty,
+    WeightPenalty,
+    batch_samples,
+    batch_size_of,
+    is_zero,
+    shapes_named,
+    shapes_text,
+    weights_like,
+    with_weight,
+)
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
-from tfaip.model.symbolicstep import SymbolicStep
-from tfaip.model.updatenoise import UpdateNoise
-from tfaip.model.weightpenalty import WeightPenalty
 from tfaip.util.classes import overrides
 from tfaip.util.typing import Logs, Tensor, TensorDict
+
+
+class SymbolicStep(keras.layers.Layer):
+    """Step without an update; called with Keras tensors it only traces, which creates all variables.
+
+    Args:
+        training_model: whose step; not owned by this layer.
+        with_training: trace it in training mode too.
+    """
+
+    assigned: list[keras.Variable]
+    """The variables that the step has assigned, in training mode if it was traced in that."""
+
+    def __init__(self, training_model: BuiltModel, with_training: bool) -> None:
+        super().__init__(name="symbolic_step", autocast=False)
+        self._with_training = with_training
+        # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
+        object.__setattr__(self, "_training_model", training_model)
+        object.__setattr__(self, "assigned", [])
+
+    def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
+        model: BuiltModel = self._training_model
+        # While tracing, what layers pass to `add_loss` is kept only on request.
+        if self._with_training:
+            with RecordingScope(collect_losses=True) as scope:
+                model.compute_loss(inputs, None, model(inputs, training=True), training=True)
+            object.__setattr__(self, "assigned", scope.assigned)
+        with RecordingScope(collect_losses=True) as scope:
+            outputs = model(inputs, training=False)
+            loss = model.compute_loss(inputs, None, outputs, training=False)
+            model.compute_metrics(inputs, None, outputs)
+        if not self._with_training:
+            object.__setattr__(self, "assigned", scope.assigned)
+        return loss
 
 
 class _Values:
@@ -368,7 +411,7 @@ class TrainingModel(BuiltModel):
                 losses = model.declared_losses(targets, y_pred).compute(targets, y_pred, sample_weights)
             else:
                 losses = model._loss(inputs, targets, y_pred)
-        check_losses(model, losses, sample_weights, bool(self.losses))
+        _check_losses(model, losses, sample_weights, bool(self.losses))
         self._values.loss_names = list(losses)
         weights = {
             **(model._loss_weights() or {}),
@@ -426,5 +469,92 @@ class TrainingModel(BuiltModel):
     def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
         called = called_metrics(self.model_base, inputs, targets, outputs)
         names = [TOTAL_LOSS, *self._values.loss_means, *(metric.name for metric in called)]
-        check_names_differ(self.model_base, names)
+        if len(set(names)) != len(names):
+            owner = type(self.model_base).__name__
+            raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
         self._values.called = called
+
+
+def called_metrics(
+    model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
+) -> list[keras.metrics.Metric]:
+    """Return the metrics that `_metric` calls, in this order; no variable changes.
+
+    Args:
+        model: its attributes hold the metrics.
+        inputs: of a batch, may be symbolic.
+        targets: likewise.
+        outputs: likewise.
+
+    Raises:
+        ValueError: if a metric is called that is no attribute of the model, or a result is not that of a metric.
+    """
+    model.make_metrics(targets, outputs)
+    held = model.metric_objects()
+    with RecordingScope() as scope, _recorded(held) as called:
+        results = update_metrics(model, inputs, targets, outputs)
+    known = {id(variable) for metric in held for variable in metric.variables}
+    # A variable is named after its metric: `mae/total`.
+    lost = {variable.path.partition("/")[0]: None for variable in scope.assigned if id(variable) not in known}
+    if lost or len(results) != len(called):
+        owner = type(model).__name__
+        names = [metric.name for metric in called]
+        raise ValueError(
+            f"{owner}._metric returned {len(results)} values; Keras metrics called in it: {[*names, *lost]}, of these "
+            f"not found on the model: {[*lost]}. Expected: results of calling Keras metrics that are attributes of "
+            f"{owner} (or in a list, tuple or dict that is): keep each in an attribute"
+        )
+    return called
+
+
+def update_metrics(
+    model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
+) -> Sequence[Tensor]:
+    """Call `_metric`; an error of a library names the model, targets and outputs.
+
+    Raises:
+        ShapeError: see `shapes_named`.
+    """
+    with shapes_named(f"{type(model).__name__}._metric", targets, outputs):
+        return model._metric(inputs, targets, outputs)
+
+
+@contextlib.contextmanager
+def _recorded(metrics: Sequence[keras.metrics.Metric]) -> Iterator[list[keras.metrics.Metric]]:
+    """Context that collects which of the metrics are updated, but not by another of them."""
+    called: list[keras.metrics.Metric] = []
+    running: list[keras.metrics.Metric] = []
+
+    def watch(metric: keras.metrics.Metric, update: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        # A metric that computes from others updates them itself.
+        if not running and not any(metric is known for known in called):
+            called.append(metric)
+        running.append(metric)
+        try:
+            return update(*args, **kwargs)
+        finally:
+            running.pop()
+
+    with watched_methods(metrics, "update_state", watch):
+        yield called
+
+
+def _check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: TensorDict, adds_some: bool) -> None:
+    """Raise unless the losses of a model can be logged by their names, and there is one."""
+    owner = type(model).__name__
+    if not isinstance(losses, dict):
+        raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
+    if not losses and not adds_some:
+        raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
+    if TOTAL_LOSS in losses and OWN_LOSS in losses:
+        raise ValueError(
+            f"{owner}._loss returned {OWN_LOSS!r}, under which the loss {TOTAL_LOSS!r} is logged: choose another"
+        )
+    for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
+        if taken in losses:
+            raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
+    for hook, weights in (("_loss_weights", model._loss_weights() or {}), ("_sample_weights", sample_weights)):
+        if unknown := set(weights) - set(losses):
+            raise ValueError(
+                f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
+            )

@@ -13,8 +13,7 @@ from typing import Any
 import keras
 
 from tfaip.backend.kerastools import KERAS_ATTRIBUTES, is_functional
-from tfaip.model.kerasgraph import KerasGraph
-from tfaip.model.layernames import counted_names, is_automatic_name
+from tfaip.model.kerasgraph import KerasGraph, counted_names, is_automatic_name
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:

@@ -1,8 +1,9 @@
-"""Sources of weights: named arrays, with the further names by which graphs may find them. Needs no backend."""
+"""Sources of weights, named arrays, and the matching of their names with paths. Needs no backend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -37,3 +38,86 @@ class Source:
         arrays = {f"{prefix}/{name}": array for name, array in self.arrays.items()}
         aliases = {f"{prefix}/{alias}": f"{prefix}/{name}" for alias, name in self.aliases.items()}
         return replace(self, arrays=arrays, aliases=aliases, prefix=prefix)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Array of a target.
+
+    Args:
+        name: name of the array; None: it is ambiguous.
+        candidates: if it is ambiguous: the possible arrays, or the other targets of the only array.
+    """
+
+    name: str | None
+    candidates: tuple[str, ...] = ()
+
+
+def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]) -> dict[str, Match]:
+    """Match paths by the longest common tail, e.g. `graph/features/kernel` and `net/features/kernel`.
+
+    A tail contains at least the names of a layer and of a weight, or it is the whole path of a target; a
+    number (index in a list) is not the name of a layer. If several arrays share the longest tail with a
+    target, or several targets with an array, all of them are ambiguous.
+
+    Args:
+        targets: paths that have no array yet.
+        names: names of arrays -> array; an array may have several.
+        used: arrays that other targets have. No target gets them, but they can make a match ambiguous.
+
+    Returns:
+        The matches by target, without targets that have none.
+    """
+    by_tail = _by_tail(names, max((target.count("/") + 1 for target in targets), default=0))
+    nearest: dict[str, tuple[int, set[str]]] = {}
+    for target in targets:
+        found = _nearest(target, by_tail)
+        if found is not None:
+            nearest[target] = found
+    claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for target, (length, arrays) in nearest.items():
+        for array in arrays:
+            claims[array].append((length, target))
+    matches: dict[str, Match] = {}
+    for target, (length, arrays) in nearest.items():
+        if len(arrays) > 1:
+            matches[target] = Match(None, tuple(sorted(arrays)))
+            continue
+        (array,) = arrays
+        longest = max(length for length, _ in claims[array])
+        rivals = sorted(other for size, other in claims[array] if size == longest)
+        if array in used or length < longest:
+            continue
+        if len(rivals) == 1:
+            matches[target] = Match(array)
+        else:
+            rivals.remove(target)
+            matches[target] = Match(None, tuple(rivals))
+    return matches
+
+
+def _by_tail(names: Mapping[str, str], longest: int) -> dict[str, set[str]]:
+    """Map the tails of every name, of at most `longest` parts, to the arrays that have them."""
+    by_tail: dict[str, set[str]] = defaultdict(set)
+    for name, array in names.items():
+        # No more of the name is looked at: all tails of one with many parts would fill the memory.
+        end = "/".join(name.rsplit("/", longest)[-longest:])
+        for tail in _tails(end):
+            by_tail[tail].add(array)
+    return by_tail
+
+
+def _nearest(target: str, by_tail: Mapping[str, set[str]]) -> tuple[int, set[str]] | None:
+    """Return the length of the longest tail that a target shares with arrays, and these arrays."""
+    for tail in _tails(target):
+        layers = tail.split("/")[:-1]
+        names_a_layer = any(not layer.isdecimal() for layer in layers)
+        if tail in by_tail and (names_a_layer or tail == target):
+            return len(layers) + 1, by_tail[tail]
+    return None
+
+
+def _tails(path: str) -> list[str]:
+    """Return the path and all its tails, the longest first."""
+    parts = path.split("/")
+    return ["/".join(parts[start:]) for start in range(len(parts))]

@@ -27,8 +27,17 @@ from typing import (
     overload,
 )
 
-from tfaip.params.fields import Shared, copied, default_field, is_mutable, shared_of, take_shared
-from tfaip.params.generics import (
+from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
+from tfaip.params.names import (
+    OWN_PACKAGE,
+    current_name,
+    current_names,
+    did_you_mean,
+    removed_fields,
+    top_package,
+    warn_removed,
+)
+from tfaip.params.types import (
     UNBOUND,
     BoundDefault,
     anchored,
@@ -37,15 +46,6 @@ from tfaip.params.generics import (
     declaration,
     is_params_class,
 )
-from tfaip.params.limits import check_fields
-from tfaip.params.names import (
-    current_name,
-    current_names,
-    did_you_mean,
-    removed_fields,
-    warn_removed,
-)
-from tfaip.params.trust import OWN_PACKAGE, top_package
 from tfaip.util.classes import overrides
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class ParamsBase(metaclass=ParamsMeta):
       follow the order of the base classes, as attributes do.
     - A default that objects could change (a list, dict, set, or params) is copied for each of them.
     - A field of a type parameter has the bound class as its type and default, see
-      `tfaip.params.generics`.
+      `tfaip.params.types`.
     """
 
     # `paiargparse` stores the chosen class of parts with this mark.
@@ -108,7 +108,7 @@ class ParamsBase(metaclass=ParamsMeta):
             _make_dataclass(params_cls)
 
     def __post_init__(self) -> None:
-        """Check the limits of the fields (`tfaip.params.limits`).
+        """Check the limits of the fields (`tfaip.params.fields`).
 
         An override calls `super().__post_init__()` first.
 
@@ -311,7 +311,8 @@ def _prepare_body(cls: type) -> None:
         retained[name] = anchored(annotation, owner.__module__)
         setattr(cls, name, new)
     for name, annotation in own.items():
-        if _is_class_variable(annotation):
+        text = annotation if isinstance(annotation, str) else str(get_origin(annotation) or annotation)
+        if _CLASS_VARIABLE.match(text):
             continue
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
@@ -344,12 +345,6 @@ def _nearest(cls: type, name: str) -> tuple[Any, Field[Any]]:
         if value is MISSING and (isinstance(given, type | Field) or not hasattr(given, "__get__")):  # no method
             value = given
     raise TypeError(f"{cls.__qualname__} has no field {name}")
-
-
-def _is_class_variable(annotation: Any) -> bool:
-    if isinstance(annotation, str):
-        return _CLASS_VARIABLE.match(annotation) is not None
-    return annotation is ClassVar or get_origin(annotation) is ClassVar
 
 
 def _make_dataclass(cls: Any) -> None:
@@ -408,12 +403,13 @@ class Part(ParamsBase):
                 f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
                 "object: compute other values in a functools.cached_property"
             )
+        ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
         fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
         shared = {name: None for name, value in vars(cls).items() if isinstance(value, Shared)}
         for name, annotation in {**inspect.get_annotations(cls), **shared}.items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
-            if name in _ATTRIBUTES or _is_ours(cls, name):
+            if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
                 kind, hint = ("shared", "") if name in shared else ("a field", ", or leave out the annotation")
                 raise TypeError(
                     f"{cls.__qualname__}.{name} cannot be {kind}, since {name} is something else in "
@@ -472,12 +468,6 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     if not (isinstance(cls, type) and issubclass(cls, Part)):
         return False
     return not cls._is_created and not overrides(cls, Part, "cls")
-
-
-def _is_ours(cls: type, name: str) -> bool:
-    """Return True if a base class of this package has an attribute of this name."""
-    ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
-    return any(name in vars(base) for base in ours)
 
 
 @overload

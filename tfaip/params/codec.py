@@ -23,20 +23,21 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.generics import field_types
-from tfaip.params.limits import FieldError
-from tfaip.params.names import current_names, did_you_mean, removed_fields
-from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, node_fields
-from tfaip.params.trust import (
+from tfaip.params.fields import FieldError
+from tfaip.params.names import (
     Trust,
     UntrustedName,
     check_function,
     check_text,
     class_name,
+    current_names,
+    did_you_mean,
     find_class,
+    removed_fields,
     top_package,
 )
+from tfaip.params.resource import Resource
+from tfaip.params.tree import field_default, has_default, is_node, node_fields
 from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,
@@ -46,6 +47,7 @@ from tfaip.params.types import (
     NamedObject,
     checked_name,
     expected,
+    field_types,
     is_node_type,
     is_subclass,
     is_union,
@@ -253,7 +255,9 @@ class Decoder:
         origin = origin_of(declared)
         is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
         if isinstance(value, Words):
-            _require_text(value, place)
+            for word in value:
+                if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+                    raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
             value = value if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
@@ -393,35 +397,31 @@ class Decoder:
         return items if origin in LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
-        if isinstance(value, Words):
-            return self._decode_pairs(value, declared, place)
-        if not isinstance(value, Mapping):
-            raise mismatch(value, declared, place)
-        key_type, item_type = get_args(declared) or (Any, Any)
-        found = {}
-        for key, item in value.items():
-            item_place = f"{place}.{key}"
+        is_typed = isinstance(value, Words)
+        key_type, item_type = get_args(declared) or (str if is_typed else Any, Any)
+        if is_typed:
+            pairs = [self._pair(word, place) for word in value]
+        elif isinstance(value, Mapping):
             # JSON knows only strings as keys.
-            if isinstance(key, str) and is_subclass(strip(key_type), int | float):
-                key = Word(key)
-            decoded = self.decode(key, key_type, item_place)
+            is_number = is_subclass(strip(key_type), int | float)
+            pairs = [(Word(key) if is_number and isinstance(key, str) else key, item) for key, item in value.items()]
+        else:
+            raise mismatch(value, declared, place)
+        found: dict[Any, Any] = {}
+        for key, item in pairs:
+            item_place = f"{place} {shorten_text(key)}" if is_typed else f"{place}.{key}"
+            decoded = self.decode(key, key_type, place if is_typed else item_place)
             if decoded in found:  # as 0 and 0.0
                 raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
             found[decoded] = self.decode(item, item_type, item_place)
         return found
 
-    def _decode_pairs(self, words: Words, declared: Any, flag: str) -> Any:
-        key_type, item_type = get_args(declared) or (str, Any)
-        found: dict[Any, Any] = {}
-        for word in words:
-            key_text, equals, text = word.partition("=")
-            if not equals:
-                raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
-            key = self.decode(Word(key_text), key_type, flag)
-            if key in found:
-                raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
-            found[key] = self.decode(Word(text), item_type, f"{flag} {shorten_text(key_text)}")
-        return found
+    @staticmethod
+    def _pair(word: str, flag: str) -> tuple[Word, Word]:
+        key, equals, item = word.partition("=")
+        if not equals:
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+        return Word(key), Word(item)
 
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
@@ -482,12 +482,6 @@ def only_word(words: Words, declared: Any, flag: str) -> Any:
     return Word(words[0])
 
 
-def _require_text(words: Words, place: str) -> None:
-    for word in words:
-        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
-            raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
-
-
 def _expanded(word: str) -> str:
     """Return a text with the home directory that `~/` means, which shells replace only at the beginning of a word."""
     return os.path.expanduser(word) if word.startswith("~/") else str(word)
@@ -511,7 +505,10 @@ def _parse_number(word: Word, declared: Any, flag: str) -> Any:
     text = word.strip().lower()
     if _LEADING_ZERO.match(text):
         raise UsageError(f"{flag}: expected {expected(declared)} without leading zeros, got {shorten(word)}")
-    number = _converted(word, lambda _: declared(_DOTTED.get(text, text)), declared, flag)
+    try:
+        number = declared(_DOTTED.get(text, text))
+    except ValueError:
+        raise mismatch(word, declared, flag) from None
     _check_number(number, flag)
     # float("1e400") is infinite.
     if isinstance(number, float) and math.isinf(number) and "inf" not in text:
@@ -546,12 +543,8 @@ def plain_of(value: Any) -> Any:
 
 def json_of(word: Word, declared: Any, flag: str) -> Any:
     """Return the value of a word that is JSON."""
-    return _converted(word, json.loads, declared, flag)
-
-
-def _converted(word: Word, function: Callable[[str], Any], declared: Any, flag: str) -> Any:
     try:
-        return function(word)
+        return json.loads(word)
     except ValueError:
         raise mismatch(word, declared, flag) from None
     except RecursionError:

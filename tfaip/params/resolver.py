@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.choices import ClassChoice
+from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import (
     Decoder,
     Word,
@@ -23,22 +25,31 @@ from tfaip.params.codec import (
     plain_of,
 )
 from tfaip.params.fields import COMMON, help_of, is_common
-from tfaip.params.generics import field_types
-from tfaip.params.names import one_of, renamed_fields, warn_renamed
+from tfaip.params.names import (
+    CLASS_NAME,
+    Trust,
+    UntrustedName,
+    did_you_mean,
+    find_class,
+    import_named,
+    one_of,
+    renamed_fields,
+    warn_renamed,
+)
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, copy_tree, field_default, is_node, items_of, node_fields, values_of
-from tfaip.params.trust import Trust, UntrustedName
 from tfaip.params.types import (
     DICT_TYPES,
     SEQUENCE_TYPES,
     NamedObject,
     field_kind,
+    field_types,
     is_union,
     members_of,
     object_type,
     origin_of,
 )
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
 
@@ -256,7 +267,7 @@ class Resolver:
         if type(default) is cls:
             node.base = default
             return
-        shared = _names_of(origin_of(node.declared)) & _names_of(cls)
+        shared = origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
         node.base = {}
         for field in node_fields(default):
             if field.name in shared and getattr(default, field.name) != field_default(field):
@@ -272,11 +283,11 @@ class Resolver:
             if not field.init or field.metadata.get("mode") == "ignore":
                 continue  # there is no flag
             given = field.name in values
-            default = values[field.name] if given else _own_default(field)
+            default = values[field.name] if given else field_default(field)
+            if not given and field.default is not MISSING:
+                default = copy_tree(default)  # in which values can be set
             inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
-        if place.meta.get("tuple_like"):
-            self._set_like_tuple(node, lowest)
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
         kind = field_kind(declared)
@@ -411,22 +422,6 @@ class Resolver:
                 raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen.label}")
             named.arguments[argument] = parse_argument(hit.value, hit.label)
 
-    def _set_like_tuple(self, node: Node, lowest: int) -> None:
-        hit = self.settings.value(node.flag, lowest, holds_nodes=True)
-        if hit is None or isinstance(hit.value, Mapping):
-            return
-        self.settings.value(node.flag, lowest)  # marks the flag as used
-        values = hit.value if isinstance(hit.value, list) else [hit.value]
-        targets = [entry for entry in node.entries if isinstance(entry, Leaf)]
-        if len(values) > len(targets):
-            known = ", ".join(leaf.name for leaf in targets)
-            raise UsageError(f"{hit.label} takes up to {len(targets)} values ({known}), got {len(values)}")
-        for leaf, value in zip(targets, values, strict=False):
-            if leaf.origin == DEFAULT:  # its own flag, if given, wins
-                value = Words([value]) if isinstance(hit.value, Words) else value
-                leaf.value = self._decoded(dataclasses.replace(hit, path=leaf.flag, value=value), leaf)
-                leaf.origin, leaf.required = hit.origin, False
-
 
 def _chosen_class(node: Node, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:
     value = hit.value
@@ -484,16 +479,6 @@ def _is_section(declared: Any) -> bool:
     return not optional and all(origin_of(member) in DICT_TYPES | SEQUENCE_TYPES for member in members)
 
 
-def _names_of(cls: type) -> set[str]:
-    return {field.name for field in node_fields(cls)}
-
-
-def _own_default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field, in which values can be set."""
-    default = field_default(field)
-    return default if field.default is MISSING else copy_tree(default)
-
-
 def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
     """Return the metadata of a field, with the mark of common options if a base class has set it."""
     for base in cls.__mro__[1:]:
@@ -501,3 +486,131 @@ def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
         if inherited is not None and is_common(inherited.metadata):
             return {**field.metadata, **COMMON}
     return field.metadata
+
+
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
+
+
+class ClassChoice:
+    """Classes that one field can hold, by name.
+
+    Args:
+        declared: type of the field; choices are subclasses.
+        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`,
+            `disable_subclass_check`.
+        also: further classes, such as the one of the default.
+    """
+
+    def __init__(self, declared: Any, meta: Mapping[str, Any], also: Iterable[type] = ()) -> None:
+        self.declared = origin_of(declared)
+        self.enforced = bool(meta.get("enforce_choices"))
+        self.any_class = bool(meta.get("disable_subclass_check"))
+        self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
+        found = self._listed
+        if not self.enforced:
+            found = [*(self._listed or _subclasses(self.declared)), *also]
+        self.classes: list[type] = list(dict.fromkeys(found))
+
+    def names(self) -> list[str]:
+        """Return the short names of all choices."""
+        return [self.name_of(cls) for cls in self.classes]
+
+    def name_of(self, cls: type) -> str:
+        """Return the short name that selects `cls`, or `module:Class` if that is ambiguous."""
+        short = self._names(cls)[0]
+        if cls in self.classes and sum(short in self._names(other) for other in self.classes) == 1:
+            return short
+        return full_name(cls)
+
+    def lasting_name_of(self, cls: type) -> str:
+        """Return a name that selects `cls` also if its module has not been imported yet."""
+        is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
+        return self.name_of(cls) if is_imported else full_name(cls)
+
+    def select(self, name: str, flag: str, trusted: Trust | None = None) -> type:
+        """Return the class of a name.
+
+        Args:
+            name: short name, class name, or `module:Class`, which is imported.
+            flag: for messages.
+            trusted: what a config file may name, besides classes of `tfaip` and of the package of the field's type;
+                None: the user typed the name, which may be anything.
+
+        Raises:
+            UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
+        """
+        # A class name is clear, even if it looks like the short name of another class.
+        matches = [cls for cls in self.classes if name == cls.__name__]
+        matches = matches or [cls for cls in self.classes if name in self._names(cls)]
+        if len(matches) > 1:
+            full = shorten_text(", ".join(map(full_name, matches)), ERROR_LIMIT)
+            raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
+        if matches:
+            return matches[0]
+        if ":" not in name:
+            hint = did_you_mean(name, self.names())
+            if not self.enforced:
+                hint += " (or module:Class)"
+            raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
+        if CLASS_NAME.fullmatch(name) is None:
+            raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
+        cls = self._imported(name, flag, trusted)
+        if self.enforced and cls not in self.classes:
+            raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
+        return cls
+
+    def _imported(self, name: str, flag: str, trusted: Trust | None) -> type:
+        if trusted is not None:
+            try:
+                return find_class(name, self.declared, trusted, flag)
+            except UntrustedName as error:
+                raise UsageError(
+                    f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
+                ) from error
+        cls: type = import_named(name, flag, "class")
+        fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
+        if not fits or not dataclasses.is_dataclass(cls):
+            raise UsageError(
+                f"{flag}: {shorten_text(name)} is not a params class derived from {self.declared.__name__}"
+            )
+        return cls
+
+    def _names(self, cls: type) -> list[str]:
+        """Return all names of a class, `alt` of `pai_dataclass` and short ones first."""
+        plain = cls.__name__.removesuffix("Params") or cls.__name__
+        # The words that the class has in common with the end of its base are left out one by one:
+        # `AdamOptimizer` is `Adam` as an `OptimizerParams`.
+        words = _CAMEL.findall(plain)
+        base = _CAMEL.findall(self.declared.__name__.removesuffix("Params").removesuffix("Base"))
+        names = [f"{plain}Params", cls.__name__, plain]
+        while len(words) > 1 and base and words.pop() == base.pop():
+            names += [f"{''.join(words)}Params", "".join(words)]
+        if vars(cls).get("__alt_name__"):
+            names.append(vars(cls)["__alt_name__"])
+        return list(dict.fromkeys(reversed(names)))
+
+
+def full_name(cls: type) -> str:
+    """Return `module:Class`."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _is_base(cls: Any) -> bool:
+    """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
+    code = getattr(getattr(cls, "cls", None), "__code__", None)
+    must_override = code is not None and "NotImplementedError" in code.co_names
+    is_bare_part = Part in cls.__bases__ or (issubclass(cls, Part) and not is_part(cls))
+    return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
+
+
+def _was_replaced(cls: type) -> bool:
+    """Return True if the module of a class was dropped, or defines the name anew, as a cell of a notebook does."""
+    module = sys.modules.get(cls.__module__)
+    return module is None or vars(module).get(cls.__qualname__, cls) is not cls
+
+
+def _subclasses(cls: Any) -> list[type]:
+    found = [] if _is_base(cls) or _was_replaced(cls) else [cls]
+    for subclass in type.__subclasses__(cls):
+        found += _subclasses(subclass)
+    return found

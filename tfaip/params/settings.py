@@ -7,22 +7,43 @@ tree begin with the names of its fields.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from pathlib import PurePath
+from typing import Any, ClassVar, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.choices import full_name
-from tfaip.params.codec import Text, encode
-from tfaip.params.limits import FieldError
-from tfaip.params.names import renamed_fields, warn_renamed
-from tfaip.params.resolver import Node, Resolver, set_field
-from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source
-from tfaip.params.tree import Place, children, copy_tree, diff, is_node, node_fields, nodes_of, post_init, walk_places
-from tfaip.params.types import NamedObject
-from tfaip.params.unknown import all_entries, refuse_unknown, removed_note
+from tfaip.params.classes import ParamsBase
+from tfaip.params.codec import Decoder, Text, encode
+from tfaip.params.fields import FieldError
+from tfaip.params.names import (
+    RETURNN_OPTIONS,
+    listed,
+    nearest,
+    removed_fields,
+    renamed_fields,
+    warn_removed,
+    warn_renamed,
+)
+from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
+from tfaip.params.resource import Resource
+from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
+from tfaip.params.tree import (
+    Place,
+    children,
+    copy_tree,
+    diff,
+    flag_of,
+    is_node,
+    node_fields,
+    nodes_of,
+    post_init,
+    walk_places,
+)
+from tfaip.params.types import NamedObject, field_types, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -272,3 +293,292 @@ def _given(value: Any, flag: str) -> Any:
         return encode(value, None, f"--{flag}")
     except TypeError as error:
         raise UsageError(str(error)) from error
+
+
+class UnknownFlag(UsageError):
+    """A key of a config file that no params have."""
+
+
+def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
+    """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
+
+    Args:
+        settings: all sources, after the roots were resolved from them.
+        roots: resolved trees.
+        general: further flags.
+
+    Raises:
+        UsageError: if a flag or key is unknown; the message suggests near ones.
+    """
+    for key, origin in settings.unused():
+        note = removed_note(key, roots)
+        if note is not None:
+            warn_removed(label(key, origin), note)
+            continue
+        if origin == COMMAND_LINE:
+            raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
+        place, shown = shorten_text(origin), shorten_text(key, 120)
+        if key.startswith("--"):
+            raise UsageError(f"{place}: keys have no dashes: write {shown.lstrip('-')} instead of {shown}")
+        if key in general:
+            raise UsageError(
+                f"{place}: {key} is a flag of the command itself: give it as --{key} on the command "
+                "line, and leave it out here"
+            )
+        raise UnknownFlag(f"{place}: unknown key {shown}{_hint(key, roots, general, '')}")
+
+
+def removed_note(key: str, roots: Sequence[Node]) -> str | None:
+    """Return what to know of a flag of a removed field, or of one below it; None if it is no such flag."""
+    for node in all_entries(roots):
+        if not isinstance(node, Node) or node.cls is None:
+            continue
+        for name, note in removed_fields(origin_of(node.cls)).items():
+            if f"{key}.".startswith(f"{node.flag}.{name}."):
+                return note
+    return None
+
+
+def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) -> str:
+    """Return what to type instead, to be appended to a message."""
+    entries = all_entries(roots)
+    for node in _nodes(entries):
+        names = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
+        if names and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
+            choose = "choose it with" if len(names) == 1 else "choose one, as in"
+            return f"; it belongs to {listed(names)}: {choose} --{node.flag} {names[0]}"
+    counterpart = RETURNN_OPTIONS.get(key.rpartition(".")[2]) or RETURNN_OPTIONS.get(key.partition(".")[0])
+    if counterpart is not None:
+        near = [counterpart]
+    else:
+        near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])
+    if not near:
+        return "; --help all lists all flags"
+    return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
+
+
+def all_entries(roots: Sequence[Node]) -> list[Entry]:
+    """Return all entries of resolved trees, in order."""
+    return [entry for root in roots for entry in walk_entries(root)]
+
+
+def is_flag(entry: Entry) -> bool:
+    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
+    return not isinstance(entry, Node) or entry.choice is not None
+
+
+def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
+    """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
+    for node in _nodes(all_entries(roots)):
+        known = {entry.name for entry in node.entries}
+        for cls in _other_classes(node):
+            for field in node_fields(cls):
+                is_flag_name = field.name not in known and field.metadata.get("mode") != "ignore"
+                if is_flag_name and word.lower() in field.name.lower():
+                    yield _flag_of(field, node.flag), f"--{node.flag} {_choice(node, cls)}"
+
+
+def _near_flags(key: str, known: Sequence[str]) -> list[str]:
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), then similar ones.
+
+    What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
+    """
+    below = key.partition(".")[2]
+    while below:
+        if below in known:
+            return [below]
+        below = below.rpartition(".")[0]
+    by_end: dict[str, list[str]] = {}
+    for flag in known:
+        by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
+    last = key.rpartition(".")[2]
+    alike = by_end.get(last, []) + nearest(key, known)
+    if not alike:
+        for end in nearest(last, by_end):
+            alike += by_end[end]
+    return list(dict.fromkeys(alike))[:3]
+
+
+def _nodes(entries: Iterable[Entry]) -> Iterator[Node]:
+    return (entry for entry in entries if isinstance(entry, Node))
+
+
+def _other_classes(node: Node) -> list[type]:
+    """Return the classes that could be chosen for a node, without the chosen one."""
+    chosen = None if node.cls is None else origin_of(node.cls)
+    return [] if node.choice is None else [cls for cls in node.choice.classes if cls is not chosen]
+
+
+def _choice(node: Node, cls: type) -> str:
+    return node.choice.name_of(cls) if node.choice is not None else cls.__name__
+
+
+def _knows(cls: type, prefix: str, key: str) -> bool:
+    """Return True if `key` is the flag of a field of a node, or begins with it."""
+    return any(f"{key}.".startswith(f"{_flag_of(field, prefix)}.") for field in node_fields(cls))
+
+
+def _flag_of(field: dataclasses.Field[Any], prefix: str) -> str:
+    """Return the flag of a field of a node with the flag `prefix`."""
+    return f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
+
+
+def prepare(params: Any, root: str) -> None:
+    """Run `post_init` and `conform`; a `__post_init__` may fail on a value of a wrong type.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit its field.
+        FieldError: a field does not keep its limits; the message names the flag.
+
+    """
+    try:
+        check(params, root)
+    # What a `__post_init__` raises for a value of a wrong type.
+    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+        conform(params, root)
+        check(params, root)
+    conform(params, root)
+
+
+def conform(params: Any, root: str) -> None:
+    """Check every value of a tree against the type of its field.
+
+    A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and
+    1 by a bool, a tuple by a list, the value of an enum by its member, a path by its text.
+    Functions that are given by name are imported. A required field must not be empty.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit; the message names the flag of its field.
+    """
+    _conform_node(params, Place.of_root(root))
+
+
+def require_readable(params: Any, cls: Any, root: str) -> None:
+    """Encode a tree as a file would hold it, decode it, and compare.
+
+    Args:
+        params: the root of the tree, after `conform`.
+        cls: declared class of the root, with which it will be read.
+        root: name of the root, for messages.
+
+    Raises:
+        UsageError: something cannot be stored, or would be read as something else; the message
+            names the field.
+    """
+    try:
+        encoded = encode(params, None, root)
+    except (AttributeError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    # Only a real round trip shows what a `__post_init__` changes when it runs again.
+    decoded = _OWN.decode(encoded, cls, root)
+    for change in diff(params, decoded):
+        if not _is_lossless(change.old, change.new):
+            raise UsageError(
+                f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
+                f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
+            )
+
+
+class _OwnValues(Decoder):
+    """Decoder of what the running program has encoded: its functions are imported."""
+
+    def _check_function(self, name: str, place: str) -> None:
+        load_function(name, place)
+
+
+_OWN = _OwnValues(None)
+
+
+def _conform_node(node: Any, place: Place, above: tuple[Any, ...] = ()) -> None:
+    """Check the fields of a node and everything below it; `above` are the nodes that hold it."""
+    if any(node is other for other in above):
+        raise UsageError(f"{place.label} contains itself: give it a copy")
+    cls: Any = type(node)
+    types_of = field_types(cls)
+    for field in node_fields(node):
+        if not hasattr(node, field.name):
+            continue  # declared with init=False, and not set yet
+        value, below = getattr(node, field.name), place.below(field.name, node)
+        # None, if the type allows it, means that there is deliberately no value.
+        if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+            raise UsageError(f"{below.label} is required, and empty: give it a value")
+        try:
+            parts = children(value)
+            conformed = _conformed(value, types_of[field.name], below) if parts is None else value
+        except RecursionError as error:
+            raise UsageError(f"{below.label} contains itself, or is nested too deeply") from error
+        found = [(below, value)]
+        if not is_node(value):
+            found = [(below.below(name, value), part) for name, part in (parts or {}).items()]
+        for part_place, part in found:
+            if is_node(part):
+                _conform_node(part, part_place, (*above, node))
+        if conformed is not value:
+            # A frozen node keeps its value, which means the same.
+            with contextlib.suppress(dataclasses.FrozenInstanceError):
+                setattr(node, field.name, conformed)
+
+
+def _conformed(value: Any, declared: Any, place: Place) -> Any:
+    try:
+        encoded = encode(value, None, place.label)
+    except TypeError:
+        return value  # it can be used, but not stored: `require_readable` finds it
+    decoded = _OWN.decode(encoded, declared, place.label)
+    if not _is_lossless(value, decoded):
+        raise UsageError(
+            f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+            f"value, or the type of the field ({shorten_text(type_name(declared))})"
+        )
+    # The object itself stays, if possible: it may be shared.
+    return value if type(value) is type(decoded) and repr(value) == repr(decoded) else decoded
+
+
+def _is_lossless(value: Any, decoded: Any) -> bool:
+    """Return True if both mean the same, even if their types differ."""
+    if isinstance(value, list | tuple) and isinstance(decoded, list | tuple):
+        return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
+    if isinstance(value, Mapping) and isinstance(decoded, Mapping):
+        return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
+    if isinstance(decoded, NamedObject):
+        return value in (decoded, decoded.name)
+    if isinstance(decoded, Enum):
+        return bool(value in (decoded, decoded.value, decoded.name)) or type(decoded)._missing_(value) is decoded
+    if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):
+        return str(decoded) == str(value) or decoded == type(decoded)(value)
+    both_nan = value != value and decoded != decoded
+    return bool(value == decoded) or both_nan
+
+
+class RootParams(ParamsBase):
+    """Root of the params tree of a command: `params["train.num_processes"] = 2`.
+
+    The names are those of the flags, with the same values and errors as on a command line; see
+    `tfaip.params.settings`. Subclasses set `flag_root`, the name that begins their flags.
+    """
+
+    flag_root: ClassVar[str] = ""
+
+    # The methods import `flags` when they are called: it needs modules that scenarios do not.
+
+    def __getitem__(self, flag: str) -> Any:
+        from tfaip.params.settings import get_flag
+
+        return get_flag(self, flag)
+
+    def __setitem__(self, flag: str, value: Any) -> None:
+        self.set_flags({flag: value})
+
+    def set_flags(self, values: Mapping[str, Any]) -> None:
+        """Set several values by their flags; see `tfaip.params.settings.set_flags`."""
+        from tfaip.params.settings import set_flags
+
+        set_flags(self, values)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldAdvice, FieldError, check_fields
-from tfaip.params.names import current_name, did_you_mean
-from tfaip.params.trust import top_package
+from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
+from tfaip.params.names import current_name, did_you_mean, top_package
+from tfaip.params.types import members_of, resolve_annotation, strip
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 
@@ -167,7 +169,11 @@ class Place:
         fields = parent.__dataclass_fields__ if is_dataclass(parent) else {}
         if name in fields:
             meta = fields[name].metadata
-        prefix = prefix_below(self.prefix, self.name, meta)
+        mode, prefix = meta.get("mode", "snake"), self.prefix
+        if mode == "flat":
+            prefix = ""
+        elif mode != "ssnake" and self.name:
+            prefix = f"{self.flag}{meta.get('separator', '.')}"
         if self.is_hidden:
             meta = {**meta, "mode": "ignore"}
         return Place(prefix, name, f"{self.path}.{name}" if self.path else name, meta)
@@ -203,20 +209,6 @@ def walk_places(params: Any, place: Place) -> Iterator[tuple[Place, Any]]:
     yield place, params
     for name, child in (children(params) or {}).items():
         yield from walk_places(child, place.below(name, params))
-
-
-def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
-    """Return the beginning of the flag of a field.
-
-    Args:
-        prefix: beginning of the flag of the node.
-        name: of the node; empty for a root without a name.
-        meta: of the field: `pai_meta(mode=..., separator=...)`.
-    """
-    mode = meta.get("mode", "snake")
-    if mode == "flat":
-        return ""
-    return prefix if mode == "ssnake" or not name else f"{prefix}{name}{meta.get('separator', '.')}"
 
 
 def get_path(params: Any, path: str) -> Any:
@@ -329,7 +321,7 @@ def diff(old: Any, new: Any, path: str = "") -> list[Change]:
         if type(old) is not type(new):
             changes.append(Change(path, type(old), type(new)))
     elif items_of(old) is None or items_of(new) is None:  # a node, or a container of nodes, and a value
-        changes.append(Change(path, _summary(old), _summary(new)))
+        changes.append(Change(path, *(type(value) if is_node(value) else value for value in (old, new))))
     before = old_parts or items_of(old) or {}
     after = new_parts or items_of(new) or {}
     for name in dict.fromkeys([*before, *after]):
@@ -345,9 +337,129 @@ def _equal(old: Any, new: Any) -> bool:
     return both_nan or (type(old) is bool) == (type(new) is bool) and old == new
 
 
-def _summary(value: Any) -> Any:
-    return type(value) if is_node(value) else value
-
-
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def fill_shared(params: Any, source: Any, strict: bool = True) -> None:
+    """Set the shared attributes of all nodes of a tree.
+
+    Args:
+        params: root of the tree.
+        source: params of the scenario, or of its data, where the values are.
+        strict: raise if a value cannot be found; otherwise it stays as it is.
+
+    Raises:
+        UsageError: if there is no such value, or several.
+    """
+    for path, node, attribute in _holders(params):
+        try:
+            value = _find(attribute, node, path, source)
+        except UsageError:
+            if strict:
+                raise
+            continue
+        if vars(node).get(attribute.name) is not value:
+            setattr(node, attribute.name, value)
+
+
+def with_shared(params: T, source: Any) -> T:
+    """Return params with their shared attributes, a copy if these must be changed.
+
+    What the source does not have may have been given by hand.
+
+    Args:
+        params: of a generator or of processors, which may belong to no tree.
+        source: as in `fill_shared`.
+
+    Raises:
+        UsageError: if there is no such value, or several.
+    """
+    changes = False
+    for path, node, attribute in _holders(params):
+        value = vars(node).get(attribute.name)
+        found = _find(attribute, node, path, source, value)
+        changes = changes or found is not value
+    if not changes:
+        return params
+    params = copied(params)
+    for path, node, attribute in _holders(params):
+        setattr(node, attribute.name, _find(attribute, node, path, source, vars(node).get(attribute.name)))
+    return params
+
+
+def _holders(params: Any) -> Iterator[tuple[str, Any, Shared]]:
+    """Yield each node that has a shared attribute, with its path."""
+    for path, node in _nodes(params):
+        for attribute in shared_of(type(node)).values():
+            yield path, node, attribute
+
+
+def _nodes(params: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the nodes of a tree with their dotted paths, each once, parents first."""
+    seen = set()
+    waiting = deque([("", params)])
+    while waiting:
+        path, node = waiting.popleft()
+        if not is_node(node) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield path, node
+        for field in node_fields(node):
+            below = f"{path}.{field.name}" if path else field.name
+            value = getattr(node, field.name, None)
+            items = items_of(value) if _holds_nodes(value) else None
+            if items is None:
+                waiting.append((below, value))
+            else:
+                waiting.extend((f"{below}.{name}", item) for name, item in items.items())
+
+
+def _holds_nodes(value: Any) -> bool:
+    """Return True for a container of nodes; fast for one of a million samples."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, list | tuple) and any(map(is_node, value[:1]))
+
+
+def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = None) -> Any:
+    """Return the node of the source that a shared attribute means; if there is none, what was given."""
+    declared = declared_class(attribute)
+    data = getattr(source, "data", None)
+    for first in (data, source):
+        if isinstance(first, declared) and first is not node:
+            return first
+    found = [(name, other) for name, other in _nodes(source) if isinstance(other, declared) and other is not node]
+    if len(found) == 1:
+        return found[0][1]
+    if not found and given is not None:
+        return given
+    place = f"{type(node).__name__}.{attribute.name}"
+    if path:
+        place = f"{place} ({path}.{attribute.name})"
+    if found:
+        names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
+        raise UsageError(f"{place} is shared: {declared.__name__}, which the scenario has several times, at {names}")
+    data = source if data is None else data
+    raise UsageError(
+        f"{place} is shared: {declared.__name__}, which the scenario does not have; its data are {type(data).__name__}"
+    )
+
+
+@functools.cache
+def declared_class(attribute: Shared) -> type:
+    """Return the class that a shared attribute is annotated with.
+
+    Raises:
+        TypeError: if it is annotated with something else.
+    """
+    declared = strip(resolve_annotation(attribute.declared, attribute.owner))
+    members, _ = members_of(declared)
+    if len(members) == 1:
+        declared = members[0]
+    if not isinstance(declared, type):
+        raise TypeError(
+            f"{attribute.owner.__qualname__}.{attribute.name} = shared() is annotated with {attribute.declared}, "
+            "expected a class of params"
+        )
+    return declared

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import filecmp
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
+from itertools import tee, zip_longest
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tfaip.components.loading import Scenario
 from tfaip.components.scenario import ScenarioComponents
@@ -16,15 +19,14 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_weights
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff, flag_of
 from tfaip.predict.modelpass import samples_of
-from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
-from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
 from tfaip.util.classes import construct
 from tfaip.util.typing import TensorDict
 
@@ -104,15 +106,11 @@ class MultiModelPredictor(Predictor):
         self._steps = [self._create_step(model) for model in models]
         self._data_of_models = [self._data] * len(models) if data is None else list(data)
 
-    def _require_model(self) -> None:
-        if not self._steps:
-            raise UsageError("the predictor has no models: call set_models")
-
     def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
         if not self._voter.post_processed:
             return super()._processed(predicted, pipeline)
         streams = process_outputs(predicted, self._pipelines(pipeline))
-        return (vote_on(self._voter, merged(versions)) for versions in same_samples(streams))
+        return (self._voter.vote(merged(versions)) for versions in same_samples(streams))
 
     def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
         """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
@@ -155,7 +153,7 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
     """
     by_model = [samples_of(batch, one) for one in outputs]
     return (
-        vote_on(voter, same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+        voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
         for same_sample in zip(*by_model, strict=True)
     )
 
@@ -207,3 +205,48 @@ def _changes_inputs(change: Change) -> bool:
     if not all(isinstance(file, Resource) and file.path.is_file() for file in files):
         return True
     return not filecmp.cmp(change.old.path, change.new.path, shallow=False)
+
+
+Versions: TypeAlias = tuple[Sample, ...]
+
+
+def versions_of(batch: Batch, outputs: Sequence[TensorDict]) -> list[Versions]:
+    """Return the samples of a batch, each as all models predicted it.
+
+    Args:
+        batch: what entered the models.
+        outputs: what each model gave for it.
+    """
+    # Copies: post-processing may write into a sample, which must not change that of another model.
+    by_model = [samples_of(deepcopy(batch), one) for one in outputs]
+    return list(zip(*by_model, strict=True))
+
+
+def process_outputs(versions: Iterable[Versions], pipelines: Sequence[DataPipeline]) -> list[Iterator[Sample]]:
+    """Run the post-processing of each pipeline on its version of the samples.
+
+    Args:
+        versions: of all samples, as many as there are pipelines.
+        pipelines: that of each model.
+
+    Returns:
+        the processed samples of each model; to be read in parallel, since samples wait in memory for
+        the slowest reader.
+    """
+    copies = tee(versions, len(pipelines))
+    return [one.process_output(map(itemgetter(number), copies[number])) for number, one in enumerate(pipelines)]
+
+
+def same_samples(streams: Sequence[Iterator[Sample]]) -> Iterator[Versions]:
+    """Read the processed samples of all models in parallel.
+
+    Raises:
+        TfaipError: if the post-processing of one model gives more samples than that of another.
+    """
+    for versions in zip_longest(*streams):
+        if any(version is None for version in versions):
+            raise TfaipError(
+                "the post-processing of the models gives different numbers of samples, which cannot vote: vote on the "
+                "outputs of the models instead (post_processed of the voter)"
+            )
+        yield versions

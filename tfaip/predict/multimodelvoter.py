@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -59,22 +59,6 @@ class MeanVoter(MultiModelVoter[Any]):
         return sample.new_outputs(voted)
 
 
-def vote_on(voter: MultiModelVoter[Any], sample: Sample) -> Sample:
-    """Return a sample that was voted on; an error names the outputs whose shapes differ.
-
-    Args:
-        voter: votes.
-        sample: with a list of the outputs of each model.
-    """
-    try:
-        return voter.vote(sample)
-    except Exception as error:
-        if not isinstance(error, TfaipError):
-            for note in _differing(sample.outputs):
-                error.add_note(note)
-        raise
-
-
 def stacked_votes(name: str, values: Sequence[Any]) -> np.ndarray:
     """Return the votes of a batch for one output as one array.
 
@@ -88,13 +72,6 @@ def stacked_votes(name: str, values: Sequence[Any]) -> np.ndarray:
             "as of a single model: let the voter pad it, or vote after the post-processing (post_processed = True)"
         )
     return np.stack(values)
-
-
-def _differing(by_model: Sequence[Any]) -> Iterator[str]:
-    for name in by_model[0] if isinstance(by_model[0], Mapping) else ():
-        shapes = [np.shape(outputs[name]) for outputs in by_model if name in outputs]
-        if len(set(shapes)) > 1:
-            yield f"the models give output {name!r} in different shapes ({_texts(shapes)})"
 
 
 def _texts(shapes: Sequence[tuple[int, ...]]) -> str:

@@ -105,11 +105,10 @@ class Predictor:
                 "predict_raw takes several samples or inputs, as in predict_raw([{'x': array}]), got "
                 f"{shorten(samples)}"
             )
-        raw = _RawSamples(self._data)
-        converted: Iterable[Sample] = map(raw.sample, samples)
+        converted: Iterable[Sample] = (_raw_sample(self._data, one) for one in samples)
         if isinstance(samples, Sequence):
             converted = list(converted)  # of known length
-        return raw.explained(self.predict(RawDataGeneratorParams(samples=converted)))
+        return self.predict(RawDataGeneratorParams(samples=converted))
 
     def predict_database(self, database: DataBase[Any], generator_params: DataGeneratorParams) -> Iterator[Sample]:
         """Predict the samples of a generator with the processors of other data than the model's."""
@@ -152,7 +151,7 @@ class Predictor:
 
     def _require_model(self) -> None:
         if not self._steps:
-            raise UsageError("the predictor has no model: call set_model")
+            raise UsageError("the predictor has no model: call set_model or set_models")
 
     def _pipeline(self, data: DataBase[Any], generator_params: DataGeneratorParams) -> DataPipeline:
         mode = PipelineMode.EVALUATION if self._params.include_targets else PipelineMode.PREDICTION
@@ -214,7 +213,7 @@ class RawPredictor:
         samples: the list that `run` reads.
         pipeline: of the samples.
         run: predicts what is in `samples`.
-        data: tell which inputs are expected.
+        data: names the input of a bare array.
     """
 
     def __init__(
@@ -241,9 +240,8 @@ class RawPredictor:
         Raises:
             TfaipError: if the processors made no sample of it, or several.
         """
-        raw = _RawSamples(self._data)
-        self._samples[:] = [raw.sample(sample)]
-        predicted = list(raw.explained(self._run()))
+        self._samples[:] = [_raw_sample(self._data, sample)]
+        predicted = list(self._run())
         if len(predicted) != 1:
             raise TfaipError(
                 f"the processors made {len(predicted)} samples of one, expected 1: predict_raw gives them all"
@@ -251,40 +249,16 @@ class RawPredictor:
         return predicted[0]
 
 
-class _RawSamples:
-    """Samples of what the user gives in memory.
-
-    Args:
-        data: the data, which tell the inputs.
-    """
-
-    def __init__(self, data: DataBase[Any]) -> None:
-        self._data = data
-        self._array_shape: list[int] | None = None
-
-    def sample(self, value: Any) -> Sample:
-        """Return a sample, or the sample with these inputs."""
-        if isinstance(value, Sample):
-            return value
-        if hasattr(value, "shape") and not isinstance(value, Mapping):
-            names = list(self._data.input_layer_specs())
-            if len(names) == 1 and not self._data.params.pre_proc.flatten_processors():
-                return Sample(inputs={names[0]: value})
-            self._array_shape = list(value.shape)
+def _raw_sample(data: DataBase[Any], value: Any) -> Sample:
+    """Return a sample, or the sample with these inputs; without processors an array is the only input of the model."""
+    if isinstance(value, Sample):
+        return value
+    if isinstance(value, Mapping) or not hasattr(value, "shape") or data.params.pre_proc.flatten_processors():
         return Sample(inputs=value)
-
-    def explained(self, predicted: Iterator[Sample]) -> Iterator[Sample]:
-        """Yield predicted samples; an error after an array was given tells the inputs that are expected."""
-        try:
-            yield from predicted
-        except Exception as error:
-            if self._array_shape is not None:
-                specs = self._data.input_layer_specs().items()
-                expected = ", ".join(f"{name} {spec.dtype} {list(spec.shape)}" for name, spec in specs)
-                error.add_note(
-                    f"inputs were given as an array of shape {self._array_shape}; the model reads a dict of {expected}"
-                )
-            raise
+    specs = data.input_layer_specs()
+    if len(specs) > 1:
+        raise TypeError(f"the model reads a dict of {', '.join(specs)}, got an array of shape {list(value.shape)}")
+    return Sample(inputs=dict.fromkeys(specs, value))
 
 
 def _num_batches(pipeline: DataPipeline) -> int | None:

@@ -1,21 +1,24 @@
-"""Parts of a scenario as the body of its class declares them; see `tfaip.scenario.scenario.Scenario`."""
+"""Parts of a scenario as the body of its class declares them, and the params classes that are made from these."""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import ParamsBase, option
 from tfaip.params.classes import is_part
-from tfaip.params.trust import SCENARIO_MARK
+from tfaip.params.fields import pai_meta
+from tfaip.params.types import bound_field
+from tfaip.scenario.scenariobase import make_class
 from tfaip.util.classes import log_near_hook, near_hooks
 from tfaip.util.text import shorten
 
@@ -146,21 +149,89 @@ def as_object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
 
 
-def name_of(scenario: type, kind: str) -> str:
-    """Return the short name of a params class of a scenario."""
-    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
+TLav = TypeVar("TLav", bound=DataGeneratorParams)
 
 
-def make_class(
-    scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None
-) -> Any:
-    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
-    body = {
-        "__module__": scenario.__module__,
-        "__qualname__": f"{scenario.__qualname__}.{kind}",
-        "__doc__": f"{doc} {scenario.__name__}.",
-        SCENARIO_MARK: scenario.__qualname__,
-        **(defaults or {}),
-    }
-    # The short name is a choice of a class in commands.
-    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))
+class TrainingOnlyParams(TrainerPipelineParamsBase[TTrain, DataGeneratorParams], Generic[TTrain]):
+    """One generator for training, and no validation."""
+
+    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> None:
+        return None
+
+
+class WithLAV(ParamsBase, Generic[TLav]):
+    """Generator of its own for LAV."""
+
+    lav: TLav = bound_field(pai_meta(mode="ssnake", help="Generator of the data to load and validate on"))
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return [self.lav]
+
+
+class WithSeveralLAV(ParamsBase):
+    """Several generators for LAV."""
+
+    lav: list[DataGeneratorParams] = option(
+        factory=list, help="Generators of the data to load and validate on, each separately", mode="ssnake"
+    )
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return self.lav
+
+
+def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
+    """Make the params classes of a scenario from its parts, but for those that it is declared with."""
+    params, trainer = given.scenario, given.trainer
+    base: Any
+    if params is None:
+        base = ScenarioBaseParams
+        parts = {name: declared.get(name) for name in ("data", "model", "evaluator")}
+        if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
+            parts["evaluator"] = as_object(parts["evaluator"])
+        bases = (base[_class(declared["data"]), _class(declared["model"])],)
+        params = make_class(scenario, "ScenarioParams", bases, "Data and model of", _objects(parts))
+    if trainer is None:
+        # Imported here: data workers import scenarios, and need no params of trainings.
+        from tfaip.trainer.params import TrainerParams as AnyTrainerParams
+
+        base = AnyTrainerParams
+        bases = (base[params, _make_pipeline(scenario, declared)],)
+        trainer = make_class(scenario, "TrainerParams", bases, "Training of")
+    return ParamsClasses(params, trainer)
+
+
+def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
+    train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
+    defaults = _objects({"train": train, "val": val, "lav": lav})
+    base: Any
+    if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
+        from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
+
+        bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
+    elif val is None:
+        base = TrainingOnlyParams
+        bases = [base[_class(train)]]
+    else:
+        base = TrainerPipelineParams
+        bases = [base[_class(train), _class(val)]]
+    if isinstance(lav, list):
+        bases.insert(0, WithSeveralLAV)
+    elif lav is not None:
+        base = WithLAV
+        bases.insert(0, base[_class(lav)])
+    return make_class(scenario, "PipelineParams", tuple(bases), "Data of", defaults)
+
+
+def _class(value: Any) -> Any:
+    return value if isinstance(value, type) else type(value)
+
+
+def _objects(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are objects, which hold defaults."""
+    return {name: value for name, value in parts.items() if value is not None and not isinstance(value, type)}

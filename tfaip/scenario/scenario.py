@@ -10,13 +10,13 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.fields import copied
-from tfaip.params.generics import UNBOUND, arguments, type_argument
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields
+from tfaip.params.tree import fill_shared, node_fields
+from tfaip.params.types import UNBOUND, arguments, type_argument
 from tfaip.scenario.declared import (
     PARTS,
     ParamsClasses,
     has_own_params,
+    make_params_classes,
     missing_parts,
     refuse_parts_of_given,
     take_declared,
@@ -110,7 +110,7 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes is ParamsClasses
         if is_changed and not missing_parts(cls._declared, given):
             refuse_parts_of_given(cls, cls._declared, given)
-            cls._params_classes = staticmethod(cache(partial(_make_params_classes, cls, given)))
+            cls._params_classes = staticmethod(cache(partial(make_params_classes, cls, cls._declared, given)))
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:
@@ -169,13 +169,6 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     def best_logging_settings(self) -> tuple[str, str]:
         return self._declared.get("best") or super().best_logging_settings()
-
-
-def _make_params_classes(cls: type[Scenario[Any, Any]], given: ParamsClasses) -> ParamsClasses:
-    # Imported here, since it needs the params of trainings.
-    from tfaip.scenario.paramsclasses import make_params_classes
-
-    return make_params_classes(cls, cls._declared, given)
 
 
 def _type_argument(cls: type[Scenario[Any, Any]], index: int) -> Any:

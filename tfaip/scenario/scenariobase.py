@@ -5,26 +5,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.params.generics import field_types
-from tfaip.params.trust import SCENARIO_MARK
-from tfaip.scenario.declared import make_class, name_of
+from tfaip.params.names import SCENARIO_MARK
+from tfaip.params.types import field_types
 from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
-    from tfaip.lav.lav import LAV
-    from tfaip.lav.multilav import MultiLAV
-    from tfaip.lav.params import LAVParams
+    from tfaip.lav.lav import LAV, MultiLAV
     from tfaip.predict.multimodelpredictor import MultiModelPredictor
-    from tfaip.predict.params import PredictorParams
+    from tfaip.predict.params import LAVParams, PredictorParams
     from tfaip.predict.predictor import Predictor
     from tfaip.trainer.params import TrainerParams as AnyTrainerParams
     from tfaip.trainer.trainer import Trainer
@@ -108,7 +106,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     @classmethod
     def multi_lav_cls(cls) -> type[MultiLAV]:
         """Class of the LAV of several models."""
-        from tfaip.lav.multilav import MultiLAV
+        from tfaip.lav.lav import MultiLAV
 
         return MultiLAV
 
@@ -200,3 +198,23 @@ def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
             return own
     base: Any = TrainerParams
     return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")
+
+
+def name_of(scenario: type, kind: str) -> str:
+    """Return the short name of a params class of a scenario."""
+    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+
+
+def make_class(
+    scenario: Any, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any] | None = None
+) -> Any:
+    """Make a params class in the body of a scenario, whose inherited fields have the given defaults."""
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{scenario.__qualname__}.{kind}",
+        "__doc__": f"{doc} {scenario.__name__}.",
+        SCENARIO_MARK: scenario.__qualname__,
+        **(defaults or {}),
+    }
+    # The short name is a choice of a class in commands.
+    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))

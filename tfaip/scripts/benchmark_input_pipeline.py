@@ -26,7 +26,7 @@ written), and:
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import TrainingParser
 

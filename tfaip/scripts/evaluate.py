@@ -51,7 +51,13 @@ def main(names: list[str], flags: list[str]) -> None:
             try:
                 evaluator.update_state(sample)
             except (AttributeError, LookupError, TypeError) as error:
-                raise UsageError(_missing_parts(args.prediction, number, sample, evaluator, error)) from error
+                found = []
+                for name, part in (("outputs", sample.outputs), ("targets", sample.targets)):
+                    found.append(f"{name}: {shorten(sorted(part) if isinstance(part, dict) else part, 60)}")
+                raise UsageError(
+                    f"sample {number} of {shorten_text(args.prediction)} does not have what {type(evaluator).__name__} "
+                    f"reads ({type(error).__name__}: {shorten_text(str(error), 60)}); it has {', '.join(found)}"
+                ) from error
         results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
@@ -62,7 +68,7 @@ def main(names: list[str], flags: list[str]) -> None:
 def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
     from tfaip.components.loading import load_scenario
-    from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+    from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params
     from tfaip.scripts.common.models import exported_model
 
@@ -85,20 +91,6 @@ def _samples(prediction: str) -> Iterator[Any]:
                     "--predict.include_targets True"
                 )
         yield sample
-
-
-def _missing_parts(prediction: str, number: int, sample: Any, evaluator: Any, error: Exception) -> str:
-    """Return the message about a sample that an evaluator cannot read."""
-    parts = []
-    for name in ("outputs", "targets"):
-        value = getattr(sample, name)
-        if isinstance(value, dict):
-            value = sorted(value)
-        parts.append(f"{name}: {shorten(value, 60)}")
-    return (
-        f"sample {number} of {shorten_text(prediction)} does not have what {type(evaluator).__name__} reads "
-        f"({type(error).__name__}: {shorten_text(str(error), 60)}); it has {', '.join(parts)}"
-    )
 
 
 if __name__ == "__main__":

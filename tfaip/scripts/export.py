@@ -6,14 +6,14 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
-from tfaip.util.manifest import FORMAT_DIRS
+from tfaip.util.manifest import FORMAT_DIRS, read_manifest
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 
@@ -46,7 +46,7 @@ not available). A SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
-    from tfaip.components.scenarioparamsfile import require_model
+    from tfaip.components.modelfiles import require_model
     from tfaip.scripts.common.models import exported_model, open_verified
 
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
@@ -112,12 +112,18 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
         path: the model, as the user named it.
         flags: the rest of the command line.
     """
-    from dataclasses import asdict
-
     from tfaip.scripts.common.models import open_verified
+    from tfaip.scripts.common.parser import CommandParser
 
     models = open_verified(path, flags)
-    args = _parse_check(prog, models.flags)
+    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
+    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
+    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
+    args = parser.parse(models.flags)
+    if args.batch_size < 1:
+        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
+    if args.tolerance is not None and not 0 <= args.tolerance < 1:
+        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
     import_backend()
     from tfaip.device.devices import precision_scope
     from tfaip.export.formats import check_formats
@@ -129,38 +135,24 @@ def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
         scenario = construct(models.scenario, models.params)
         load_weights(scenario, model)
     inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
-    check = check_formats(scenario, model, inputs, args.tolerance)
-    _print_check(check, origin)
-    command.write_results(args.out, {**asdict(check), "data": origin})
-
-
-def _parse_check(prog: str, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
-
-    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
-    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
-    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
-    args = parser.parse(flags)
-    if args.batch_size < 1:
-        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
-    if args.tolerance is not None and not 0 <= args.tolerance < 1:
-        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
-    return args
-
-
-def _print_check(check: Any, origin: str) -> None:
-    versions = ", ".join(f"{name} {version}" for name, version in check.versions.items())
-    print(shorten_text(f"{check.model} is as it was written, on {check.backend} ({versions})", LINE_LIMIT))
-    print_table(["file", "bytes"], [[shorten_text(name), str(size)] for name, size in check.sizes.items()])
-    if not check.graphs:
+    graphs = check_formats(scenario, model, inputs, args.tolerance)
+    manifest = read_manifest(model)
+    writer, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
+    shown = ", ".join(f"{name} {version}" for name, version in versions.items())
+    print(shorten_text(f"{model} is as it was written, on {writer} ({shown})", LINE_LIMIT))
+    if graphs:
+        print(f"compared on a batch of {len(next(iter(inputs.values())))} ({origin}):")
+        rows = []
+        for graph in graphs:
+            signatures = [", ".join(map(" ".join, tensors.items())) for tensors in (graph.inputs, graph.outputs)]
+            rows.append([graph.format, graph.graph, *signatures, f"{graph.difference:.1e}"])
+        print_table(["format", "graph", "inputs", "outputs", "difference"], rows)
+    else:
         print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
-        return
-    print(f"compared on a batch of {check.batch_size} ({origin}):")
-    rows = []
-    for graph in check.graphs:
-        signatures = [", ".join(map(" ".join, tensors.items())) for tensors in (graph.inputs, graph.outputs)]
-        rows.append([graph.format, graph.graph, *signatures, f"{graph.difference:.1e}", f"{graph.latency_ms:.2f}"])
-    print_table(["format", "graph", "inputs", "outputs", "difference", "ms per batch"], rows)
+    results = [graph._asdict() for graph in graphs]
+    command.write_results(
+        args.out, {"model": str(model), "backend": writer, "versions": versions, "graphs": results, "data": origin}
+    )
 
 
 if __name__ == "__main__":

@@ -68,19 +68,15 @@ def _check_name(name: str) -> None:
 
 def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
     """Yield the path of each file of the new directory, and its text: README, package, and the files named there."""
-    example, package = _examples() / kind, _KINDS[kind]
+    package, root = _KINDS[kind], Path(tfaip.__file__).parent
+    # In an installed package within it, in a checkout beside it.
+    example = next(path for path in (root / "examples" / kind, root.parent / "examples" / kind) if path.is_dir())
     readme = (example / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
     yield "README.md", _renamed(readme, package, name)
     named = [path for path in sorted(example.glob("*.py")) if f"`{path.name}`" in readme]
     for path in [*sorted((example / package).glob("*.py")), *named]:
         target = path.relative_to(example).as_posix()
         yield _renamed(target, package, name), _renamed(path.read_text(encoding="utf-8"), package, name)
-
-
-def _examples() -> Path:
-    """Return the directory of the examples: in an installed package within it, in a checkout beside it."""
-    package = Path(tfaip.__file__).parent
-    return next(path for path in (package / "examples", package.parent / "examples") if path.is_dir())
 
 
 def _renamed(text: str, package: str, name: str) -> str:

@@ -56,7 +56,7 @@ def _parse(models: Models) -> tuple[Any, Any]:
     """Return the flags and the generator that they mean."""
     from dataclasses import replace
 
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.predict.params import PredictorParams
     from tfaip.scripts.common.models import parse_flags
     from tfaip.scripts.common.parser import CommandParser

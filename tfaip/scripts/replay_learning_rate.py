@@ -38,8 +38,7 @@ def main(name: str, flags: list[str]) -> None:
     """Show the learning rates of other params."""
     from tfaip.params.fields import COMMON
     from tfaip.params.settings import flags_of
-    from tfaip.scripts.common.parser import CommandParser
-    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.scripts.common.parser import CommandParser, load_trainer_params
     from tfaip.trainer.history import read_history
     from tfaip.trainer.run.directory import RunDirectory, find_run
     from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, LearningRateParams

@@ -13,7 +13,7 @@ from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
-    from tfaip.scripts.common.storedtraining import StoredTraining
+    from tfaip.scripts.common.parser import StoredTraining
 
 PROG = "tfaip-resume-training"
 FROM_STAGE = "--from_stage"
@@ -33,8 +33,7 @@ checkpoint directory, or one checkpoint in it. Flags change params of the run (e
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Continue a run."""
-    from tfaip.scripts.common.parser import TrainingParser
-    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.scripts.common.parser import TrainingParser, load_trainer_params
     from tfaip.trainer.run.directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(name))
@@ -75,7 +74,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _require_resumable(params_file: Path) -> None:
     """Raise if a run was trained by tfaip 1.2, whose checkpoints hold another state."""
-    from tfaip.params.former import is_former
+    from tfaip.params.stored import is_former
     from tfaip.util.reading import read_json
 
     if is_former(read_json(params_file)):

@@ -36,7 +36,7 @@ _CLASS = re.compile(r'(?<!scenario_id": )"[A-Za-z_][\w.]*:([A-Z]\w*?)(?:Params|O
 @command.entry_point(USAGE, "directory", choices={"--sort": list(ORDERS)})
 def main(first: str, flags: list[str]) -> None:
     """List or compare runs."""
-    from tfaip.params.commandline.parser import ParamsParser
+    from tfaip.params.commandline import ParamsParser
     from tfaip.trainer.tools.runs import find_runs, read_run
 
     words = [first, *takewhile(lambda word: not word.startswith("-"), flags)]

@@ -76,7 +76,7 @@ Point = Mapping[str, Any]
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
     from tfaip.device.devices import installed_gpus, visible_gpus
-    from tfaip.params.commandline.arguments import split_arguments
+    from tfaip.params.commandline import split_arguments
     from tfaip.params.settings import flag_values
     from tfaip.params.sources import Source
 
@@ -117,7 +117,7 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any:
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)
@@ -210,7 +210,7 @@ def read_space(file: str, values: Values) -> list[Variable]:
         UsageError: if the file cannot be read, or a flag has neither a range nor choices that it takes.
     """
     from tfaip.params.codec import plain_of
-    from tfaip.params.commandline.config_files import load_config
+    from tfaip.params.commandline import load_config
 
     entries = _entries(plain_of(load_config(file).tree))
     space: list[Variable] = []
@@ -240,7 +240,7 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], values: Values)
     """Return a flag with its values, and with the choices of other flags with which it exists."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from tfaip.params.unknown import UnknownFlag
+    from tfaip.params.settings import UnknownFlag
 
     choices: dict[str, Any] = {}
     if isinstance(entry, list):

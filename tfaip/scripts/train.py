@@ -69,7 +69,7 @@ def train_with_flags(
         permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
-    from tfaip.params.commandline.help import described
+    from tfaip.params.help import described
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)

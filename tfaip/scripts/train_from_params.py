@@ -26,7 +26,7 @@ of a run may name a new directory itself.
 @command.entry_point(USAGE, "params file")
 def main(name: str, flags: list[str]) -> None:
     """Train with stored params."""
-    from tfaip.scripts.common.storedtraining import load_trainer_params
+    from tfaip.scripts.common.parser import load_trainer_params
     from tfaip.trainer.run.directory import RunDirectory
 
     trusted, flags = command.take_trusted(flags)

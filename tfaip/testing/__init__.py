@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from tfaip.testing import checks
-from tfaip.testing.training import SmallTraining, small_trainer_params
+from tfaip.testing.checks import SmallTraining, small_trainer_params
 
 __all__ = ["ScenarioTests", "SmallTraining", "small_trainer_params"]
 

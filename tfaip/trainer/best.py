@@ -1,4 +1,4 @@
-"""The best epoch so far, a pure function of the history."""
+"""The best epoch so far, and early stopping: pure functions of the history. No backend is needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.names import listed, nearest
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
@@ -53,9 +53,7 @@ class BestModel:
             # The names of LAV are known only when the evaluator has returned its results.
             return cls(mode, name, first_epoch)
         cls(mode, name).check(logged)
-        if has_validation:
-            name = f"{VALIDATION_PREFIX}{name}"
-        return cls(mode, name, first_epoch)
+        return cls(mode, f"{VALIDATION_PREFIX}{name}" if has_validation else name, first_epoch)
 
     def check(self, logged: list[str]) -> None:
         """Raise unless the monitored value is logged.
@@ -96,9 +94,8 @@ class BestModel:
     def describe(self, history: History) -> str:
         """Return `val_acc 0.9812 in epoch 7`, or `none`."""
         epoch = self.epoch(history)
-        if epoch is None:
-            return "none"
-        return f"{self.monitor} {number_text(history[epoch].values[self.monitor])} in epoch {epoch}"
+        value = history.value(epoch or 0, self.monitor)
+        return "none" if value is None else f"{self.monitor} {number_text(value)} in epoch {epoch}"
 
 
 # Mark of an epoch after which early stopping counts again, see `History.epoch_after`.
@@ -176,9 +173,12 @@ class EarlyStoppingParams(ParamsBase):
             mode: "min" or "max".
             counted_from: the first epoch that counts; those before it are compared only.
         """
-        goal, start = self._thresholds(mode)
-        sign = 1.0 if mode == "max" else -1.0
-        best, count = -math.inf, 0
+        lower, upper = self.lower_threshold, self.upper_threshold
+        goal, start, sign = (upper, lower, 1.0) if mode == "max" else (lower, upper, -1.0)
+        goal, start = math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start
+        # Metrics are rounded to float32.
+        goal, start = min(goal, c_float(goal).value), min(start, c_float(start).value)
+        best, count, stops_after = -math.inf, 0, None
         for epoch, value in sorted(values.items()):
             score = sign * value if math.isfinite(value) else -math.inf
             if score > best:
@@ -187,16 +187,7 @@ class EarlyStoppingParams(ParamsBase):
                 count += 1
             if best < start or epoch < counted_from:  # not even the best epoch has reached the threshold
                 count = 0
-            gives_up = self.n_to_go != -1 and count >= self.n_to_go
-            if score >= goal or gives_up:
-                return EarlyStoppingStatus(sign * best if math.isfinite(best) else None, count, epoch)
-        return EarlyStoppingStatus(sign * best if math.isfinite(best) else None, count, None)
-
-    def _thresholds(self, mode: str) -> tuple[float, float]:
-        """Scores at which training stops, and at which counting begins; the higher a score, the better."""
-        lower, upper = self.lower_threshold, self.upper_threshold
-        goal, start = (upper, lower) if mode == "max" else (lower, upper)
-        sign = 1.0 if mode == "max" else -1.0
-        goal, start = math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start
-        # Metrics are rounded to float32.
-        return min(goal, c_float(goal).value), min(start, c_float(start).value)
+            if score >= goal or (self.n_to_go != -1 and count >= self.n_to_go):
+                stops_after = epoch
+                break
+        return EarlyStoppingStatus(sign * best if math.isfinite(best) else None, count, stops_after)

@@ -23,11 +23,10 @@ from tfaip.device.devices import Devices, open_devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.lossnames import INPUT_GRADIENT
+from tfaip.model.losses import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.settings import flags_of
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.fields import FieldAdvice, below
+from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
@@ -64,9 +63,6 @@ from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
 from tfaip.util.terminal import ProgressDisplay
-
-# JAX counts in 32 bits.
-LARGEST_COUNT = 2**31 - 1
 
 log = logger(__name__)
 
@@ -118,8 +114,13 @@ def check_params(params: Params, scenario: Scenario) -> None:
 
 
 @contextmanager
-def opened_devices(params: Params) -> Iterator[tuple[Devices, StopRequest]]:
-    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
+def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[tuple[Devices, StopRequest]]:
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs.
+
+    Args:
+        params: the params of the run.
+        stop: of a training that knows it already; None: a new one.
+    """
     with flags_of(params, "trainer", "device"):
         devices = open_devices(params.device)
     with ExitStack() as stack:
@@ -127,7 +128,7 @@ def opened_devices(params: Params) -> Iterator[tuple[Devices, StopRequest]]:
         stack.enter_context(explain_lost_process(devices))
         if not devices.is_chief:
             stack.enter_context(only_warnings())
-        yield devices, stack.enter_context(StopRequest(devices, params.device.preemption_signal))
+        yield devices, stack.enter_context(stop or StopRequest(devices, params.device.preemption_signal))
 
 
 def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
@@ -310,13 +311,6 @@ def build_training(
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    if epoch_steps > LARGEST_COUNT:
-        raise FieldAdvice(
-            f"an epoch has {epoch_steps} batches, expected at most {LARGEST_COUNT}: change {{samples_per_epoch}} or "
-            "{scale_epoch_size}",
-            "samples_per_epoch",
-            "scale_epoch_size",
-        )
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program

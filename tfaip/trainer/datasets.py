@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.backend.environment import compiles_each_shape
-from tfaip.backend.execution import MARK
+from tfaip.backend.kerastools import MARK
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.batching import Batch
@@ -23,13 +23,13 @@ from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
-from tfaip.data.pipeline.position import Position
-from tfaip.data.pipeline.prefetch import Prefetcher
+from tfaip.data.pipeline.executor import Prefetcher
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import differences
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar

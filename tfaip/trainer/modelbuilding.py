@@ -9,21 +9,20 @@ from weakref import WeakKeyDictionary
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
-from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects import RefusedObject
+from tfaip.model.losses import InputGradientPenalty
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
-from tfaip.model.summary import summary_lines
+from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode
-from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta

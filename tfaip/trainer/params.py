@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
-    TrainerPipelineParams,
+    TrainerPipelineParams as TrainerPipelineParams,
     TrainerPipelineParamsBase,
-    TrainerPipelines,
-    TrainingPipelineGeneratorParams,
+    TrainerPipelines as TrainerPipelines,
+    TrainingPipelineGeneratorParams as TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.generics import bound_field
-from tfaip.params.limits import FieldError, below
-from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
-from tfaip.params.types import FunctionName, expected_function
+from tfaip.params.fields import FieldError, below
+from tfaip.params.settings import RootParams
+from tfaip.params.tree import fill_shared
+from tfaip.params.types import FunctionName, bound_field, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
-from tfaip.trainer.pathpatterns import expected_pattern
+from tfaip.trainer.pathpatterns import expected_match, expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     BEST_DIR,
@@ -39,18 +38,10 @@ from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_st
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
+from tfaip.util.reading import parse_whole_number
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
-
-__all__ = [
-    "ProgressBarMode",
-    "TrainerParams",
-    "TrainerPipelineParams",
-    "TrainerPipelineParamsBase",
-    "TrainerPipelines",
-    "TrainingPipelineGeneratorParams",
-]
 
 
 class ProgressBarMode(StrEnum):
@@ -65,10 +56,6 @@ class ProgressBarMode(StrEnum):
     def _missing_(cls, value: object) -> ProgressBarMode | None:
         """Return what a number of tfaip 1.2 means: 0 none, 1 a bar where there is a terminal, 2 lines."""
         return {"0": cls.PLAIN, "1": cls.AUTO, "2": cls.LINES}.get(str(value))
-
-
-def _expected_match(pattern: str) -> str | None:
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
 
 
 class WeightNoiseParams(ParamsBase):
@@ -89,7 +76,7 @@ class WeightPenaltyParams(ParamsBase):
     match: str = option(
         "",
         "Regex on paths of weights; it must match the whole path of a weight or layer, e.g. '.*kernel'",
-        text=_expected_match,
+        text=expected_match,
     )
     l1: float = option(0.0, "Factor of the absolute values", low=0)
     l2: float = option(0.0, "Factor of the squares", low=0)
@@ -129,10 +116,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     val_every_n: int = option(1, "Validate every n epochs and after the last (0: never)", low=0, common=True)
     val_silent: bool = option(True, "Print no samples after a validation (False: print_eval_limit of them)")
     lav_every_n: int = option(
-        0,
-        "Load and validate (LAV) every n epochs, and in the first and the last (0: never)",
-        low=0,
-        common=True,
+        0, "Load and validate (LAV) every n epochs, and in the first and the last (0: never)", low=0, common=True
     )
     lav_min_epoch: int = option(0, "First epoch in which LAV may run", low=0)
     lav_silent: bool = option(True, "Print no samples in LAV (False: print_eval_limit of them)")
@@ -143,8 +127,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "each checkpoint has its own directory (epoch_0007)",
     )
     checkpoint_save_freq: str = option(
-        "epoch",
-        "'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch",
+        "epoch", "'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch"
     )
     checkpoint_every_s: float = option(
         0.0, "Write a checkpoint also when the last one is so many seconds old (0: never)", low=0
@@ -158,11 +141,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "the rates of an existing file",
     )
     random_seed: int | None = option(
-        None,
-        "Seed of weights, data order and dropout (None: drawn and stored)",
-        low=0,
-        high=2**32 - 1,
-        common=True,
+        None, "Seed of weights, data order and dropout (None: drawn and stored)", low=0, high=2**32 - 1, common=True
     )
     preload_data: bool = option(
         False, "Cache training and validation data in memory after the deterministic processors"
@@ -202,9 +181,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     # JAX counts in 32 bits.
     train_accum_steps: int = option(1, "Batches per update; their gradients are averaged", low=1, high=2**31 - 1)
     loss_weights: dict[str, float] = option(
-        {},
-        "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
-        low=0,
+        {}, "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)", low=0
     )
     weight_penalties: list[WeightPenaltyParams] = option(
         [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
@@ -216,9 +193,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         mode="ssnake",
     )
     schedules: list[ScheduleParams] = option(
-        [],
-        "Values that change in the course of the training, besides the learning rate",
-        mode="ssnake",
+        [], "Values that change in the course of the training, besides the learning rate", mode="ssnake"
     )
     calc_ema: float = option(
         0.0,
@@ -237,16 +212,10 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         common=True,
     )
     device: DeviceConfigParams = option(
-        help="Devices, precision and processes",
-        factory=DeviceConfigParams,
-        fix_dc=True,
-        mode="ssnake",
+        help="Devices, precision and processes", factory=DeviceConfigParams, fix_dc=True, mode="ssnake"
     )
     warmstart: WarmStartParams = option(
-        help="Initial weights of a fresh training",
-        factory=WarmStartParams,
-        fix_dc=True,
-        mode="ssnake",
+        help="Initial weights of a fresh training", factory=WarmStartParams, fix_dc=True, mode="ssnake"
     )
     early_stopping: EarlyStoppingParams = option(
         help="Early stopping", factory=EarlyStoppingParams, fix_dc=True, mode="ssnake"
@@ -255,11 +224,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         help="Optimizer", factory=AdamOptimizer, mode="ssnake", choices=OPTIMIZERS, common=True
     )
     learning_rate: LearningRateParams = option(
-        help="Learning rate schedule",
-        factory=ExponentialDecayParams,
-        mode="ssnake",
-        choices=SCHEDULES,
-        common=True,
+        help="Learning rate schedule", factory=ExponentialDecayParams, mode="ssnake", choices=SCHEDULES, common=True
     )
     callbacks: list[FunctionName] = option(
         [],
@@ -292,19 +257,16 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         steps = self.profile_steps
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
-        self._check_directories()
+        # The run writes to its own directory, and each kind of output to its own place in it.
+        best = self.early_stopping.best_model_name or BEST_DIR
+        check_directory_names(self.checkpoint_sub_dir, best)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
+        check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
         check_stages(self.stages, self.epochs)
-
-    def _check_directories(self) -> None:
-        """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
-        best = self.early_stopping.best_model_name or BEST_DIR
-        check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
-        check_history_file(self.history_file, self.output_dir, replaced)
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.
@@ -326,16 +288,10 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         Raises:
             FieldError: if it is neither.
         """
-        if self.checkpoint_save_freq == "epoch":
-            return None
-        try:
-            updates = int(self.checkpoint_save_freq)
-        except ValueError:
-            updates = 0
-        if updates < 1:
-            raise FieldError(
-                "checkpoint_save_freq", self.checkpoint_save_freq, "'epoch' or a number of updates above 0"
-            )
+        text = self.checkpoint_save_freq
+        updates = parse_whole_number(text)
+        if text != "epoch" and not updates:
+            raise FieldError("checkpoint_save_freq", text, "'epoch' or a number of updates above 0")
         return updates
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.text import shorten, shorten_text
 
 
@@ -27,6 +27,11 @@ def expected_pattern(pattern: str) -> str | None:
     else:
         return None
     return f"a regular expression ({shorten_text(reason)})"
+
+
+def expected_match(pattern: str) -> str | None:
+    """Return in words what is expected instead of a text that is empty or no regular expression, else None."""
+    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
 
 
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.active import backend
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import keras
 
-from tfaip.backend.execution import Execution
+from tfaip.backend.kerastools import Execution
 from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.stored import flat_params, save_params
 from tfaip.params.tree import ABSENT, flag_of, is_hidden
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel

@@ -12,13 +12,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
-from tfaip.data.pipeline.position import Position
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.backend.kerastools import Execution
+from tfaip.data.pipeline.sampler import Position
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import assign_arrays, variable_arrays
+from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
 from tfaip.params.codec import encode
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History

@@ -10,7 +10,7 @@ import keras
 from tfaip.backend.keras_private import stop_evaluation
 from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionByName
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.params import Params

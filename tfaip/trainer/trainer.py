@@ -27,12 +27,10 @@ from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
-from tfaip.params.generics import type_argument
-from tfaip.params.settings import flags_of
-from tfaip.params.sharing import fill_shared
-from tfaip.params.storable import prepare
+from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import copy_tree, share_tree
+from tfaip.params.tree import copy_tree, fill_shared, share_tree
+from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer.best import EarlyStoppingStatus
@@ -441,7 +439,8 @@ class Trainer(Generic[P]):
         if self._runner is not None:  # within `train`
             yield self._runner.setup
             return
-        with flags_of(params, "trainer"), opened_devices(params) as (devices, stop):
+        known = None if self._training is None else self._training.run.stop
+        with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):
             if self._training is None:
                 if self._restore:
                     raise UsageError("the trainer resumes a run and has no model yet: call train, or open its model")

@@ -11,17 +11,16 @@ from typing import Any
 import keras
 
 from tfaip.backend.active import backend
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import Batch, Shard, shard_batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
-from tfaip.model.lossnames import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
+from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.tree import flag_of
 from tfaip.trainer.datasets import Feeder, Scenario, known_size
 from tfaip.trainer.params import Params

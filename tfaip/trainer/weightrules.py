@@ -7,10 +7,10 @@ from typing import Any
 
 import keras
 
+from tfaip.layers.weightnoise import UpdateNoise
+from tfaip.model.losses import WeightPenalty
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.model.updatenoise import UpdateNoise
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weightpenalty import WeightPenalty
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.util.logging import logger
 from tfaip.util.text import number_text, shorten

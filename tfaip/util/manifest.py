@@ -74,22 +74,19 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
     """
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
-        _verify(directory / name, expected.get(name))
+        path, known = directory / name, expected.get(name)
+        try:
+            is_file = path.is_file()
+        except OSError:  # a name that is too long
+            is_file = False
+        if not is_file:
+            raise TfaipError(f"{shorten_text(str(path), 200)} is missing")
+        # The size first: a file that claims to be huge is not read to its end.
+        if known is None or path.stat().st_size != known["size"] or _fingerprint(path) != known:
+            raise TfaipError(f"{path} differs from its manifest")
     added = set(_files_below(directory)) - set(expected) if names is None else set()
     if added:
         raise TfaipError(f"{directory / min(added)} is not in the manifest of {directory}")
-
-
-def _verify(path: Path, expected: Mapping[str, Any] | None) -> None:
-    try:
-        is_file = path.is_file()
-    except OSError:  # a name that is too long
-        is_file = False
-    if not is_file:
-        raise TfaipError(f"{shorten_text(str(path), 200)} is missing")
-    # The size first: a file that claims to be huge is not read to its end.
-    if expected is None or path.stat().st_size != expected["size"] or _fingerprint(path) != expected:
-        raise TfaipError(f"{path} differs from its manifest")
 
 
 def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:

@@ -13,5 +13,5 @@ if not TYPE_CHECKING:
 Tensor: TypeAlias = Any
 TensorDict: TypeAlias = dict[str, Tensor]
 Logs: TypeAlias = dict[str, float]
-# Inputs and targets of a batch by name; for several devices a third part, see `tfaip.backend.execution`.
+# Inputs and targets of a batch by name; for several devices a third part, see `tfaip.backend.kerastools`.
 Element: TypeAlias = tuple[TensorDict, ...]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import BatchAccess, RandomAccess
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 
@@ -47,10 +47,7 @@ def test_parts_may_be_missing(data: Sample) -> None:
     arrays = generator(data)
     assert len(arrays) == 3
     assert arrays[0].meta is None
-    assert (arrays[0].inputs is None, arrays[0].targets is None) == (
-        data.inputs is None,
-        data.targets is None,
-    )
+    assert (arrays[0].inputs is None, arrays[0].targets is None) == (data.inputs is None, data.targets is None)
 
 
 @pytest.mark.parametrize(

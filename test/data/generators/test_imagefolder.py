@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from tfaip.data.generators import decoding
-from tfaip.data.generators.decoding import decode_image
-from tfaip.data.generators.imagefolder import ImageFolder
+from tfaip.data.generators import imagefolder
+from tfaip.data.generators.imagefolder import ImageFolder, decode_image
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.util import reading
@@ -123,7 +122,7 @@ def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monk
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK"])
 def test_images_are_converted_in_parts(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_PART", 3)
+    monkeypatch.setattr(imagefolder, "_PART", 3)
     stream = BytesIO()
     image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 10, 4), np.uint8), "RGBA")
     image = image.convert(mode)

@@ -23,10 +23,7 @@ def lines_of(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[
 
 
 def test_each_line_is_a_sample(tmp_path: Path) -> None:
-    lists = [
-        write(tmp_path / "a.txt", "# comment", "one", "", "  two words ", "ä"),
-        write(tmp_path / "b.txt", "x"),
-    ]
+    lists = [write(tmp_path / "a.txt", "# comment", "one", "", "  two words ", "ä"), write(tmp_path / "b.txt", "x")]
     generator = ListsFileGeneratorParams(lists=lists).create(PipelineMode.TRAINING)
     assert len(generator) == 4
     samples = list(generator.generate())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tfaip.data.generators.textlines import TextLines
+from tfaip.data.generators.listsfile import TextLines
 
 
 def expected_lines(content: bytes, ignore_prefix: str) -> tuple[list[str], int]:

@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 from test.data.support import batch_bytes, epoch
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
 
@@ -127,7 +127,7 @@ def test_a_length_limit_goes_sample_by_sample() -> None:
 
 def test_no_data_is_an_error() -> None:
     arrays, _ = pipelines(0, 0)
-    with arrays.generate_input_batches() as batches, pytest.raises(TfaipError, match="has no sample"):
+    with arrays.generate_input_batches() as batches, pytest.raises(TfaipError, match="has no valid sample"):
         next(batches)
 
 

@@ -41,12 +41,7 @@ def test_padding_may_be_nan_and_fit_each_type() -> None:
 
 
 def test_padding_that_is_not_of_the_type_is_refused(subtests: pytest.Subtests) -> None:
-    for padding, dtype in [
-        (-1, "uint8"),
-        (0.5, "int32"),
-        (float("nan"), "int32"),
-        (0, "string"),
-    ]:
+    for padding, dtype in [(-1, "uint8"), (0.5, "int32"), (float("nan"), "int32"), (0, "string")]:
         with (
             subtests.test(padding=padding),
             pytest.raises(ValueError, match=r"padding value of inputs\['x'\] is .* expected one value of type"),
@@ -184,10 +179,7 @@ def test_stacked_samples_are_checked(subtests: pytest.Subtests) -> None:
 def test_ragged_rows_are_padded() -> None:
     # Two samples: rows of 2 and 1 numbers, and three rows of 0, 1 and 3 numbers.
     batch = stack([[[1, 2], [3]], [[], [4], [5, 6, 7]]], TensorSpec([None, None], "int32"), padding=9)
-    assert batch.tolist() == [
-        [[1, 2, 9], [3, 9, 9], [9, 9, 9]],
-        [[9, 9, 9], [4, 9, 9], [5, 6, 7]],
-    ]
+    assert batch.tolist() == [[[1, 2, 9], [3, 9, 9], [9, 9, 9]], [[9, 9, 9], [4, 9, 9], [5, 6, 7]]]
 
 
 def test_an_empty_list_is_of_any_type() -> None:

@@ -24,8 +24,8 @@ from test.data.support import (
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError, UsageError
 
 Ids = list[list[int]]
@@ -301,11 +301,7 @@ def test_impossible_buckets_are_refused(subtests: pytest.Subtests) -> None:
     for boundaries, sizes, message in [
         ([3, 2], None, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
         ([0, 2], None, r"bucket_boundaries\[0\] is 0, expected at least 1"),
-        (
-            [2],
-            [4],
-            r"bucket_batch_sizes is \[4\], expected one number per bucket \(2, one more than",
-        ),
+        ([2], [4], r"bucket_batch_sizes is \[4\], expected one number per bucket \(2, one more than"),
         ([2], [4, 0], r"bucket_batch_sizes\[1\] is 0, expected at least 1"),
         ([], [4, 2], r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
     ]:

@@ -9,13 +9,7 @@ import pytest
 
 from test.data.support import IterableRowsParams, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.datagenerator import (
-    BatchAccess,
-    DataGenerator,
-    RandomAccess,
-    RawDataGeneratorParams,
-    size_of,
-)
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 

@@ -23,8 +23,8 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
 
 MODES_OF_ONE_PASS = [mode for mode in PipelineMode if mode is not PipelineMode.TRAINING]
@@ -66,11 +66,7 @@ def test_a_single_pass_of_a_generating_processor() -> None:
 
 
 def test_incomplete_samples_are_dropped_and_counted() -> None:
-    samples = [
-        row(0),
-        Sample(inputs={"x": [1.0]}, meta={"id": 1}),
-        Sample(targets={"y": [2]}, meta={"id": 2}),
-    ]
+    samples = [row(0), Sample(inputs={"x": [1.0]}, meta={"id": 1}), Sample(targets={"y": [2]}, meta={"id": 2})]
     expected = {
         PipelineMode.TRAINING: [0],
         PipelineMode.EVALUATION: [0],
@@ -274,11 +270,7 @@ def test_epoch_size(subtests: pytest.Subtests) -> None:
 
 def test_impossible_epoch_sizes_are_refused(subtests: pytest.Subtests) -> None:
     for source, arguments, message in [
-        (
-            IterableRowsParams(length_is_known=False),
-            (),
-            "IterableRows is not known: .*samples_per_epoch",
-        ),
+        (IterableRowsParams(length_is_known=False), (), "IterableRows is not known: .*samples_per_epoch"),
         ([], (), "an epoch has 0 samples"),
         (rows(3), (-1, 0.1), r"an epoch has 0 samples: .*scale_epoch_size \(0.1\)"),
         (rows(3), (0,), r"an epoch has 0 samples: .*samples_per_epoch \(0\)"),

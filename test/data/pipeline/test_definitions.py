@@ -9,13 +9,7 @@ import pytest
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.generators.mixed import Mixed
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
-from tfaip.data.pipeline.definitions import (
-    GENERAL_PROCESSOR,
-    INPUT_PROCESSOR,
-    TARGETS_PROCESSOR,
-    PipelineMode,
-    Sample,
-)
+from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 
 FULL = Sample(inputs={"x": 1}, outputs={"o": 2}, targets={"y": 3}, meta="m")

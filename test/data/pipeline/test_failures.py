@@ -27,13 +27,13 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, FailurePolicy
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 
 SAMPLES = 12
 BAD = (2, 5, 9)
@@ -218,11 +218,7 @@ class Forgetful(GeneratingDataProcessor[ForgetfulParams]):
 @pytest.mark.parametrize(
     ("gives", "kind", "message"),
     [
-        (
-            "StopIteration",
-            RuntimeError,
-            r"^StopIteration: next\(\) found nothing more; give it a default, or catch it",
-        ),
+        ("StopIteration", RuntimeError, r"^StopIteration: next\(\) found nothing more; give it a default, or catch it"),
         (
             "list",
             TypeError,

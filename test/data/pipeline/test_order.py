@@ -12,8 +12,7 @@ from test.data.support import IterableRows, IterableRowsParams, NoiseParams, bat
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
-from tfaip.data.pipeline.sampler import Sampler, buffer_shuffle
+from tfaip.data.pipeline.sampler import Position, Sampler, buffer_shuffle
 
 LIST = RawDataGeneratorParams(samples=rows(9))
 ITERABLE = IterableRowsParams(count=9)

@@ -23,7 +23,7 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tfaip.data.pipeline.prefetch import Prefetcher
+from tfaip.data.pipeline.executor import Prefetcher
 
 
 class Source:

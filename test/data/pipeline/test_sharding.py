@@ -11,12 +11,11 @@ import pytest
 
 from test.data.pipeline.workers.faults import FaultParams
 from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, row, rows
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard, shard_batch
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.position import Position
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard, shard_batch
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 
 

@@ -27,8 +27,8 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 
 
@@ -106,12 +106,7 @@ processor_lists = st.lists(st.sampled_from(PROCESSORS), max_size=4)
     drop=st.booleans(),
 )
 def test_epochs_are_windows_on_the_reference_stream(
-    processors: list[DataProcessorParams],
-    count: int,
-    seed: int,
-    num_samples: int,
-    batch_size: int,
-    drop: bool,
+    processors: list[DataProcessorParams], count: int, seed: int, num_samples: int, batch_size: int, drop: bool
 ) -> None:
     pipeline = make_pipeline(rows(count), processors, seed=seed, batch_size=batch_size, batch_drop_remainder=drop)
     for kept_open in (contextlib.nullcontext(), pipeline):
@@ -212,10 +207,7 @@ def test_passes_and_seeds_differ() -> None:
 @pytest.mark.parametrize("mode", [PipelineMode.TRAINING, PipelineMode.EVALUATION])
 def test_a_pass_without_valid_samples_is_an_error(source: list[Sample], mode: PipelineMode) -> None:
     pipeline = make_pipeline(source, [DropParams(every=1)], mode=mode)
-    with (
-        pipeline.generate_input_batches() as batches,
-        pytest.raises(TfaipError, match="no valid sample") as info,
-    ):
+    with pipeline.generate_input_batches() as batches, pytest.raises(TfaipError, match="no valid sample") as info:
         next(batches)
     assert f"dropped so far: {len(source)} invalid" in str(info.value)
 

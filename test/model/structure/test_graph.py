@@ -10,7 +10,7 @@ import pytest
 from keras import layers, ops
 
 from test.model.structure.net import Net
-from tfaip.layers.inlining import InlinedLayer
+from tfaip.layers.baselayer import InlinedLayer
 from tfaip.model.structure.axis import Unknown, WeightStructure, dimensions_of, sizes_text
 
 

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params import post_init
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.predict.params import PredictorParams
 
 SOURCES = ("lines.py", "lines_model.py")

@@ -10,7 +10,7 @@ from test.support.tiny.scenario import TinyData, TinyModelParams
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
 
 

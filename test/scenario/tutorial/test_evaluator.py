@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 

@@ -49,14 +49,6 @@ def test_clipping_acts_on_the_mean():
     assert weights_after(optimizer, weight, [3, 0.1]) == [0, -1]
 
 
-def test_the_remainder_is_a_named_variable_of_the_optimizer():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
-    weights_after(optimizer, weight, [1, 2])
-    named = optimizer.named_variables({"w": weight})
-    assert float(keras.ops.convert_to_numpy(named["gradient_accumulator/w"].value)) == 3
-
-
 def test_the_average_moves_only_with_an_update():
     weight = keras.Variable(0.0, name="w")
     optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))

@@ -81,13 +81,6 @@ def test_small_and_zero_gradients_are_not_clipped(clip: dict[str, float]) -> Non
 
 
 @pytest.mark.backend
-def test_clips_come_before_the_moments() -> None:
-    training = Training(SGDOptimizer(momentum=0.5, clip_value=1.0), {"w": 0.0})
-    assert training.step(100) == [-1.0]
-    assert training.step(100) == [-2.5]  # velocity 0.5 + 1
-
-
-@pytest.mark.backend
 def test_adam_takes_the_epsilon_of_the_params() -> None:
     # Gradient 1e-6: 1e-6 * sqrt(0.001) / (1e-6 * sqrt(0.001) + epsilon).
     assert Training(AdamOptimizer(), {"w": 0.0}).step(1e-6) == pytest.approx([-0.24025], abs=1e-5)
@@ -139,17 +132,6 @@ def test_weights_are_excluded_from_the_decay_by_path() -> None:
     assert [float(variable) for variable in variables.values()] == [1.0, 2.0, 2.0]
 
 
-def test_the_rate_is_a_variable_of_the_optimizer() -> None:
-    training = Training(SGDOptimizer(), {"w": 0.0})
-    assert training.step(1) == [-1.0]
-    training.optimizer.rate.assign(0.25)
-    assert training.step(1) == [-1.25]
-    training.optimizer.rate.assign(0.0)
-    assert training.step(1) == [-1.25]
-    assert float(ops.convert_to_numpy(training.optimizer.learning_rate)) == 0.0
-    assert any(variable is training.optimizer.rate for variable in training.optimizer.variables)
-
-
 @pytest.mark.backend
 def test_the_rate_is_set_between_epochs_of_compiled_training() -> None:
     weights = Weights()
@@ -192,3 +174,10 @@ def test_no_variable_of_an_optimizer_is_lost(params: OptimizerParams) -> None:
     optimizer = Training(params, {"kernel": [[1.0, 2.0]], "bias": [1.0]}).optimizer
     named = optimizer.named_variables(dict(zip(["kernel", "bias"], optimizer._trainable_variables, strict=True)))
     assert {id(variable) for variable in named.values()} == {id(variable) for variable in optimizer.variables}
+
+
+@pytest.mark.backend
+def test_clips_come_before_the_moments() -> None:
+    training = Training(SGDOptimizer(momentum=0.5, clip_value=1.0), {"w": 0.0})
+    assert training.step(100) == [-1.0]
+    assert training.step(100) == [-2.5]  # velocity 0.5 + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.trainer.optimizer import (
     OPTIMIZERS,

@@ -14,7 +14,6 @@ from tfaip.trainer.optimizer import (
     FtrlOptimizer,
     GradientNoiseParams,
     MuonOptimizer,
-    NadamOptimizer,
     OptimizerGroupParams,
     OptimizerParams,
     SGDOptimizer,
@@ -37,11 +36,6 @@ def test_a_group_has_a_factor_on_its_rate():
 def test_the_first_group_that_matches_has_a_weight():
     training = Training(SGDOptimizer(groups=[group(".*/bias", 2.0), group("encoder", 0.0)]), STARTS)
     assert training.step(1, 1, 1) == [0.0, -2.0, -1.0]
-
-
-def test_the_factor_is_on_the_weight_decay_too():
-    params = SGDOptimizer(weight_decay=0.5, groups=[group("a", 0.5)])
-    assert Training(params, {"a": 8.0, "b": 8.0}).step(0, 0) == [6.0, 4.0]
 
 
 def test_a_group_has_an_optimizer_of_its_own():
@@ -75,13 +69,6 @@ def test_a_group_of_any_class_moves_as_an_optimizer_alone_would(params):
     alone = Training(params, {"a": [[1.0, 2.0]]})
     for gradient in ([[1.0, -2.0]], [[0.5, 0.5]]):
         assert training.step(gradient, [1.0])[0] == alone.step(gradient)[0]
-
-
-def test_every_variable_has_a_name_that_lasts():
-    def names():
-        return set(Training(NadamOptimizer(groups=[group("a", 2.0)]), {"a": 0.0, "b": 0.0}).state())
-
-    assert names() == names()
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,6 @@ def test_an_overflow_halves_the_scale_until_the_gradient_fits(tmp_path: Path) ->
     assert weight(train(params, restore=True)) == whole
 
 
-def test_the_precision_is_as_before_behind_the_training() -> None:
-    train(half_params([1.0]))
-    assert keras.config.dtype_policy().name == "float32"
-
-
 def test_a_loss_that_is_not_a_number_ends_the_training_when_the_scale_is_lowest() -> None:
     trainer = LineScenario.create_trainer(half_params([float("nan")] * 20))
     with pytest.raises(TrainingDiverged, match="in batch 16 of epoch 1"):
@@ -92,10 +87,3 @@ def test_clip_value_does_not_hide_an_overflow() -> None:
     assert training.step(float("inf")) == [0.0]
     assert training.state()["loss_scale"] == 2**14
     assert training.step(3.0 * 2**14) == [-3.0]
-
-
-def test_bfloat16_needs_no_scale() -> None:
-    device = DeviceConfigParams(precision=Precision.MIXED_BFLOAT16)
-    trainer = train(line_params([1.0, 2.0], device=device))
-    assert weight(trainer) == -3.0
-    assert not [name for name in trainer.scenario.graph.line.dtype_policy.name.split() if name != "mixed_bfloat16"]

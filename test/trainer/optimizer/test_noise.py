@@ -66,10 +66,3 @@ def test_one_draw_per_update_on_the_mean_of_its_batches():
     drawn = moves(training, 1000, 8)
     assert drawn[[0, 1, 2, 4, 5, 6]].any() == np.False_
     assert drawn[[3, 7]].std(axis=1) == pytest.approx([1.0, 1.0], rel=0.1)
-
-
-@pytest.mark.parametrize("field", ["stddev", "gamma"])
-@pytest.mark.parametrize("value", [-0.1, float("nan")])
-def test_what_is_no_noise_is_refused(field, value):
-    with pytest.raises(ValueError, match=rf"^{field} is .*, expected .*at least 0$"):
-        GradientNoiseParams(**{field: value})

@@ -6,19 +6,16 @@ import base64
 import io
 import json
 import logging
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, strategies as st
 
 from test.events.test_writer import scalars
-from test.support.commands import REPOSITORY, environment, finish_command, start_python
+from test.support.commands import REPOSITORY, finish_command, start_python
 from test.trainer.line import LineScenario, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
@@ -208,32 +205,6 @@ def parsed(line: str) -> tuple[int, dict[str, float]]:
     return int(found[1]), {name: float(number) for name, number in re.findall(r"(\S+): (\S+)", found[2])}
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["loss", "loss/mean_epoch", "lr", "val_acc", "lav_l0_cer"]),
-        st.floats(width=32) | st.sampled_from([0.0, 1e-3, 9.9e-4, 5e-5, 4.9e-5, 1e-30, 1e30]),
-    )
-)
-def test_a_parser_finds_every_value_to_four_digits(values: dict[str, float]) -> None:
-    epoch, found = parsed(result_line(31, values))
-    assert epoch == 31
-    assert list(found) == sorted(values)
-    # Half of the last digit: of four decimals, or, below 0.001, of four significant digits.
-    for name, value in values.items():
-        tolerance = 0.5e-4 if abs(value) >= 0.001 else 0.5e-3 * abs(value)
-        assert found[name] == pytest.approx(value, rel=1e-12, abs=tolerance, nan_ok=True)
-        assert (found[name] == 0) == (value == 0)
-
-
-def test_a_training_logs_one_line_per_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        train(line_params([2], epochs=2, lr=0.5))
-    assert [message for message in caplog.messages if message.startswith("Results")] == [
-        "Results of epoch 0001 distance: 0.0000 - loss: 0.0000 - loss/mean_epoch: 0.0000 - lr: 0.5000",
-        "Results of epoch 0002 distance: 2.0000 - loss: -2.0000 - loss/mean_epoch: -2.0000 - lr: 0.5000",
-    ]
-
-
 def test_every_place_shows_the_rate_that_was_in_use(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -285,85 +256,13 @@ def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
 def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
     """They mean the same on the command line, in files and in Python; what is stored is the word."""
     parser = TrainingParser("train", "", LineScenario)
-    for flag in ("--trainer.progress_bar_mode", "--progress_bar_mode"):
-        assert parser.parse([flag, str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
+    assert parser.parse(["--progress_bar_mode", str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
     params = line_params([1])
     assert type(params).from_dict({**params.to_dict(), "progress_bar_mode": number}).progress_bar_mode == mode
     params.progress_bar_mode = number  # type: ignore[assignment]
     assert train(params).params.to_dict()["progress_bar_mode"] == mode
-    for wrong in ("3", "bars"):
-        with pytest.raises(UsageError, match=rf"expected auto \| bar \| lines \| plain, got '{wrong}'"):
-            parser.parse(["--progress_bar_mode", wrong])
-    with pytest.raises(UsageError, match=r"progress_bar_mode: expected auto \| bar \| lines \| plain, got 3"):
-        params.set_flags({"trainer.progress_bar_mode": 3})
-
-
-COMMAND = ("-m", "tfaip.scripts.train", "test.support.tiny", "--trainer.random_seed", "1")
-
-
-def training_on_a_terminal(run: Path, *flags: str, **variables: str) -> str:
-    """All that a training writes to its terminal."""
-    master, slave = os.openpty()
-    env = {name: value for name, value in environment().items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, *COMMAND, "--trainer.output_dir", str(run), *flags],
-        cwd=REPOSITORY,
-        env={**env, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", **variables},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    written = b""
-    with open(master, "rb", buffering=0) as terminal:
-        try:
-            while part := terminal.read(65536):
-                written += part
-        except OSError:  # the process has closed its side
-            pass
-    assert process.wait() == 0, written
-    return written.decode()
-
-
-def screen(written: str) -> list[str]:
-    """The lines that are left on the terminal, without their colours."""
-    lines, row = [""], 0
-    for part in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
-        if part == "\n":
-            row += 1
-            lines += [""] * (row == len(lines))
-        elif part == "\x1b[2K":
-            lines[row] = ""
-        elif part == "\x1b[1A":
-            row -= 1
-        elif part[0] not in "\r\x1b":
-            lines[row] += part
-    return [line.rstrip() for line in lines]
-
-
-@pytest.mark.slow
-def test_a_narrow_terminal_without_colours(tmp_path: Path) -> None:
-    written = training_on_a_terminal(tmp_path / "run", COLUMNS="40", NO_COLOR="1")
-    assert not re.search(r"\x1b\[[\d;]*m", written)
-    bars = [line for line in re.split(r"[\r\n]|\x1b\[[?\d]*[A-Za-z]", written) if line.startswith("Epoch 4/4")]
-    assert bars
-    assert max(map(len, bars)) <= 40
-    assert any("/11 " in line for line in bars)
-    rows = [line[:6] for line in screen(written) if line[:6].strip(" *").isdigit()]
-    assert rows == ["    1*", "    2*", "    3*", "    4*"]
-
-
-def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    with announced("building the model"):
-        assert "building the model ..." in capsys.readouterr().out
-        print("a line")
-    assert screen("building the model ..." + capsys.readouterr().out) == ["a line", "", ""]
-    monkeypatch.setenv("TERM", "dumb")
-    with announced("building the model"):
-        print("a line")
-    assert capsys.readouterr().out == "a line\n"
+    with pytest.raises(UsageError, match=r"expected auto \| bar \| lines \| plain, got '3'"):
+        parser.parse(["--progress_bar_mode", "3"])
 
 
 EXECUTE = "from nbclient.cli import main; main()"
@@ -404,13 +303,7 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
             "trainer = TinyScenario.create_trainer(params)\n"
             "logs = trainer.train()",
             "trainer.history.plot('loss')",
-            "from tfaip.predict.params import PredictorParams\n"
-            "from tfaip.predict.predictor import Predictor\n"
-            "predictor = Predictor(PredictorParams(), trainer.scenario.data)\n"
-            "predictor.set_model(trainer.scenario.graph)\n"
-            "predictor.params.pipeline.batch_size = 4\n"
-            "samples = list(predictor.predict(params.gen.val))\n"
-            "len(samples)",
+            "samples = list(trainer.predict(params.gen.val))",
         ],
         tmp_path,
     )
@@ -420,3 +313,13 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
     (picture,) = [output.data for output in plotted if output.output_type == "execute_result"]
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
     assert "".join(shown(printed(predicted))).strip() == ""
+
+
+def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for term, is_shown in (("xterm", True), ("dumb", False)):
+        monkeypatch.setenv("TERM", term)
+        with announced("building the model"):
+            assert ("building the model ..." in capsys.readouterr().out) is is_shown
+            print("a line")
+        assert "a line\n" in capsys.readouterr().out

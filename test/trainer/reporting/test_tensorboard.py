@@ -15,8 +15,7 @@ from keras import ops
 from test.events.test_writer import accumulator, images, rows, scalars
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineScenario, LineTrainerParams, line_params
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter
@@ -132,12 +131,6 @@ def test_only_validated_epochs_have_validation_values(tmp_path: Path) -> None:
     LineScenario.create_trainer(line_params([1], [1], tmp_path, epochs=3, val_every_n=2)).train()
     assert [step for step, _ in scalars(tmp_path / "validation", "loss")] == [2, 3]
     assert not (tmp_path / "lav_l0").exists()
-
-
-def test_a_training_without_validation_has_no_such_directory(tmp_path: Path) -> None:
-    LineScenario.create_trainer(line_params([1], None, tmp_path)).train()
-    assert (tmp_path / "train").is_dir()
-    assert not (tmp_path / "validation").exists()
 
 
 def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -101,20 +101,6 @@ def test_rates_of_half_epochs_by_hand() -> None:
     assert rates.rates == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0])
 
 
-def test_the_default_is_one_rate_per_epoch() -> None:
-    rates = Rates()
-    train(params_with(PolynomialDecayParams(1.0), batches=2, steps_per_execution=1), rates)
-    assert rates.rates == pytest.approx([1.0, 1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25])
-
-
-def test_steps_per_execution_change_nothing() -> None:
-    schedule = CosineDecayParams(1.0, alpha=0.1, **CONTINUOUS)
-    weights = Weights()
-    train(params_with(schedule, steps_per_execution=3), weights)
-    moved = np.cumsum(numpy_rates(schedule, np.arange(BATCHES * EPOCHS) / BATCHES))[BATCHES - 1 :: BATCHES]
-    assert weights.values == pytest.approx((-moved).tolist(), rel=1e-6)
-
-
 @pytest.mark.backend
 def test_accumulation_counts_updates() -> None:
     schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
@@ -133,23 +119,6 @@ def test_weight_decay_follows_the_rate() -> None:
     params.gen.train.x, params.scenario.model.start = [0.0, 0.0], 8.0
     # Rates 1 and 0.5.
     assert weight(train(params)) == pytest.approx(8.0 * 0.5 * 0.75)
-
-
-def test_the_history_has_the_rate_of_the_first_update(tmp_path: Path) -> None:
-    train(params_with(PolynomialDecayParams(1.0, **CONTINUOUS), output_dir=tmp_path / "run"))
-    records = json.loads((tmp_path / "run" / "history.json").read_text())
-    assert [record["lr"] for record in records.values()] == [1.0, 0.75, 0.5, 0.25]
-
-
-class Shrinking(LearningRateParams):
-    def value(self, x: Any, xp: Any) -> Any:
-        return xp.exp(-x)
-
-
-def test_a_schedule_of_your_own_can_be_continuous() -> None:
-    rates = Rates()
-    train(params_with(Shrinking(1.0, **CONTINUOUS), batches=2, epochs=2, steps_per_execution=1), rates)
-    assert rates.rates == pytest.approx(np.exp([0, -0.5, -1, -1.5, -2]).tolist(), rel=1e-6)
 
 
 def state_of(run: Path) -> dict[str, bytes]:
@@ -226,14 +195,6 @@ def test_large_numbers_of_updates_keep_their_precision() -> None:
     optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
     optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
     assert rate_of(optimizer) == pytest.approx(0.4995, rel=1e-6)
-
-
-def test_live_changes_of_the_base_rate_scale_the_rule() -> None:
-    optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=4, **CONTINUOUS))
-    optimizer.begin_epoch(2.0, completed=1, batches=1, done=0)
-    assert rate_of(optimizer) == pytest.approx(1.5)
-    optimizer.rate.assign(0.5)
-    assert rate_of(optimizer) == pytest.approx(0.375)
 
 
 @pytest.mark.backend

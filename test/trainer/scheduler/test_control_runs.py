@@ -19,7 +19,6 @@ from tfaip.trainer.scheduler import (
     LearningRateParams,
     NewbobAbsParams,
     NewbobRelParams,
-    PolynomialDecayParams,
 )
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.trainer import Trainer
@@ -100,14 +99,6 @@ def test_a_broken_history_is_told_before_anything_is_changed(three_epochs: Path,
 
 
 @pytest.mark.slow
-def test_a_rule_follows_the_number_of_epochs_of_a_resume(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(falling(run, PolynomialDecayParams(lr=0.5), epochs=2))
-    train(falling(run, PolynomialDecayParams(lr=0.5), epochs=4), restore=True)
-    assert rates_of(run) == [0.5, 0.25, 0.25, 0.125]
-
-
-@pytest.mark.slow
 def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     file = tmp_path / "rates.json"
     file.write_text('{"2": {"lr": 0.25}}')
@@ -122,14 +113,6 @@ def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     assert weight(again) == 10 - 1 - 0.25 - 0.25 - 1  # lr of a resume
     with pytest.raises(UsageError, match="gone is no directory: change --trainer.history_file"):
         train(falling(None, rule, history_file=str(tmp_path / "gone" / "rates.json")))
-
-
-def test_without_validation_the_training_loss_is_followed(tmp_path: Path) -> None:
-    params = falling(tmp_path / "run", control(rates=[], monitor=None), epochs=3)
-    params.gen.val.x = []
-    trainer = train(params)
-    assert trainer.params.learning_rate.best_monitor == "loss/mean_epoch"
-    assert rates_of(tmp_path / "run") == [1, 1, 1]
 
 
 def test_an_unknown_monitor_is_refused_before_the_first_batch(tmp_path: Path) -> None:
@@ -260,16 +243,6 @@ def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
     # An epoch far beyond the training costs nothing.
     assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]
-
-
-@pytest.mark.parametrize("rate", ["-0.25", "nan", "'fast'"])
-def test_rates_of_returnn_that_are_none(rate: str, tmp_path: Path) -> None:
-    file = tmp_path / "learning_rates"
-    file.write_text(RATES_OF_RETURNN.replace("0.25", rate))
-    with pytest.raises(UsageError, match="learning_rates: not a history .*: epoch '2': .*lr.* is ") as caught:
-        train(falling(tmp_path / "run", ConstantParams(lr=1.0), epochs=3, history_file=str(file)))
-    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
-    assert not (tmp_path / "run").exists()
 
 
 def replaced(state: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -43,57 +43,92 @@ def multi(**fields: Any) -> NewbobMultiEpochParams:
     return NewbobMultiEpochParams(**{"lr": 1.0, "monitor": "s", **fields})
 
 
-def test_golden() -> None:
-    assert rates(rel(), *GOLDEN) == [0.01, 0.01, 0.01, 0.005, 0.0025]
-    assert rates(rel(min_lr=0.004), *GOLDEN) == [0.01, 0.01, 0.01, 0.005, 0.004]
+FLAT: list[float | None] = [1.0] * 8
+MAX = [0.5, 0.6, 0.6, 0.7]
+# Changes divided by the old score: -0.5, 0.5, -0.5, 0.5 ...: a mean of 0 or below.
+SWINGING = [8.0, 4.0, 6.0, 3.0, 4.5, 2.25, 3.375, 1.6875]
+OLD = Divisor.OLD
 
 
-@pytest.mark.parametrize(("score", "decision"), [(1.98, Decision.GROW), (1.99, Decision.DECAY)])
-def test_one_percent_is_the_border(score: float, decision: Decision) -> None:
-    history = History({1: EpochRecord(0.01, {"s": 2.0}), 2: EpochRecord(0.01, {"s": score})})
-    assert rel().decision(3, history) is decision
+def newbob_abs(**fields: Any) -> NewbobAbsParams:
+    return NewbobAbsParams(lr=1.0, monitor="s", threshold=-0.5, **fields)
 
 
-def test_the_threshold_itself_does_not_decay() -> None:
+def plateau(**fields: Any) -> ReduceOnPlateauParams:
+    return ReduceOnPlateauParams(lr=1.0, monitor="s", patience_epochs=2, **fields)
+
+
+# Params, scores, and the last of the rates: of the epochs with these scores, and of the next one.
+RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
+    "golden": (rel(), GOLDEN, [0.01, 0.01, 0.01, 0.005, 0.0025]),
+    "golden with a bound": (rel(min_lr=0.004), GOLDEN, [0.01, 0.01, 0.01, 0.005, 0.004]),
+    "better by one percent": (rel(lr=1.0), [2.0, 1.98], [1.0]),
+    "better by less": (rel(lr=1.0), [2.0, 1.99], [0.5]),
     # (0.75 - 1) / 1 = -0.25, which floats hold exactly.
-    params = NewbobRelParams(lr=1.0, monitor="s", threshold=-0.25, divide_by=Divisor.OLD)
-    assert rates(params, 1.0, 0.75)[-1] == 1.0
-    assert rates(params, 1.0, 0.7500001)[-1] == 0.5
-
-
-def test_the_divisor() -> None:
+    "the threshold itself": (rel(lr=1.0, threshold=-0.25, divide_by=OLD), [1.0, 0.75], [1.0]),
+    "just above the threshold": (rel(lr=1.0, threshold=-0.25, divide_by=OLD), [1.0, 0.7500001], [0.5]),
     # From 1 to 0.8: -0.25 of the new score, -0.2 of the old one.
-    for divide_by, expected in ((Divisor.NEW, 1.0), (Divisor.OLD, 0.5)):
-        assert rates(rel(lr=1.0, threshold=-0.22, divide_by=divide_by), 1.0, 0.8)[-1] == expected
-
-
-def test_absolute_differences() -> None:
-    params = NewbobAbsParams(lr=1.0, monitor="s", threshold=-0.5)
-    assert rates(params, 3.0, 2.25, 1.75, 1.5, 1.5) == [1, 1, 1, 1, 0.5, 0.25]
-
-
-def test_growth() -> None:
-    assert rates(rel(lr=1.0, growth=2.0, max_lr=3.0), 4.0, 3.0, 2.0, 1.0, 1.0) == [1, 1, 2, 3, 3, 1.5]
-
-
-def test_high_values_are_good_in_mode_max() -> None:
-    scores = [0.5, 0.6, 0.6, 0.7]
-    assert rates(rel(lr=1.0, mode=Mode.MAX), *scores) == [1, 1, 1, 0.5, 0.5]
-    assert rates(rel(lr=1.0), *scores) == [1, 1, 0.5, 0.25, 0.125]
-
-
-def test_negative_scores_are_divided_by_their_absolute_value() -> None:
+    "divided by the new score": (rel(lr=1.0, threshold=-0.22), [1.0, 0.8], [1.0]),
+    "divided by the old score": (rel(lr=1.0, threshold=-0.22, divide_by=OLD), [1.0, 0.8], [0.5]),
+    "absolute": (newbob_abs(), [3.0, 2.25, 1.75, 1.5, 1.5], [1, 1, 1, 1, 0.5, 0.25]),
+    "growth": (rel(lr=1.0, growth=2.0, max_lr=3.0), [4.0, 3.0, 2.0, 1.0, 1.0], [1, 1, 2, 3, 3, 1.5]),
+    "max": (rel(lr=1.0, mode=Mode.MAX), MAX, [1, 1, 1, 0.5, 0.5]),
+    "min": (rel(lr=1.0), MAX, [1, 1, 0.5, 0.25, 0.125]),
     # -2 -> -4 halves: (-4 + 2) / 4 = -0.5.
-    assert rates(rel(lr=1.0, threshold=-0.49), -2.0, -4.0)[-1] == 1.0
-    assert rates(rel(lr=1.0, threshold=-0.51), -2.0, -4.0)[-1] == 0.5
-
-
-def test_changes_relative_to_the_rate() -> None:
+    "negative, enough": (rel(lr=1.0, threshold=-0.49), [-2.0, -4.0], [1.0]),
+    "negative, not enough": (rel(lr=1.0, threshold=-0.51), [-2.0, -4.0], [0.5]),
     # The same change of -0.25 counts for 4 times as much when the rate is a quarter of lr.
-    params = rel(lr=1.0, threshold=-0.5, divide_by=Divisor.OLD, relative_to_lr=True, rates=[1.0, 0.25, 0.25])
-    assert rates(params, 16.0, 12.0, 9.0)[-1] == 0.25
-    params.rates = [1.0, 1.0, 1.0]
-    assert rates(params, 16.0, 12.0, 9.0)[-1] == 0.5
+    "relative to a low rate": (
+        rel(lr=1.0, threshold=-0.5, divide_by=OLD, relative_to_lr=True, rates=[1.0, 0.25, 0.25]),
+        [16.0, 12.0, 9.0],
+        [0.25],
+    ),
+    "relative to lr": (
+        rel(lr=1.0, threshold=-0.5, divide_by=OLD, relative_to_lr=True, rates=[1.0] * 3),
+        [16.0, 12.0, 9.0],
+        [0.5],
+    ),
+    # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
+    "gaps": (rel(lr=1.0), [None, 2.0, None, 1.9, None, 1.9, None], [1, 1, 1, 1, 1, 1, 0.5, 0.5]),
+    "held for three epochs": (rel(lr=1.0, hold_epochs=3), FLAT, [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
+    "held for one": (rel(lr=1.0, hold_epochs=1), FLAT[:4], [1, 1, 0.5, 0.25, 0.125]),
+    "held for ever": (rel(lr=1.0, hold_epochs=2**62), FLAT[:4], [1, 1, 1, 1, 1]),  # not counted one by one
+    "listed": (
+        rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0),
+        FLAT[:5],
+        [0.125, 8.0, 4.0, 2.0, 1.0, 0.5],
+    ),
+    "listed late": (rel(lr=1.0, rates={4: 0.75}), FLAT[:5], [1, 1, 0.5, 0.75, 0.375, 0.1875]),
+    "listed, no scores": (rel(lr=1.0, rates={2: 0.5, 4: 0.25}), [None] * 5, [1, 0.5, 0.5, 0.25, 0.25, 0.25]),
+    # Epoch 3 follows one change (-0.5, no decay); 5, 7, 9 a mean of 0.
+    "multi": (multi(window_epochs=2, divide_by=OLD), SWINGING, [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
+    "multi at the threshold": (multi(window_epochs=2, divide_by=OLD, threshold=0.0), SWINGING, [1.0]),
+    # Changes -0.5 (growth), -0.25 (hold), -0.0625 (decay), of the old score.
+    "multi between thresholds": (
+        multi(divide_by=OLD, window_epochs=1, growth=2.0, threshold=-0.1, grow_threshold=-0.4),
+        [16.0, 8.0, 6.0, 5.625],
+        [1, 1, 2, 2, 1],
+    ),
+    # Epochs 3, 5 and 7 may act: before 3 there is no change yet, 5 has a new score, 7 has none.
+    "multi with gaps": (
+        multi(window_epochs=5, update_every_n_epochs=2),
+        [1.0, None, 1.0, None, None, None, None],
+        [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
+    ),
+    # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
+    "plateau": (
+        plateau(),
+        [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6],
+        [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125],
+    ),
+    "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_rates(name: str) -> None:
+    params, scores, expected = RATES[name]
+    assert rates(params, *scores)[-len(expected) :] == expected
 
 
 @pytest.mark.parametrize(
@@ -115,72 +150,11 @@ def test_zeros_and_values_that_are_not_finite(scores: tuple[float, float], rate:
     assert rates(multi(growth=2.0, window_epochs=2, update_every_n_epochs=1), *scores)[-1] == rate
 
 
-def test_a_rate_of_zero_divides_nothing() -> None:
-    assert rates(rel(lr=1.0, relative_to_lr=True, rates=[0.0, 0.0], growth=2.0), 2.0, 1.0)[-1] == 0.0
-
-
-def test_epochs_without_a_score_are_passed_over_and_change_nothing() -> None:
-    # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
-    scores = [None, 2.0, None, 1.9, None, 1.9, None]
-    assert rates(rel(lr=1.0), *scores) == [1, 1, 1, 1, 1, 1, 0.5, 0.5]
-
-
-def test_a_rate_is_held_for_some_epochs() -> None:
-    flat = [1.0] * 8
-    assert rates(rel(lr=1.0, hold_epochs=3), *flat) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
-    assert rates(rel(lr=1.0, hold_epochs=1), *flat[:4]) == [1, 1, 0.5, 0.25, 0.125]
-    # Not counted one by one.
-    assert rates(rel(lr=1.0, hold_epochs=2**62), *flat[:4]) == [1, 1, 1, 1, 1]
-
-
-def test_listed_rates_are_taken_as_they_are() -> None:
-    params = rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0)
-    assert rates(params, *[1.0] * 5) == [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]
-    late = rel(lr=1.0, rates={4: 0.75})
-    assert rates(late, *[1.0] * 5) == [1, 1, 0.5, 0.75, 0.375, 0.1875]
-
-
-def test_without_scores_the_last_listed_rate_goes_on() -> None:
-    params = rel(lr=1.0, rates={2: 0.5, 4: 0.25})
-    assert [params.rate(epoch, History()) for epoch in range(1, 7)] == [1, 0.5, 0.5, 0.25, 0.25, 0.25]
-
-
 def test_rates_that_somebody_edited_are_where_it_goes_on() -> None:
     history = History({1: EpochRecord(1.0, {"s": 1.0}), 2: EpochRecord(0.3, {"s": 1.0})})
     assert rel(lr=1.0).rate(3, history) == 0.15
     history[2].values["s"] = 0.5
     assert rel(lr=1.0).rate(3, history) == 0.3
-
-
-def test_multi_epoch_acts_on_the_mean_every_few_epochs() -> None:
-    # Changes divided by the old score: -0.5, 0.5, -0.5, 0.5 ...: a mean of 0 or below.
-    scores = [8.0, 4.0, 6.0, 3.0, 4.5, 2.25, 3.375, 1.6875]
-    params = multi(window_epochs=2, divide_by=Divisor.OLD)
-    assert rates(params, *scores) == [1, 1, 0.5 + 0.5, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
-    # Epoch 3 looks at one change (-0.5, no decay); 5, 7, 9 at a mean of 0.
-    assert rates(multi(window_epochs=2, divide_by=Divisor.OLD, threshold=0.0), *scores)[-1] == 1.0
-
-
-def test_multi_epoch_holds_between_its_thresholds() -> None:
-    fields: dict[str, Any] = {"window_epochs": 1, "growth": 2.0, "threshold": -0.1, "grow_threshold": -0.4}
-    # Changes -0.5 (growth), -0.25 (hold), -0.0625 (decay), of the old score.
-    scores = [16.0, 8.0, 6.0, 5.625]
-    assert rates(multi(divide_by=Divisor.OLD, **fields), *scores) == [1, 1, 2, 2, 1]
-
-
-def test_multi_epoch_with_gaps_acts_on_what_is_new() -> None:
-    scores = [1.0, None, 1.0, None, None, None, None]
-    params = multi(window_epochs=5, update_every_n_epochs=2)
-    # Epochs 3, 5 and 7 may act: before 3 there is no change yet, 5 has a new score, 7 has none.
-    assert rates(params, *scores) == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5]
-
-
-def test_plateau() -> None:
-    params = ReduceOnPlateauParams(lr=1.0, monitor="s", patience_epochs=2)
-    # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
-    assert rates(params, 2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
-    params.growth = 2.0
-    assert rates(params, 4.0, 2.0, 1.0)[-1] == 4.0
 
 
 def test_the_first_monitored_value_that_there_is() -> None:
@@ -284,10 +258,3 @@ def test_functions_of_the_user() -> None:
 def test_a_rate_after_a_decision() -> None:
     params = NewbobRelParams(lr=1.0, decay=0.5, growth=1.5)
     assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
-
-
-def test_what_is_monitored() -> None:
-    assert NewbobRelParams().monitored() == []
-    assert NewbobRelParams(best_monitor="val_acc").monitored() == ["val_acc"]
-    assert NewbobRelParams(monitor="loss", best_monitor="val_acc").monitored() == ["loss"]
-    assert NewbobRelParams(monitor=["a", "b"]).monitored() == ["a", "b"]

@@ -113,10 +113,3 @@ def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them() -> None:
                 cls(lr=1e-5, rates=listed, min_lr=2e-4)
     with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
         PolynomialDecayParams(lr=1e-5, rates=[1e-5], min_lr=2e-4)
-
-
-@pytest.mark.parametrize(("name", "cls"), [("hold_epochs", NewbobRelParams), ("window_epochs", NewbobMultiEpochParams)])
-def test_numbers_of_epochs_without_end(name: str, cls: type) -> None:
-    history = History({epoch: EpochRecord(1.0, {"s": 1.0}) for epoch in range(1, 4)})
-    params = cls(lr=1.0, monitor="s", **{name: 10**18})
-    assert params.rate(4, history) in (0.5, 1.0)

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import CommandResult
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     SCHEDULES,
     CosineDecayParams,
     FunctionParams,
-    Interpolation,
     LearningRateParams,
     Mode,
     NewbobRelParams,
-    PiecewiseParams,
     Warmup,
     WarmupCosineDecayParams,
 )
@@ -76,14 +74,6 @@ def test_monitors_and_factors() -> None:
     assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
 
 
-def test_points_are_a_dict() -> None:
-    flags = ["--learning_rate.points", "2.5=0.1", "10=1e-3", "--learning_rate.interpolation", "step"]
-    params = parse("--learning_rate", "Piecewise", *flags, "--learning_rate.step_function", "False")
-    points = {2.5: 0.1, 10.0: 0.001}
-    expected = PiecewiseParams(points=points, interpolation=Interpolation.STEP, step_function=False, epochs=100)
-    assert params == expected
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -104,14 +94,6 @@ def test_points_are_a_dict() -> None:
 def test_mistakes_are_one_line(flags: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(*flags)
-
-
-def test_schedules_need_no_backend_and_no_numpy() -> None:
-    heavy = "import sys; sys.exit(' '.join({'keras', 'tensorflow', 'jax', 'numpy'} & set(sys.modules)) or 0)"
-    result = finish_command(
-        start_python("-c", f"import tfaip.trainer.scheduler.rules, tfaip.trainer.optimizer; {heavy}")
-    )
-    assert (result.rc, result.stderr) == (0, ""), result
 
 
 @pytest.mark.slow

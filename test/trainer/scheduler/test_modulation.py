@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
@@ -177,14 +176,3 @@ def test_functions_that_cannot_work_are_refused_before_the_first_batch(rule: Lea
 def test_impossible_values_name_the_field(cls: type, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cls(**fields)
-
-
-def test_the_live_rate_is_that_of_the_next_update() -> None:
-    rates: list[float] = []
-
-    class Read(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            rates.append(float(self.model.optimizer.learning_rate))
-
-    train(params_with(cyclic()), Read())
-    assert rates == [0.25, 0.5]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tfaip.trainer.history import EpochRecord, History
+from test.trainer.scheduler.test_feedback import rates
 from tfaip.trainer.scheduler import (
     ConstantParams,
     Divisor,
@@ -45,7 +45,7 @@ def params_of(case: dict[str, Any]) -> LearningRateParams:
     """The params of a case, without options that its control does not have."""
     cls = CLASSES[case["control"]]
     known = cls.__dataclass_fields__
-    fields: dict[str, Any] = {"lr": case["initial_lr"], "monitor": "score"}
+    fields: dict[str, Any] = {"lr": case["initial_lr"], "monitor": "s"}
     for name, value in case["params"].items():
         fields[FIELDS[name]] = value
     if "divide_by" in fields:
@@ -55,32 +55,11 @@ def params_of(case: dict[str, Any]) -> LearningRateParams:
     return cls(**{name: value for name, value in fields.items() if name in known})
 
 
-def run(params: LearningRateParams, scores: list[float]) -> list[float]:
-    """The rates of a training with these scores, and that of the epoch behind it."""
-    history = History()
-    for epoch, score in enumerate(scores, start=1):
-        history.record(epoch, EpochRecord(params.rate(epoch, history), {"score": score}))
-    return [history[epoch].lr for epoch in history.epochs] + [params.rate(len(scores) + 1, history)]
-
-
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['control']}-{case['id']}" for case in CASES])
 def test_case(case: dict[str, Any]) -> None:
-    assert run(params_of(case), case["scores"]) == pytest.approx(case["expected"], rel=1e-12, abs=0)
+    assert rates(params_of(case), *case["scores"]) == pytest.approx(case["expected"], rel=1e-12, abs=0)
 
 
 def test_there_are_cases_of_every_control() -> None:
     assert {case["control"] for case in CASES} == set(CLASSES)
     assert len(CASES) == 57
-
-
-@pytest.mark.parametrize("case", CASES[::4], ids=[case["id"] for case in CASES[::4]])
-def test_the_rate_of_an_epoch_is_a_function_of_the_epochs_before(case: dict[str, Any]) -> None:
-    """Of a recorded run every rate comes out again, in any order, as after a resume anywhere."""
-    params, scores = params_of(case), case["scores"]
-    rates = run(params, scores)
-    records = {e: EpochRecord(rate, {"score": s}) for e, (rate, s) in enumerate(zip(rates, scores, strict=False), 1)}
-    whole = History(records)
-    for epoch in range(len(rates), 0, -1):
-        known = History.from_dict(json.loads(json.dumps(History(records).until(epoch - 1).to_dict())))
-        assert params_of(case).rate(epoch, whole) == rates[epoch - 1]
-        assert params_of(case).rate(epoch, History({e: known[e] for e in range(1, epoch)})) == rates[epoch - 1]

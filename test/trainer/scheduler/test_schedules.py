@@ -1,4 +1,4 @@
-"""Rates over thirty epochs, worked out by hand, and impossible params."""
+"""Rates epoch by epoch, worked out by hand, and impossible params."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.scheduler import (
     FEEDBACK,
     SCHEDULES,
+    ConstantParams,
     CosineDecayParams,
     ExponentialDecayParams,
     FunctionParams,
@@ -23,6 +24,7 @@ from tfaip.trainer.scheduler import (
     LearningRateParams,
     PiecewiseParams,
     PolynomialDecayParams,
+    ReduceOnPlateauParams,
     Warmup,
     WarmupConstantParams,
     WarmupCosineDecayParams,
@@ -37,119 +39,84 @@ HALF_TURN = [*COSINES, 0.0, *[-c for c in reversed(COSINES[1:])]]
 # Powers 0, 0.1 ... 0.9 of 10.
 TENTHS = [1, 1.258925411794, 1.584893192461, 1.995262314969, 2.511886431510]
 TENTHS += [3.162277660168, 3.981071705535, 5.011872336273, 6.309573444802, 7.943282347243]
-
-
-def assert_rates(params: LearningRateParams, table: list[float]) -> None:
-    params.epochs = len(table)
-    rates = [params.rate(epoch, History()) for epoch in range(1, len(table) + 1)]
-    assert rates == pytest.approx(table, rel=1e-9, abs=1e-12)
-
-
-def test_cosine_decay() -> None:
-    table = [0.55 + 0.45 * c for c in HALF_TURN]
-    assert len(table) == 30
-    assert_rates(CosineDecayParams(lr=1.0, alpha=0.1), table)
-
-
-def test_cosine_decay_goes_to_zero_by_default() -> None:
-    assert_rates(CosineDecayParams(lr=0.01), [0.005 * (1 + c) for c in HALF_TURN])
-
-
-def test_an_offset_shortens_the_decay() -> None:
-    # Ten epochs with the first rate, then twenty from 1 to 0, 9 degrees each.
-    table = [1.0] * 10 + [(1 + math.cos(math.radians(9 * x))) / 2 for x in range(20)]
-    assert_rates(CosineDecayParams(lr=1.0, offset_epochs=10), table)
-
-
-def test_linear_decay() -> None:
-    assert_rates(PolynomialDecayParams(lr=3.0), [left / 10 for left in range(30, 0, -1)])
-
-
-def test_quadratic_decay_to_a_fraction() -> None:
-    assert_rates(PolynomialDecayParams(lr=900.0, power=2.0), [float(left**2) for left in range(30, 0, -1)])
-    # A tenth of lr never falls: 90 + 0.9 * left^2.
-    table = [90 + 0.9 * left**2 for left in range(30, 0, -1)]
-    assert_rates(PolynomialDecayParams(lr=900.0, power=2.0, alpha=0.1), table)
-
-
-def test_inverse_square_root_decay() -> None:
-    params = InverseSqrtDecayParams(lr=6.0)
-    assert [params.rate(epoch, History()) for epoch in (1, 4, 9, 16, 25)] == pytest.approx([6.0, 3.0, 2.0, 1.5, 1.2])
-    assert [(6.0 / params.rate(epoch, History())) ** 2 for epoch in range(1, 31)] == pytest.approx(list(range(1, 31)))
-    slow = InverseSqrtDecayParams(lr=6.0, timescale_epochs=5)
-    assert [slow.rate(epoch, History()) for epoch in (1, 16)] == [6.0, 3.0]
-
-
-def test_warmup_constant() -> None:
-    table = [0.1, 0.19, 0.28, 0.37, 0.46, 0.55, 0.64, 0.73, 0.82, 0.91] + [1.0] * 20
-    assert_rates(WarmupConstantParams(lr=1.0), table)
-    assert_rates(WarmupConstantParams(lr=1.0, final_epochs=7), table)
-
-
-def test_exponential_warmup() -> None:
-    table = [0.1 * power for power in TENTHS] + [1.0] * 20
-    assert_rates(WarmupConstantParams(lr=1.0, warmup=Warmup.EXPONENTIAL), table)
-
-
-def test_warmup_and_exponential_decay() -> None:
-    params = WarmupExponentialDecayParams(
-        lr=1.0, warmup_epochs=4, warmup_factor=4, constant_epochs=2, final_epochs=6, decay=0.5, learning_circle=3
-    )
-    table = [0.25, 0.4375, 0.625, 0.8125, 1.0, 1.0]
-    table += [1.0] * 3 + [0.5] * 3 + [0.25] * 3 + [0.125] * 3 + [0.0625] * 3 + [0.03125] * 3
-    table += [0.015625] * 6
-    assert len(table) == 30
-    assert_rates(params, table)
-
-
-def test_exponential_decay_after_warmup_goes_on_without_final_epochs() -> None:
-    params = WarmupExponentialDecayParams(lr=1.0, warmup_epochs=0, decay=0.5, learning_circle=10)
-    assert_rates(params, [1.0] * 10 + [0.5] * 10 + [0.25] * 10)
-    params.decay_min_fraction = 0.4
-    assert_rates(params, [1.0] * 10 + [0.5] * 10 + [0.4] * 10)
-
-
-def test_warmup_and_cosine_decay() -> None:
-    params = WarmupCosineDecayParams(
-        lr=1.0, warmup_epochs=5, warmup_factor=5, constant_epochs=5, final_epochs=5, alpha=0.1
-    )
-    table = [0.2, 0.36, 0.52, 0.68, 0.84] + [1.0] * 5
-    table += [0.55 + 0.45 * c for c in HALF_TURN[::2]]  # fifteen epochs, 12 degrees each
-    table += [0.1] * 5
-    assert len(table) == 30
-    assert_rates(params, table)
-
-
-def test_an_offset_comes_before_the_warmup() -> None:
-    params = WarmupCosineDecayParams(lr=1.0, warmup_epochs=2, warmup_factor=2, offset_epochs=3)
-    table = [0.5] * 3 + [0.5, 0.75] + [(1 + math.cos(math.pi * x / 25)) / 2 for x in range(25)]
-    assert_rates(params, table)
-
-
-@pytest.mark.parametrize("epochs", [0, 1, 5, 10])
-def test_a_training_may_end_within_the_warmup(epochs: int) -> None:
-    params = WarmupCosineDecayParams(lr=1.0, final_epochs=3)
-    assert_rates(params, [0.1 + 0.09 * x for x in range(epochs)])
-
-
+WARM = [0.1, 0.19, 0.28, 0.37, 0.46, 0.55, 0.64, 0.73, 0.82, 0.91]
 POINTS = {10: 0.5, 20: 0.25}
 
 
-def test_piecewise_linear() -> None:
-    table = [1.0 - 0.05 * x for x in range(10)] + [0.5 - 0.025 * x for x in range(10)] + [0.25] * 10
-    assert_rates(PiecewiseParams(lr=1.0, points=POINTS), table)
-    assert_rates(PiecewiseParams(lr=7.0, points={20: 0.25, 0: 1.0, 10: 0.5}), table)
+def halves(*counts: int) -> list[float]:
+    """Rates 1, 1/2, 1/4 ..., each for so many epochs."""
+    return [0.5**power for power, count in enumerate(counts) for _ in range(count)]
 
 
-def test_piecewise_steps() -> None:
-    table = [1.0] * 10 + [0.5] * 10 + [0.25] * 10
-    assert_rates(PiecewiseParams(lr=1.0, points=POINTS, interpolation=Interpolation.STEP), table)
+def exponential(lr: float = 1.0, decay: float = 0.5, learning_circle: int = 1, **fields: Any) -> ExponentialDecayParams:
+    return ExponentialDecayParams(lr=lr, decay=decay, learning_circle=learning_circle, **fields)
 
 
-def test_piecewise_exponential() -> None:
-    table = [10.0 / power for power in TENTHS] + TENTHS + [10.0] * 10
-    params = PiecewiseParams(lr=10.0, points={10: 1.0, 20: 10.0}, interpolation=Interpolation.EXPONENTIAL)
-    assert_rates(params, table)
+RATES: dict[str, tuple[LearningRateParams, list[float]]] = {
+    "constant": (ConstantParams(lr=0.3), [0.3] * 3),
+    "constant by default": (ConstantParams(), [0.001]),
+    "exponential by default": (ExponentialDecayParams(), [1e-3] * 3 + [9.9e-4] * 3 + [9.801e-4]),
+    "exponential": (exponential(0.8), [0.8, 0.4, 0.2, 0.1, 0.05]),
+    "exponential in circles": (exponential(learning_circle=2), halves(2, 2, 2, 1)),
+    "exponential to a fraction": (exponential(10.0, decay_min_fraction=0.2), [10.0, 5.0, 2.5, 2.0, 2.0]),
+    "exponential without decay": (exponential(decay=1.0), [1.0] * 9),
+    "exponential after an offset": (exponential(offset_epochs=2), halves(3, 1, 1)),
+    "cosine": (CosineDecayParams(lr=1.0, alpha=0.1), [0.55 + 0.45 * c for c in HALF_TURN]),
+    "cosine to zero": (CosineDecayParams(lr=0.01), [0.005 * (1 + c) for c in HALF_TURN]),
+    "cosine after an offset": (  # ten epochs with the first rate, then twenty from 1 to 0, 9 degrees each
+        CosineDecayParams(lr=1.0, offset_epochs=10),
+        [1.0] * 10 + [(1 + math.cos(math.radians(9 * x))) / 2 for x in range(20)],
+    ),
+    "linear": (PolynomialDecayParams(lr=3.0), [left / 10 for left in range(30, 0, -1)]),
+    "quadratic": (PolynomialDecayParams(lr=900.0, power=2.0), [left**2 for left in range(30, 0, -1)]),
+    "quadratic to a fraction": (  # a tenth of lr never falls
+        PolynomialDecayParams(lr=900.0, power=2.0, alpha=0.1),
+        [90 + 0.9 * left**2 for left in range(30, 0, -1)],
+    ),
+    "inverse square root": (InverseSqrtDecayParams(lr=6.0), [6 / math.sqrt(epoch) for epoch in range(1, 31)]),
+    "slow inverse square root": (
+        InverseSqrtDecayParams(lr=6.0, timescale_epochs=5),
+        [6 / math.sqrt(1 + x / 5) for x in range(16)],
+    ),
+    "linear warm-up": (WarmupConstantParams(lr=1.0, final_epochs=7), WARM + [1.0] * 20),
+    "exponential warm-up": (
+        WarmupConstantParams(lr=1.0, warmup=Warmup.EXPONENTIAL),
+        [0.1 * power for power in TENTHS] + [1.0] * 20,
+    ),
+    "warm-up and exponential": (
+        WarmupExponentialDecayParams(
+            lr=1.0, warmup_epochs=4, warmup_factor=4, constant_epochs=2, final_epochs=6, decay=0.5, learning_circle=3
+        ),
+        [0.25, 0.4375, 0.625, 0.8125, 1.0, 1.0] + halves(3, 3, 3, 3, 3, 3, 6),
+    ),
+    "no warm-up, exponential to a fraction": (
+        WarmupExponentialDecayParams(lr=1.0, warmup_epochs=0, decay=0.5, learning_circle=10, decay_min_fraction=0.4),
+        halves(10, 10) + [0.4] * 10,
+    ),
+    "warm-up and cosine": (  # fifteen epochs of decay, 12 degrees each
+        WarmupCosineDecayParams(lr=1.0, warmup_epochs=5, warmup_factor=5, constant_epochs=5, final_epochs=5, alpha=0.1),
+        [0.2, 0.36, 0.52, 0.68, 0.84] + [1.0] * 5 + [0.55 + 0.45 * c for c in HALF_TURN[::2]] + [0.1] * 5,
+    ),
+    "the end is in the warm-up": (WarmupCosineDecayParams(lr=1.0, final_epochs=3), WARM[:5]),
+    "piecewise": (
+        PiecewiseParams(lr=7.0, points={20: 0.25, 0: 1.0, 10: 0.5}),
+        [1.0 - 0.05 * x for x in range(10)] + [0.5 - 0.025 * x for x in range(10)] + [0.25] * 10,
+    ),
+    "piecewise steps": (PiecewiseParams(lr=1.0, points=POINTS, interpolation=Interpolation.STEP), halves(10, 10, 10)),
+    "piecewise exponential": (
+        PiecewiseParams(lr=10.0, points={10: 1.0, 20: 10.0}, interpolation=Interpolation.EXPONENTIAL),
+        [10.0 / power for power in TENTHS] + TENTHS + [10.0] * 10,
+    ),
+    "piecewise without points": (PiecewiseParams(lr=0.3), [0.3] * 30),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_rates(name: str) -> None:
+    params, table = RATES[name]
+    params.epochs = len(table)
+    rates = [params.rate(epoch, History()) for epoch in range(1, len(table) + 1)]
+    assert rates == pytest.approx(table, rel=1e-9, abs=1e-12)
 
 
 def test_piecewise_rates_are_exactly_those_typed() -> None:
@@ -159,14 +126,17 @@ def test_piecewise_rates_are_exactly_those_typed() -> None:
     assert params.rate(4, History()) == pytest.approx(0.7 + (1e-5 - 0.7) * 2 / 3)
 
 
-def test_piecewise_without_points_is_constant() -> None:
-    assert_rates(PiecewiseParams(lr=0.3), [0.3] * 30)
-
-
-@pytest.mark.parametrize("cls", [CosineDecayParams, PolynomialDecayParams, WarmupCosineDecayParams])
-def test_a_decay_with_an_end_needs_the_length_of_the_training(cls: type[LearningRateParams]) -> None:
-    with pytest.raises(ValueError, match=f"{cls.__name__} needs to know the length of the training"):
-        cls().rate(1, History())
+@pytest.mark.parametrize(
+    ("rule", "is_held"),
+    [
+        (CosineDecayParams(epochs=4), True),
+        (CosineDecayParams(epochs=4, step_function=False), False),
+        (ExponentialDecayParams(epochs=9), False),  # constant between two decays
+        (ReduceOnPlateauParams(epochs=4), False),
+    ],
+)
+def test_rules_that_change_within_an_epoch_are_held(rule: LearningRateParams, is_held: bool) -> None:
+    assert rule.is_held() is is_held
 
 
 def test_the_trainer_shares_its_number_of_epochs() -> None:
@@ -175,6 +145,8 @@ def test_the_trainer_shares_its_number_of_epochs() -> None:
     params.epochs = 2
     post_init(params)
     assert [params.learning_rate.rate(epoch, History()) for epoch in (1, 2)] == [1.0, 0.5]
+    with pytest.raises(ValueError, match="PolynomialDecayParams needs to know the length of the training"):
+        PolynomialDecayParams().rate(1, History())
 
 
 TIME_RULES = [cls for cls in SCHEDULES if cls not in (*FEEDBACK, FunctionParams)]
@@ -185,11 +157,7 @@ def test_schedules_are_stored_as_json(cls: type[LearningRateParams]) -> None:
     params = LineTrainerParams(epochs=7, learning_rate=cls(lr=0.25, step_function=False, offset_epochs=1))
     if isinstance(params.learning_rate, PiecewiseParams):
         params.learning_rate.points = {2.5: 0.5, 4: 0.25}
-    again = LineTrainerParams.from_json(params.to_json())
-    assert again.learning_rate == params.learning_rate
-    assert [again.learning_rate.rate(e, History()) for e in range(1, 8)] == [
-        params.learning_rate.rate(e, History()) for e in range(1, 8)
-    ]
+    assert LineTrainerParams.from_json(params.to_json()).learning_rate == params.learning_rate
 
 
 @given(
@@ -199,8 +167,7 @@ def test_schedules_are_stored_as_json(cls: type[LearningRateParams]) -> None:
 )
 def test_rates_stay_between_zero_and_lr(cls: type[LearningRateParams], epochs: int, offset: int) -> None:
     params = cls(lr=0.5, offset_epochs=offset, epochs=epochs)
-    rates = [params.rate(epoch, History()) for epoch in range(1, epochs + 1)]
-    assert all(0 <= rate <= 0.5 for rate in rates)
+    assert all(0 <= params.rate(epoch, History()) <= 0.5 for epoch in range(1, epochs + 1))
     fractional = params.value_after(np.linspace(0, epochs, 50), np) * params.scale()
     assert np.all((fractional >= 0) & (fractional <= 0.5))
 
@@ -213,12 +180,12 @@ def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
     assert Halving(lr=1.0).base(3, History()) == 0.25
     with pytest.raises(ValueError, match="step_function is False, expected True, as Halving does not implement value"):
         Halving(step_function=False)
+    with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
+        LearningRateParams().rate(1, History())
 
 
 def test_the_base_of_a_continuous_rule_does_not_change() -> None:
-    params = ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1)
-    assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
-    params.step_function = False
+    params = exponential(step_function=False)
     assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 1.0, 1.0]
     assert [params.rate(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
 
@@ -226,6 +193,10 @@ def test_the_base_of_a_continuous_rule_does_not_change() -> None:
 @pytest.mark.parametrize(
     ("cls", "fields", "message"),
     [
+        (ConstantParams, {"lr": math.nan}, "lr is nan"),
+        (ExponentialDecayParams, {"decay": 0.0}, r"decay is 0.0, expected a number in \(0, 1\]$"),
+        (ExponentialDecayParams, {"learning_circle": 0}, "learning_circle is 0, expected at least 1$"),
+        (ExponentialDecayParams, {"decay_min_fraction": 1.5}, "decay_min_fraction is 1.5, expected a number from 0"),
         (CosineDecayParams, {"alpha": 1.5}, "alpha is 1.5, expected a number from 0 to 1$"),
         (PolynomialDecayParams, {"power": 0.0}, "power is 0.0, expected a number above 0$"),
         (InverseSqrtDecayParams, {"timescale_epochs": 0.0}, "timescale_epochs is 0.0, expected at least 1e-06$"),

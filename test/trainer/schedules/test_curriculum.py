@@ -15,7 +15,7 @@ from test.trainer.schedules.support import step
 from test.trainer.test_data_options import SumsModelParams
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams

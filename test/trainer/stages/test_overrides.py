@@ -9,7 +9,7 @@ import pytest
 from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
-from tfaip.params.root import RootParams
+from tfaip.params.settings import RootParams
 from tfaip.params.tree import diff
 from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset

@@ -10,7 +10,7 @@ import pytest
 from test.support.tiny.scenario import TinyGenerator, TinyScenario
 from test.trainer.stages.scenarios import AlignedScenario, tiny_params
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionName
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer

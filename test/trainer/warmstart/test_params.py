@@ -6,7 +6,7 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
-from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 
 

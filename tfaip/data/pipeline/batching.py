@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +48,37 @@ class Batch:
 
     def __len__(self) -> int:
         return 3
+
+
+Shard: TypeAlias = tuple[int, int, int]
+"""(index, count, devices): the rows of process `index`, from 0, of `count` that have so many devices together."""
+
+UNSHARDED: Shard = (0, 1, 1)
+
+
+def is_whole(size: int, shard: Shard) -> bool:
+    """Return True if a batch of this size cannot be split equally: every device gets all of it."""
+    return size % shard[2] > 0
+
+
+def shard_bounds(size: int, shard: Shard) -> tuple[int, int]:
+    """Return the first row of a shard in a batch of this size, and the first one after it."""
+    if is_whole(size, shard):
+        return 0, size
+    index, count, _ = shard
+    return size * index // count, size * (index + 1) // count
+
+
+def shard_batch(batch: Batch, shard: Shard) -> Batch:
+    """Return the rows of a shard, consecutive ones; all rows of a batch that cannot be split equally."""
+    if is_whole(batch.size, shard):
+        return replace(batch, is_whole=True)
+    if shard[1] == 1:
+        return batch
+    rows = slice(*shard_bounds(batch.size, shard))
+    inputs = {key: array[rows] for key, array in batch.inputs.items()}
+    targets = {key: array[rows] for key, array in batch.targets.items()}
+    return Batch(inputs, targets, batch.meta[rows])
 
 
 class Batcher:
@@ -140,10 +171,11 @@ class Batcher:
         """Return the batch of a sample whose arrays already have the batch dimension."""
         inputs = {key: stacker.cast(sample.inputs) for key, stacker in self._inputs.items()}
         targets = {key: stacker.cast(sample.targets) for key, stacker in self._targets.items()}
-        sizes = {key: len(array) for key, array in (inputs | targets).items()}
-        if len(set(sizes.values())) != 1:
-            raise ValueError(f"the arrays of a batch have different numbers of samples: {sizes}")
-        size = next(iter(sizes.values()))
+        sizes = {len(array) for part in (inputs, targets) for array in part.values()}
+        if len(sizes) != 1:
+            found = {key: len(array) for key, array in (inputs | targets).items()}
+            raise ValueError(f"the arrays of a batch have different numbers of samples: {found}")
+        (size,) = sizes
         meta = [None] * size if sample.meta is None else list(sample.meta)
         if len(meta) != size:
             raise ValueError(f"the meta of a batch has {len(meta)} entries, its arrays {size}")

@@ -1,4 +1,4 @@
-"""Blocks of consecutive raw samples: the unit of work.
+"""Work on blocks of raw samples.
 
 The result of a block is a pure function of the seed and the places of its samples, so it does not
 matter which process computes it. Generating processors, filters and positions come after it and do
@@ -14,47 +14,10 @@ from typing import Any
 import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
-from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, require_iterable, require_sample
-from tfaip.data.pipeline.failures import as_failure
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess
+from tfaip.data.pipeline.definitions import Outcome, Sample
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
-
-
-@dataclass(slots=True)
-class Segment:
-    """Consecutive raw samples of one pass.
-
-    Args:
-        pass_index: the pass.
-        first: number of the first sample in the pass.
-        items: the samples, or with random access their indices in the generator.
-    """
-
-    pass_index: int
-    first: int
-    items: list[Any]
-
-    def part(self, begin: int, end: int) -> Segment:
-        """Return the samples from `begin` to before `end`."""
-        return Segment(self.pass_index, self.first + begin, self.items[begin:end])
-
-
-@dataclass(slots=True)
-class Block:
-    """Raw samples that are processed together.
-
-    Args:
-        segments: where the samples are; those of several passes follow each other.
-        is_spare: the block is needed only if samples of earlier blocks were dropped.
-    """
-
-    segments: list[Segment]
-    is_spare: bool = False
-
-    @property
-    def size(self) -> int:
-        """Number of raw samples."""
-        return sum(len(segment.items) for segment in self.segments)
+from tfaip.data.pipeline.sampler import Block, Segment, read_sample
 
 
 @dataclass(slots=True)
@@ -107,29 +70,6 @@ def _row(arrays: dict[str, Any], shapes: dict[str, list[Any]], index: int) -> di
     return row
 
 
-def map_segment(mapper: SampleMapper, segment: Segment, samples: Iterable[Outcome], seed: int) -> list[Outcome]:
-    """Process the samples of a segment; one that cannot be processed fails alone.
-
-    Args:
-        mapper: the processors.
-        segment: places of the samples.
-        samples: the raw samples of the segment, or the outcomes of earlier processors.
-        seed: of the data.
-    """
-    if not mapper:
-        return list(samples)
-    outcomes: list[Outcome] = []
-    process, pass_index = mapper.map, segment.pass_index
-    for number, sample in enumerate(samples, segment.first):
-        if sample.__class__ is not FailedSample:
-            try:
-                sample = process(sample, seed, pass_index, number)  # type: ignore[arg-type]
-            except Exception as error:
-                sample = FailedSample(error)
-        outcomes.append(sample)
-    return outcomes
-
-
 class BlockProcessor:
     """Reads and processes blocks in the current process.
 
@@ -148,54 +88,40 @@ class BlockProcessor:
         self.mapper = mapper
         self._seed = seed
         self._batcher = batcher
+        self.arrays = generator if batcher and not mapper and isinstance(generator, BatchAccess) else None
+        """Source from which whole batches are cut, without single samples."""
 
     def raw_samples(self, segment: Segment) -> Iterable[Outcome]:
         """Read the samples of a segment; one that cannot be read fails alone."""
         generator = self._generator
         if generator is None:
             return segment.items
-        return (read_sample(generator, index) for index in segment.items)
+        return (read_sample(generator, index) for index in segment.items.tolist())
 
     def process(self, block: Block, as_batch: bool = False) -> BlockResult:
         """Process a block; with `as_batch`, stack it if all of its samples are valid."""
-        outcomes: list[Outcome] = []
-        for segment in block.segments:
-            outcomes += map_segment(self.mapper, segment, self.raw_samples(segment), self._seed)
-        if as_batch and self._batcher is not None and all(map(_is_valid, outcomes)):
+        if not as_batch:
+            return BlockResult(block, self._outcomes(block))
+        if self.arrays is not None and self._batcher is not None:
+            rows = block.segments[0].items
+            if len(block.segments) > 1:
+                rows = np.concatenate([segment.items for segment in block.segments])
+            if len(rows):
+                return BlockResult(block, None, self._batcher.from_stacked(self.arrays.get_batch(rows)))
+        outcomes = self._outcomes(block)
+        if self._batcher is not None and all(map(_is_valid, outcomes)):
             return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
         return BlockResult(block, outcomes)
+
+    def _outcomes(self, block: Block) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for segment in block.segments:
+            outcomes += self.mapper.outcomes(self.raw_samples(segment), self._seed, segment.pass_index, segment.first)
+        return outcomes
 
 
 def _is_valid(outcome: Outcome) -> bool:
     return isinstance(outcome, Sample) and outcome.is_valid()
-
-
-def read_sample(generator: Any, index: int) -> Outcome:
-    """Return the sample at an index of a generator with random access, or why it could not be read."""
-    try:
-        sample = generator[index]
-        if sample.__class__ is not Sample:
-            return require_sample(sample, f"{type(generator).__name__}[{index}]", generator.yields_batches())
-        return sample
-    except BaseException as error:
-        failure = as_failure(error)
-        failure.add_note(f"while {type(generator).__name__} read sample {index}")
-        if not isinstance(failure, Exception):
-            raise
-        return FailedSample(failure)
-
-
-def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:
-    """Iterate over the samples of a pass; a note of an error says how many there were before it."""
-    count, name = 0, f"{type(generator).__name__}.generate"
-    may_be_list = generator.yields_batches()
-    try:
-        for sample in require_iterable(generator.generate(), name):
-            yield require_sample(sample, name, may_be_list)
-            count += 1
-    except Exception as error:
-        error.add_note(f"while {name} ran, after {count} samples")
-        raise
 
 
 def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> BlockResult:

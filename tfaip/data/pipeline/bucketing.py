@@ -12,7 +12,8 @@ import numpy as np
 
 from tfaip.data.pipeline.batching import Array, Batch
 from tfaip.data.pipeline.definitions import Sample, SampleSpecs
-from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
 
@@ -26,43 +27,32 @@ class LengthBuckets:
     every sample comes once in each pass, and all samples that wait in buckets are of one pass: a
     position names them by their numbers, and a training that continues makes them again.
 
+    Bucket i has the lengths from `boundaries[i - 1]` to below `boundaries[i]`, the last one (there is one more than
+    boundaries) all from the last boundary on.
+
     Args:
-        boundaries: ascending lengths. Bucket i has the lengths from `boundaries[i - 1]` to below
-            `boundaries[i]`, the last one (there is one more than boundaries) all from the last
-            boundary on.
-        batch_sizes: samples per batch, one number for each bucket.
+        params: boundaries, batch sizes and what happens to the samples that are left at the end of a pass.
         length: returns the length of a processed sample.
-        drop_remainder: drop the samples that are left in the buckets at the end of a pass.
+        number: returns the number of the sample before a position, see `Position.pending`.
     """
 
     def __init__(
-        self,
-        boundaries: Sequence[int],
-        batch_sizes: Sequence[int],
-        length: Callable[[Sample], int],
-        drop_remainder: bool,
+        self, params: DataPipelineParams, length: Callable[[Sample], int], number: Callable[[Position], int]
     ) -> None:
-        self._boundaries = boundaries
-        self._batch_sizes = batch_sizes
+        self._boundaries = params.bucket_boundaries
+        self._batch_sizes = params.bucket_batch_sizes or [params.batch_size] * (len(self._boundaries) + 1)
         self._length = length
-        self._drop_remainder = drop_remainder
-
-    def index(self, sample: Sample) -> int:
-        """Return the bucket of a sample."""
-        return bisect_right(self._boundaries, self._length(sample))
+        self._number = number
+        self._drop_remainder = params.batch_drop_remainder
+        self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in self._batch_sizes]
 
     def groups(
-        self,
-        samples: Iterable[tuple[Sample, Position]],
-        number: Callable[[Position], int],
-        start: Position,
-        recalled: Iterable[tuple[int, Sample]] = (),
+        self, samples: Iterable[tuple[Sample, Position]], start: Position, recalled: Iterable[tuple[int, Sample]]
     ) -> Iterator[Group]:
         """Group samples by bucket, as a pure function of the stream.
 
         Args:
             samples: the stream after `start`, each sample with the position after it.
-            number: returns the number of the sample before a position, see `Position.pending`.
             start: position of the stream.
             recalled: the samples that are pending at `start`, with their numbers.
 
@@ -73,58 +63,44 @@ class LengthBuckets:
         Raises:
             TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
         """
-        buckets = _Buckets(self._batch_sizes)
-        for known, sample in recalled:
-            buckets.add(self.index(sample), known, sample)
+        for number, sample in recalled:
+            self._add(number, sample)
         position, has_batches = replace(start, pending=()), start.emitted > 0
         for sample, after in samples:
             if after.pass_index != position.pass_index:
-                yield from self._end_of_pass(buckets, position, has_batches)
-                buckets, has_batches = _Buckets(self._batch_sizes), False
+                yield from self._end_of_pass(position, has_batches)
+                has_batches = False
             position = after
-            bucket = self.index(sample)
-            buckets.add(bucket, number(after), sample)
-            if buckets.is_full(bucket):
+            bucket = self._add(self._number(after), sample)
+            if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
                 has_batches = True
-                yield buckets.take(bucket, position)
-        yield from self._end_of_pass(buckets, position, has_batches=True)  # the last pass need not fill one
+                yield self._take(bucket, position)
+        yield from self._end_of_pass(position, has_batches=True)  # the last pass need not fill one
 
-    def _end_of_pass(self, buckets: _Buckets, position: Position, has_batches: bool) -> Iterator[Group]:
-        if not self._drop_remainder:
-            yield from buckets.empty(position)
-        elif not has_batches:
+    def _add(self, number: int, sample: Sample) -> int:
+        """Put a sample into its bucket; return the index of the bucket."""
+        bucket = bisect_right(self._boundaries, self._length(sample))
+        self._waiting[bucket].append((number, sample))
+        return bucket
+
+    def _take(self, bucket: int, position: Position) -> Group:
+        """Return a batch of this bucket, with the position after it."""
+        waiting, size = self._waiting[bucket], self._batch_sizes[bucket]
+        taken, waiting[:size] = waiting[:size], []
+        pending = sorted(number for rest in self._waiting for number, _ in rest)
+        return [sample for _, sample in taken], replace(position, pending=tuple(pending))
+
+    def _end_of_pass(self, position: Position, has_batches: bool) -> Iterator[Group]:
+        if self._drop_remainder and not has_batches:
             raise TfaipError(
                 f"pass {position.pass_index} over the data filled no bucket, and batch_drop_remainder drops the rest: "
                 f"use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
             )
-
-
-class _Buckets:
-    """The samples that wait, by bucket, with their numbers."""
-
-    def __init__(self, batch_sizes: Sequence[int]) -> None:
-        self._sizes = batch_sizes
-        self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in batch_sizes]
-
-    def add(self, bucket: int, number: int, sample: Sample) -> None:
-        self._waiting[bucket].append((number, sample))
-
-    def is_full(self, bucket: int) -> bool:
-        return len(self._waiting[bucket]) >= self._sizes[bucket]
-
-    def take(self, bucket: int, position: Position) -> Group:
-        """Return a batch of this bucket, with the position after it."""
-        waiting, size = self._waiting[bucket], self._sizes[bucket]
-        taken, waiting[:size] = waiting[:size], []
-        pending: list[int] = []
-        for rest in self._waiting:
-            pending += [number for number, _ in rest]
-        return [sample for _, sample in taken], replace(position, pending=tuple(sorted(pending)))
-
-    def empty(self, position: Position) -> Iterator[Group]:
         for bucket, waiting in enumerate(self._waiting):
+            if self._drop_remainder:
+                waiting.clear()
             while waiting:
-                yield self.take(bucket, position)
+                yield self._take(bucket, position)
 
 
 class LengthPadding:

@@ -11,7 +11,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.classes import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 

@@ -7,26 +7,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property, wraps
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tfaip.data.pipeline import epochs
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard
 from tfaip.data.pipeline.bucketing import LengthPadding
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import PostProcessor
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.workers.pool import WorkerStats
-from tfaip.params.fields import copied
-from tfaip.params.sharing import with_shared
-from tfaip.params.tree import nodes_of
+from tfaip.errors import UsageError
+from tfaip.params.fields import FieldAdvice, copied
+from tfaip.params.tree import nodes_of, with_shared
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.logging import logger
 from tfaip.util.oldnames import old_names
@@ -37,6 +35,8 @@ if not TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logger(__name__)
+
+_LARGEST_SIZE = 2**63 - 1  # of an int in the params
 
 
 class OpenedIterator(Iterator[T]):
@@ -353,7 +353,10 @@ class DataPipeline:
             log.warning(
                 "without buckets, %d samples that waited in them come only in the next pass", len(start.pending)
             )
-        sizes = epochs.batch_sizes(num_samples, self.samples_per_batch, self.params.batch_drop_remainder)
+        full, rest = divmod(num_samples, self.samples_per_batch)
+        sizes: Iterable[int] = repeat(self.samples_per_batch, full)
+        if rest and not self.params.batch_drop_remainder:
+            sizes = chain(sizes, [rest])
         return self._opened(self._reader.sharded_batches(start, sizes, shard))
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -380,7 +383,24 @@ class DataPipeline:
         Raises:
             UsageError: if the number is not known, or below 1.
         """
-        return epochs.epoch_size(self.generator, self.params, samples_per_epoch, scale_epoch_size)
+        size = samples_per_epoch
+        if samples_per_epoch == -1:
+            try:
+                size = self.params.limited_size(size_of(self.generator))
+            except (TypeError, NotImplementedError) as error:
+                size = self.params.limit
+                if size < 0:
+                    text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
+                    raise FieldAdvice(text, "samples_per_epoch") from error
+            size = round(min(size * scale_epoch_size, _LARGEST_SIZE))
+        if size < 1:
+            raise FieldAdvice(
+                f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) "
+                f"or {{scale_epoch_size}} ({scale_epoch_size}), or the data",
+                "samples_per_epoch",
+                "scale_epoch_size",
+            )
+        return size
 
     def num_batches(self, num_samples: int) -> int:
         """Return the number of batches of an epoch of `num_samples` samples.
@@ -388,7 +408,15 @@ class DataPipeline:
         Raises:
             UsageError: if every batch would be dropped.
         """
-        return epochs.num_batches(num_samples, self.samples_per_batch, self.params.batch_drop_remainder)
+        count, rest = divmod(num_samples, self.samples_per_batch)
+        if rest and not self.params.batch_drop_remainder:
+            count += 1
+        if count == 0:
+            raise UsageError(
+                f"{num_samples} samples give no batch of batch_size {self.samples_per_batch} with "
+                f"batch_drop_remainder: make the epoch larger, the batch smaller, or keep the remainder"
+            )
+        return count
 
     def _repeats(self, auto_repeat: bool | None) -> bool:
         return self.mode is PipelineMode.TRAINING if auto_repeat is None else auto_repeat

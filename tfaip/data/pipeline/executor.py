@@ -1,21 +1,23 @@
-"""Execution of blocks, in this process or in worker processes. The bytes are the same."""
+"""Executor of blocks, in this process or in worker processes (the bytes are the same), and prefetching in a thread."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment, map_segment
+from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
-from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
-from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.data.pipeline.sampler import Block, Segment
+from tfaip.data.pipeline.workers.pool import WorkerDied, WorkerPool, WorkerStats
 from tfaip.data.pipeline.workers.worker import WorkerSpec
 from tfaip.util.logging import logger
 
@@ -42,11 +44,15 @@ class BlockExecutor:
     def __init__(
         self, processors: ProcessorPipeline, spec: WorkerSpec, generator: DataGenerator[Any] | None = None
     ) -> None:
-        self._local = BlockProcessor(generator, processors.mapper, spec.seed)
+        self._local = BlockProcessor(
+            generator, processors.mapper, spec.seed, None if processors.processors else spec.batcher
+        )
         self._processors = processors
         self._spec = spec
         self._num_workers = 0
-        if spec.generator_params is not None or processors.parallel:
+        self.cuts_batches = self._local.arrays is not None
+        """True if whole batches are cut from arrays in this process."""
+        if (spec.generator_params is not None or processors.parallel) and not self.cuts_batches:
             self._num_workers = _num_workers(spec)
         self._start_s = _start_s(spec.pipeline_params)
         self._pool: WorkerPool | None = None
@@ -75,15 +81,19 @@ class BlockExecutor:
             WorkerDied: if a worker ended or hangs.
         """
         blocks = iter(blocks)
+        if self._num_workers == 0:
+            for block in blocks:
+                yield self._local.process(block, as_batches)
+            return
         try:
-            yield from self._execute_locally(blocks)
+            yield from self._execute_locally(blocks, as_batches)
             if self._pool is not None:
                 yield from map(self._completed, self._pool.execute(blocks, as_batches))
         except WorkerDied:
             self.close()
             raise
 
-    def _execute_locally(self, blocks: Iterator[Block]) -> Iterator[BlockResult]:
+    def _execute_locally(self, blocks: Iterator[Block], as_batches: bool) -> Iterator[BlockResult]:
         """Process blocks until workers are ready, if they ever are."""
         is_first = True
         while not self._workers_are_ready():
@@ -91,7 +101,7 @@ class BlockExecutor:
             if block is None:
                 return
             begin = time.perf_counter()
-            result = self._local.process(block)
+            result = self._local.process(block, as_batches)
             if not is_first:  # the first one may have loaded the data
                 self._seconds += time.perf_counter() - begin
                 self._samples += block.size
@@ -140,7 +150,7 @@ class BlockExecutor:
             return result
         completed: list[Outcome] = []
         for segment, outcomes in result.segments():
-            completed += map_segment(mapper, segment, outcomes, self._spec.seed)
+            completed += mapper.outcomes(outcomes, self._spec.seed, segment.pass_index, segment.first)
         return BlockResult(result.block, completed)
 
 
@@ -189,8 +199,7 @@ class PostProcessor:
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
         failures = FailurePolicy(self._params.allowed_failures(), self._drops)
-
-        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, on_failure=failures.handle)
+        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, failures.keeps)
 
     def close(self) -> None:
         """End the workers."""
@@ -200,11 +209,7 @@ class PostProcessor:
         blocks = _blocks(samples, self._params.batch_size)
         for result in self._executor.execute(blocks, as_batches=False):
             for _, outcomes in result.segments():
-                for outcome in outcomes:
-                    if isinstance(outcome, FailedSample):
-                        failures.handle(outcome)
-                    elif outcome.is_valid():
-                        yield outcome
+                yield from filter(failures.keeps, outcomes)
 
 
 def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
@@ -214,3 +219,66 @@ def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
         if not items:
             return
         yield Block([Segment(0, first, items)])
+
+
+T = TypeVar("T")
+
+
+class Prefetcher(Iterator[T], Generic[T]):
+    """Iterator that makes items in a thread while the reader works with earlier ones.
+
+    The thread starts with the first item that is requested and has ended when `close` returns.
+
+    Args:
+        items: runs in the thread; its errors are raised to the reader, after the items before them.
+        buffer_size: number of finished items that may wait for the reader.
+    """
+
+    def __init__(self, items: Iterator[T], buffer_size: int) -> None:
+        self._items = items
+        self._buffer_size = buffer_size
+        self._ready: deque[T] = deque()
+        self._error: BaseException | None = None
+        self._ended = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def __next__(self) -> T:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="tfaip-prefetch", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Let the thread finish its current item, and discard the items that were not read."""
+        with self._changed:
+            self._closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for item in self._items:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._buffer_size or self._closed)
+                    if self._closed:
+                        return
+                    self._ready.append(item)
+                    self._changed.notify_all()
+        except BaseException as error:  # of any kind: the reader gets it
+            self._error = as_failure(error)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
@@ -16,9 +16,6 @@ log = logger(__name__)
 
 # In endless data every sample is a different one: the log would not stop growing.
 MOST_LOGGED = 10_000
-
-Dropped: TypeAlias = tuple[int, int, int]
-"""Numbers of samples that were dropped: invalid, too long, failed."""
 
 
 @dataclass(slots=True)
@@ -35,7 +32,7 @@ class DropCounts:
     too_long: int = 0
     failed: int = 0
 
-    def numbers(self) -> Dropped:
+    def numbers(self) -> tuple[int, int, int]:
         """Return the three numbers."""
         return self.invalid, self.too_long, self.failed
 
@@ -80,6 +77,16 @@ class FailurePolicy:
         """Count from 0 if this is another pass."""
         if pass_index != self._pass_index:
             self.resume(pass_index, 0)
+
+    def keeps(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid; otherwise count it, or raise its error if no more may fail."""
+        if isinstance(outcome, FailedSample):
+            self.handle(outcome)
+        elif outcome._invalid:
+            self.drops.invalid += 1
+        else:
+            return True
+        return False
 
     def handle(self, failed: FailedSample) -> None:
         """Count a sample, or raise its error if no more may fail."""
@@ -138,10 +145,13 @@ class SampleFilter:
         self.failures = failures
         self.drops = failures.drops
 
-    def accepts(self, sample: Sample) -> bool:
-        """Return True if a valid sample can be batched; otherwise count it. A group keeps those that can."""
+    def accepts(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid and can be batched; otherwise count it. A group keeps those that can."""
+        if not self.failures.keeps(outcome):
+            return False
+        sample: Sample = outcome  # type: ignore[assignment]
         if isinstance(sample, SampleGroup):
-            sample.samples = list(filter(self._accepts_of_group, sample.samples))
+            sample.samples = list(filter(self.accepts, sample.samples))
             return bool(sample.samples)
         lacks_inputs = sample.inputs is None and self._needs_inputs
         if lacks_inputs or (sample.targets is None and self._needs_targets):
@@ -154,19 +164,6 @@ class SampleFilter:
             self.drops.too_long += 1
             return False
         return True
-
-    def _accepts_of_group(self, sample: Sample) -> bool:
-        if sample.is_valid():
-            return self.accepts(sample)
-        self.drops.invalid += 1
-        return False
-
-    def drop(self, outcome: Outcome) -> None:
-        """Count a sample that is invalid or failed; raise its error if no more may fail."""
-        if isinstance(outcome, FailedSample):
-            self.failures.handle(outcome)
-        else:
-            self.drops.invalid += 1
 
 
 def as_failure(error: BaseException) -> BaseException:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.util.logging import logger
 from tfaip.util.reading import parse_whole_number
 from tfaip.util.text import shorten_text
@@ -49,16 +49,10 @@ class DataPipelineParams(ParamsBase):
     mode: PipelineMode = option(PipelineMode.TRAINING, "Use of the pipeline", mode="ignore")
     batch_size: int = option(16, "Samples per batch, all devices and processes together", low=1, common=True)
     limit: int = option(
-        -1,
-        "Maximum number of samples, the first ones of the data (-1: all)",
-        low=1,
-        also={-1: "all"},
-        common=True,
+        -1, "Maximum number of samples, the first ones of the data (-1: all)", low=1, also={-1: "all"}, common=True
     )
     max_element_length: int | None = option(
-        None,
-        "Drop longer samples, measured by the data's length_of or element_length_fn (None: keep all)",
-        low=1,
+        None, "Drop longer samples, measured by the data's length_of or element_length_fn (None: keep all)", low=1
     )
     batch_drop_remainder: bool = option(
         False,
@@ -73,9 +67,7 @@ class DataPipelineParams(ParamsBase):
         low=1,
     )
     bucket_batch_sizes: list[int] | None = option(
-        None,
-        "Samples per batch for each bucket, one number more than bucket_boundaries (None: batch_size)",
-        low=1,
+        None, "Samples per batch for each bucket, one number more than bucket_boundaries (None: batch_size)", low=1
     )
     shuffle_buffer_size: int = option(
         -1,

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.blocks import generated_samples, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
+from tfaip.data.pipeline.sampler import generated_samples, read_sample
 from tfaip.params import option
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.util.terminal import track
 
 

@@ -1,28 +1,72 @@
-"""The input side of a pipeline: reads its samples and batches in the way that costs least."""
+"""The input side of a pipeline: sampler, processors, batcher.
+
+    sampler --blocks--> executor --outcomes--> filter --samples--> (generating processors) --> (buckets) --> batcher
+
+A block is the raw samples of one batch. The order of a pass is a function of (seed, pass), the random numbers of a
+processor are one of (seed, pass, sample, processor). An epoch is a window on the stream of passes: the next one starts
+where it ended. So equal seeds give equal bytes, and a training can continue at any batch.
+
+The sampler counts the raw samples; a `Cursor` adds what has become of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from dataclasses import replace
+from itertools import cycle, islice, repeat as repeated, tee
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
+from tfaip.data.pipeline.blocks import BlockResult
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess, size_of
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RandomAccess, size_of
+from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.sampler import Indices, Sampler
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard, ShardedStream, is_whole, shard_batch, shard_bounds
-from tfaip.data.pipeline.stream import SampleStream
+from tfaip.data.pipeline.sampler import Position, Sampler
 from tfaip.data.pipeline.workers.worker import WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
-Batches = Generator[tuple[Batch, Position], None, None]
+Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
+
+# Blocks that replace samples that were dropped.
+SPARE_SIZE = 16
+
+
+class Cursor:
+    """A position that moves; what failed after its start will come again.
+
+    A pipeline counts what it drops from 0 in every process, and again in passes that are repeated
+    to get to a position. A cursor takes from it only what was counted since `set_dropped`.
+
+    Args:
+        start: first position.
+        failures: counts the samples that fail from there on.
+    """
+
+    __slots__ = ("_counted", "_dropped", "_failures", "consumed", "emitted", "pass_index")
+
+    def __init__(self, start: Position, failures: FailurePolicy) -> None:
+        self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
+        self._failures = failures
+        failures.resume(start.pass_index, start.failed)
+        self.set_dropped(start.dropped)
+
+    def set_dropped(self, dropped: tuple[int, int, int]) -> None:
+        """Set the numbers of samples that were dropped before the current position."""
+        self._dropped, self._counted = dropped, self._failures.drops.numbers()
+
+    def position(self) -> Position:
+        """Return the current position."""
+        dropped = self._dropped
+        now = self._failures.drops.numbers()
+        if now != self._counted:  # seldom, and a position is made for every sample
+            counts = zip(dropped, now, self._counted, strict=True)
+            invalid, too_long, failed = (before + count - counted for before, count, counted in counts)
+            dropped = invalid, too_long, failed
+        return Position(self.pass_index, self.consumed, self.emitted, (), self._failures.failed, dropped)
 
 
 class PipelineReader:
@@ -51,60 +95,48 @@ class PipelineReader:
         self._params = params
         self._data = data
         self._generator = generator
-        self._generator_params = generator_params
         self.samples_per_batch = samples_per_batch(generator, params)
         self.pre_proc = pre_proc
         self.processors = pre_proc.create(params, data.params)
         self.sampler = Sampler(generator, params, seed)
-        self.batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
-        failures = FailurePolicy(params.allowed_failures(), drops)
-        self._length = sample_length(data) if self._measures_samples else data.element_length_fn
-        self.filter = SampleFilter(self.batcher, params.max_element_length, self._length, failures)
-        self.executor = self._create_executor(seed)
-        self._stream = SampleStream(self.sampler, self.executor, self.processors, self.filter, self.samples_per_batch)
-
-    def _create_executor(self, seed: int) -> BlockExecutor:
+        batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
+        self._batcher = batcher
+        self.stack: Callable[[list[Sample]], Batch] = batcher.batch
+        """Function that makes a batch of at most `samples_per_batch` samples."""
+        if generator.yields_batches():
+            self.stack = batcher.from_ready_made
+        measures = params.max_element_length is not None or bool(params.bucket_boundaries)
+        self._length = sample_length(data) if measures else data.element_length_fn
+        self.failures = FailurePolicy(params.allowed_failures(), drops)
+        self.filter = SampleFilter(batcher, params.max_element_length, self._length, self.failures)
+        # Every worker would load data in memory once more.
+        has_access = generator_params is not None and isinstance(generator, RandomAccess)
+        self.workers_read = has_access and not generator.in_memory()
+        """True if workers, if there are some, read the samples; otherwise they are sent them."""
+        has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
+        self.workers_stack = not (measures or has_processors_here or generator.yields_batches())
+        """True if workers, if there are some, stack the batches: nothing else is left to do."""
         spec = WorkerSpec(
-            self._params,
-            self._data.params,
-            self.pre_proc,
+            params,
+            data.params,
+            pre_proc,
             seed,
-            self._generator_params if self.workers_read else None,
-            self.batcher if self.workers_stack else None,
+            generator_params if self.workers_read else None,
+            batcher if self.workers_stack else None,
         )
-        return BlockExecutor(self.processors, spec, self._generator)
+        self.executor = BlockExecutor(self.processors, spec, generator)
+        self._suspended: tuple[Position, Cursor, Iterator[tuple[Sample, Position]]] | None = None
+        """The rest of a pass of generated samples that an iterator left, so as not to repeat it."""
 
     def close(self) -> None:
         """End the workers and release data that are being iterated."""
-        self._stream.close()
+        self._suspended = None
         self.sampler.close()
         self.executor.close()
 
-    @property
-    def workers_read(self) -> bool:
-        """True if workers, if there are some, read the samples; otherwise they are sent them."""
-        # Every worker would load data in memory once more.
-        has_access = self._generator_params is not None and isinstance(self._generator, RandomAccess)
-        return has_access and not self._generator.in_memory()
-
-    @property
-    def workers_stack(self) -> bool:
-        """True if workers, if there are some, stack the batches: nothing else is left to do."""
-        has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
-        return not (self._measures_samples or has_processors_here or self._generator.yields_batches())
-
-    @property
-    def _measures_samples(self) -> bool:
-        return self._params.max_element_length is not None or bool(self._params.bucket_boundaries)
-
-    @property
-    def stack(self) -> Callable[[list[Sample]], Batch]:
-        """Function that makes a batch of at most `samples_per_batch` samples."""
-        return self.batcher.from_ready_made if self._generator.yields_batches() else self.batcher.batch
-
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
-        for sample, _ in self._stream.samples(Position(), repeat):
+        for sample, _ in self._samples(Position(), repeat):
             if isinstance(sample, SampleGroup):
                 yield from sample.samples
             else:
@@ -126,72 +158,239 @@ class PipelineReader:
         """Yield batches, each with the position after it.
 
         Args:
-            start: where to continue.
+            start: where to continue. That costs nothing with mapping processors and random access, and with
+                generating processors where the previous iterator was left; otherwise the pass is repeated up to it.
             sizes: of the batches; with buckets only their number counts.
             repeat: pass after pass, without end; False: stop at the end of the pass.
             in_order: use no buckets, which change the order of the samples.
+
+        Raises:
+            TfaipError: if a whole pass has no valid sample.
         """
-        batches: Iterator[tuple[Batch, Position]]
-        arrays = self._arrays()
-        buckets = None if in_order else self._buckets()
-        if arrays is not None:
-            batches = array_batches(arrays, self.sampler, self.batcher, start, sizes, repeat)
-        elif buckets is not None:
-            yield from self._bucket_batches(buckets, start, sizes, repeat)
+        if self._params.bucket_boundaries and not in_order:
+            yield from self._bucket_batches(start, sizes, repeat)
             return
-        else:
-            batches = self._stream.batches(start, sizes, repeat, self.stack)
+        batches = self._mapped_batches if self.processors.is_mapping else self._generated_batches
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
         smallest = self.samples_per_batch if self._params.batch_drop_remainder else 1
-        for batch, position in batches:
+        for batch, position in batches(start, sizes, repeat):
             if batch.size < smallest:
                 return
             yield batch, position
 
     def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
         """Yield the rows of a shard of an endless stream; only these are read if possible."""
-        has_part = shard[1] > 1
-        arrays = self._arrays() if has_part else None
-        if arrays is not None:
-            return array_batches(arrays, self.sampler, self.batcher, start, sizes, True, shard)
-        if has_part and self._rows_are_independent():
-            stream = ShardedStream(self.sampler, self.executor, self.filter, shard)
-            return stream.batches(start, sizes, self.stack)
-        return ((shard_batch(batch, shard), position) for batch, position in self.batches(start, sizes, True))
+        # Variable dimensions are padded to the longest sample of the whole batch.
+        specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
+        has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
+        depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
+        if shard[1] > 1 and has_one_shape and self.processors.is_mapping and not depends_on_batch:
+            return self._own_batches(start, sizes, shard)
+        batches = self.batches(start, sizes, True)
+        return batches if shard == UNSHARDED else ((shard_batch(batch, shard), position) for batch, position in batches)
 
-    def _bucket_batches(self, buckets: LengthBuckets, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
-        stream = self._stream
-        groups = buckets.groups(stream.samples(start, repeat), stream.number, start, stream.recall(start))
-        for _, (group, position) in zip(sizes, groups, strict=False):
-            yield self.batcher.batch(group), position
+    def _own_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
+        """Yield the rows of a shard, of which only the samples are read and processed.
 
-    def _arrays(self) -> BatchAccess | None:
-        """Return the generator if batches can be cut from it: samples need no processing."""
-        generator = self._generator
-        if self.processors.processors or self._measures_samples or generator.yields_batches():
-            return None
-        return generator if isinstance(generator, BatchAccess) else None
+        The batches of all processes together are those of one process, as long as no sample is dropped:
+        a process knows that only of its own samples. A dropped sample is replaced by another one of the
+        same rows, so that all processes stay at the same place of the data.
+        """
+        cursor = Cursor(start, self.failures)
+        blocks = self.sampler.blocks(start.pass_index, start.consumed, sizes, True, shard)
+        for result in self.executor.execute(blocks, as_batches=True):
+            block, batch = result.block, result.batch
+            if batch is None:
+                samples: list[Sample] = []
+                for segment, outcomes in result.segments():
+                    self.failures.enter_pass(segment.pass_index)
+                    samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
+                if not samples:
+                    raise TfaipError(
+                        f"all {block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
+                        f"{self.failures.drops}): check the data, or make the batch larger"
+                    )
+                # The other processes wait for an update with as many rows as planned.
+                batch = self.stack(list(islice(cycle(samples), block.size)))
+            batch.is_whole = block.is_whole
+            # Every process continues after the whole batch, not after its own rows.
+            cursor.pass_index, cursor.consumed = block.end
+            cursor.emitted = cursor.consumed
+            self.failures.enter_pass(cursor.pass_index)
+            yield batch, cursor.position()
 
-    def _buckets(self) -> LengthBuckets | None:
+    def _mapped_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+        planned, wanted = tee(sizes)
+        cursor = Cursor(start, self.failures)
+        waiting: list[Sample] = []
+        size = next(wanted, None)  # of the next batch; None after the last one
+        if size is None:
+            return
+        for result in self._results(cursor, planned, repeat, as_batches=True):
+            # The block is stacked, and begins where a batch does: it is the batch.
+            if result.batch is not None and not waiting and result.batch.size == size:
+                self._skip(result, cursor)
+                yield result.batch, cursor.position()
+                size = next(wanted, None)
+                if size is None:
+                    return
+                continue
+            # It is not stacked, or samples were dropped before, so that the next batch has samples of several blocks.
+            for sample in self._passed(result, cursor, self.filter.accepts):
+                cursor.emitted += 1
+                waiting.append(sample)
+                if len(waiting) == size:
+                    yield self.stack(waiting), cursor.position()
+                    waiting, size = [], next(wanted, None)
+                    if size is None:
+                        return
+        self._check_pass(cursor, repeat)
+        if waiting:
+            yield self.stack(waiting), cursor.position()
+
+    def _generated_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+        samples = self._generated_samples(start, repeat)
+        for size in sizes:
+            group = list(islice(samples, size))
+            if not group:
+                return
+            yield self.stack([sample for sample, _ in group]), group[-1][1]
+
+    def _bucket_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         params = self._params
-        if not params.bucket_boundaries:
-            return None
         if self._generator.yields_batches():
             raise UsageError(
                 f"bucket_boundaries is {params.bucket_boundaries}, but "
                 f"{type(self._generator).__name__} yields batches: buckets need single samples"
             )
-        sizes = params.bucket_batch_sizes or [params.batch_size] * (len(params.bucket_boundaries) + 1)
-        return LengthBuckets(params.bucket_boundaries, sizes, self._length, params.batch_drop_remainder)
+        buckets = LengthBuckets(params, self._length, self._number)
+        groups = buckets.groups(self._samples(start, repeat), start, self._recalled(start))
+        for _, (group, position) in zip(sizes, groups, strict=False):
+            yield self._batcher.batch(group), position
 
-    def _rows_are_independent(self) -> bool:
-        """Return True if the rows of a shard can be made without the others of their batches."""
-        if self._params.bucket_boundaries or self._generator.yields_batches():
-            return False
-        # Variable dimensions are padded to the longest sample of the whole batch.
-        specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
-        has_one_shape = not any(None in spec.shape for spec in specs.values())
-        return has_one_shape and self.processors.is_mapping
+    def _samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
+        """Yield the samples after `start`, each with the position after it."""
+        if not self.processors.is_mapping:
+            yield from self._generated_samples(start, repeat)
+            return
+        cursor = Cursor(start, self.failures)
+        for result in self._results(cursor, repeated(self.samples_per_batch), repeat):
+            for sample in self._passed(result, cursor, self.filter.accepts):
+                cursor.emitted += 1
+                yield sample, cursor.position()
+        self._check_pass(cursor, repeat)
+
+    def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
+        start = replace(start, pending=())
+        suspended, self._suspended = self._suspended, None
+        # A generating processor may keep what it has read: its pass cannot begin in the middle.
+        # Without the suspended iterator every epoch would run its pass from the beginning.
+        if suspended is not None and suspended[0] == start:
+            _, cursor, rest = suspended
+            self.failures.resume(start.pass_index, start.failed)
+        else:
+            cursor, rest = self._pass(start)
+        while True:
+            position = start
+            try:
+                for sample, position in rest:
+                    yield sample, position
+            except GeneratorExit:
+                self._suspended = position, cursor, rest
+                raise
+            self._check_pass(cursor, repeat)
+            if not repeat:
+                return
+            start = Position(start.pass_index + 1, dropped=cursor.position().dropped)
+            cursor, rest = self._pass(start)
+
+    def _pass(self, start: Position) -> tuple[Cursor, Iterator[tuple[Sample, Position]]]:
+        """Return the rest of a pass of generated samples, which has to run from its beginning."""
+        cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self.failures)
+        return cursor, self._rest_of_pass(start, cursor)
+
+    def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
+        def mapped() -> Iterator[Sample]:
+            for result in self._results(cursor, repeated(self.samples_per_batch), repeat=False):
+                yield from map(_require_single, self._passed(result, cursor, self.failures.keeps))
+
+        for sample in self.processors.stream(mapped(), self.sampler.seed, cursor.pass_index, self.failures.keeps):
+            if self.filter.accepts(sample):
+                cursor.emitted += 1
+                if cursor.emitted > start.emitted:
+                    yield sample, cursor.position()
+                elif cursor.emitted == start.emitted:
+                    cursor.set_dropped(start.dropped)  # those of the repeated part were counted before
+
+    def _results(
+        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, as_batches: bool = False
+    ) -> Iterator[BlockResult]:
+        """Yield processed blocks of these sizes, then small ones: they are needed if samples were dropped."""
+        while True:
+            result = None
+            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat)
+            for result in self.executor.execute(blocks, as_batches):
+                yield result
+            if result is None or result.block.size == 0:
+                return
+            sizes = [SPARE_SIZE]
+
+    def _passed(self, result: BlockResult, cursor: Cursor, passes: Callable[[Outcome], bool]) -> Iterator[Sample]:
+        for segment, outcomes in result.segments():
+            self._enter_pass(cursor, segment.pass_index)
+            for number, outcome in enumerate(outcomes, segment.first):
+                cursor.consumed = number + 1
+                if passes(outcome):
+                    yield outcome  # type: ignore[misc]
+
+    def _skip(self, result: BlockResult, cursor: Cursor) -> None:
+        """Move past a block whose samples are all given out."""
+        for segment in result.block.segments:
+            self._enter_pass(cursor, segment.pass_index)
+            cursor.consumed = segment.first + len(segment.items)
+            cursor.emitted += len(segment.items)
+
+    def _enter_pass(self, cursor: Cursor, pass_index: int) -> None:
+        if pass_index != cursor.pass_index:
+            self._check_pass(cursor, repeat=True)
+            cursor.pass_index, cursor.consumed, cursor.emitted = pass_index, 0, 0
+            self.failures.enter_pass(pass_index)
+
+    def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
+        # An endless stream without samples would never return. Nothing to predict is no error.
+        mode = self._params.mode
+        if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
+            raise TfaipError(
+                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped "
+                f"so far: {self.failures.drops}; check the lists or files of the generator and the "
+                f"processors, and max_element_length"
+            )
+
+    def _number(self, position: Position) -> int:
+        """Return the number of the sample before a position, by which `_recalled` finds it.
+
+        It is that of the raw sample, or with generating processors, where a raw sample may give
+        several, that among the processed samples of the pass.
+        """
+        return (position.consumed if self.processors.is_mapping else position.emitted) - 1
+
+    def _recalled(self, start: Position) -> Iterator[tuple[int, Sample]]:
+        """Make the samples that are pending at `start` again, each with its number."""
+        wanted = set(start.pending)
+        if not wanted:
+            return
+        if self.processors.is_mapping:
+            # None of them fails or is dropped: each was accepted before it was put into a bucket.
+            for number, raw in self.sampler.samples(start.pass_index, start.pending):
+                yield number, self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
+            return
+        self._suspended = None  # the processors, which may have a state, begin the pass again
+        _, samples = self._pass(Position(start.pass_index))
+        for sample, position in samples:
+            if self._number(position) in wanted:
+                yield self._number(position), sample
+            if position.emitted >= start.emitted:
+                return
 
 
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
@@ -199,51 +398,10 @@ def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams)
     return 1 if generator.yields_batches() else params.batch_size
 
 
-def array_batches(
-    generator: BatchAccess,
-    sampler: Sampler,
-    batcher: Batcher,
-    start: Position,
-    sizes: Iterable[int],
-    repeat: bool,
-    shard: Shard = UNSHARDED,
-) -> Generator[tuple[Batch, Position], None, None]:
-    """Yield batches of unprocessed samples after `start`, each with the position after it.
-
-    Args:
-        generator: gives many samples at once.
-        sampler: order of the samples of this generator.
-        batcher: checks and casts.
-        start: where to continue.
-        sizes: of the whole batches; without `repeat` the last one may be smaller.
-        repeat: continue with the next pass, without end; False: stop at the end of the pass.
-        shard: only the rows of one of several processes.
-
-    Raises:
-        TfaipError: if the data has no sample; nothing to predict is no error.
-    """
-    position = start
-    indices = sampler.indices(start.pass_index)
-    if len(indices) == 0 and (repeat or sampler.mode is not PipelineMode.PREDICTION):  # as in `SampleStream`
-        raise TfaipError("the data has no sample")
-    for size in sizes:
-        picked: list[Indices] = []
-        missing = size
-        while missing:
-            if position.consumed >= len(indices):  # above it if the data became smaller since a training was stopped
-                if not repeat:
-                    break
-                position = Position(position.pass_index + 1, dropped=start.dropped)
-                indices = sampler.indices(position.pass_index)
-            part = indices[position.consumed : position.consumed + missing]
-            picked.append(part)
-            missing -= len(part)
-            end = position.consumed + len(part)
-            position = Position(position.pass_index, end, end, dropped=start.dropped)
-        if not picked:
-            return
-        rows = picked[0] if len(picked) == 1 else np.concatenate(picked)  # most batches are of one pass
-        begin, end = shard_bounds(len(rows), shard)
-        batch = batcher.from_stacked(generator.get_batch(rows[begin:end]))
-        batch.is_whole = is_whole(len(rows), shard)
-        yield batch, position
+def _require_single(sample: Sample) -> Sample:
+    if isinstance(sample, SampleGroup):
+        raise TypeError(
+            "the generator yields lists of samples as batches, which generating processors cannot process: yield "
+            "single samples, or leave these processors out"
+        )
+    return sample

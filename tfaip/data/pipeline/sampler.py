@@ -1,24 +1,129 @@
-"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass)."""
+"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass), cut into blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from itertools import chain, cycle, islice
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.blocks import Block, Segment, generated_samples, read_sample
+from tfaip.data.pipeline.batching import UNSHARDED, Shard, is_whole, shard_bounds
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, size_of
-from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
+from tfaip.data.pipeline.definitions import (
+    FailedSample,
+    Outcome,
+    PipelineMode,
+    Sample,
+    require_iterable,
+    require_sample,
+)
+from tfaip.data.pipeline.failures import as_failure
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.util.text import shorten
 
 T = TypeVar("T")
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 AUTOMATIC_BUFFER_SIZE = 256
-# Spare blocks replace samples that were dropped: small ones, since they may not be needed.
-SPARE_SIZE = 16
+_ZEROS = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Place in the stream of samples, as checkpoints store it.
+
+    Args:
+        pass_index: the pass over the data, from 0.
+        consumed: raw samples of this pass that were read.
+        emitted: processed samples of this pass that were given out.
+        pending: those among them that still wait in a bucket for their batch, by their numbers in the pass.
+        failed: number of samples of this pass that failed (`on_error skip:N`).
+        dropped: numbers of samples that were left out so far, in all passes: invalid, too long,
+            failed. They say nothing about the place and are not compared.
+    """
+
+    pass_index: int = 0
+    consumed: int = 0
+    emitted: int = 0
+    pending: tuple[int, ...] = ()
+    failed: int = 0
+    dropped: tuple[int, int, int] = field(default=_ZEROS, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able form; without `failed` and `dropped` if there are none."""
+        values = {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
+        for name in ("failed", "dropped"):
+            if getattr(self, name) in (0, _ZEROS):
+                del values[name]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Position:
+        """Read the output of `to_dict`.
+
+        Raises:
+            ValueError: if a key is missing or unknown, or a value is not a number from 0.
+        """
+        given = {"failed": 0, "dropped": list(_ZEROS), **values}
+        lists = [given.pop(name, None) for name in ("pending", "dropped")]
+        singles = ["pass_index", "consumed", "emitted", "failed"]
+        if sorted(given) == sorted(singles) and all(isinstance(one, list) for one in lists):
+            numbers = [*given.values(), *lists[0], *lists[1]]
+            if len(lists[1]) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
+                return cls(**given, pending=tuple(lists[0]), dropped=tuple(lists[1]))
+        raise ValueError(
+            f"a data position needs {[*singles, 'pending', 'dropped']}, each a whole number from 0 (pending: a list, "
+            f"dropped: three), got {shorten(dict(values))}"
+        )
+
+
+@dataclass(slots=True)
+class Segment:
+    """Consecutive raw samples of one pass.
+
+    Args:
+        pass_index: the pass.
+        first: number of the first sample in the pass.
+        items: the samples as a list, or with random access their indices in the generator as an array.
+    """
+
+    pass_index: int
+    first: int
+    items: Any
+
+
+@dataclass(slots=True)
+class Block:
+    """Raw samples that are processed together: the unit of work.
+
+    Args:
+        segments: where the samples are; those of several passes follow each other.
+        end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
+        is_whole: several devices get all of it each.
+    """
+
+    segments: list[Segment]
+    end: tuple[int, int] = (0, 0)
+    is_whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of raw samples."""
+        return sum(len(segment.items) for segment in self.segments)
+
+    def part(self, shard: Shard) -> Block:
+        """Return the samples of a shard."""
+        size = self.size
+        begin, end = shard_bounds(size, shard)
+        segments = []
+        for segment in self.segments:
+            first, last = max(begin, 0), max(end, 0)
+            if len(items := segment.items[first:last]):
+                segments.append(Segment(segment.pass_index, segment.first + first, items))
+            begin, end = begin - len(segment.items), end - len(segment.items)
+        return Block(segments, self.end, is_whole(size, shard))
 
 
 class Sampler:
@@ -34,7 +139,6 @@ class Sampler:
 
     def __init__(self, generator: DataGenerator[Any], params: DataPipelineParams, seed: int) -> None:
         self.generator = generator
-        self.mode = params.mode
         self.seed = seed
         self._params = params
         wanted = generator.shuffle and params.shuffle_buffer_size != 0
@@ -45,24 +149,17 @@ class Sampler:
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
         size = self._params.limited_size(size_of(self.generator))
-        if self._shuffle:
-            return self._rng(pass_index).permutation(size)
-        return np.arange(size)
+        return self._rng(pass_index).permutation(size) if self._shuffle else np.arange(size)
 
-    def iterate(self, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
-        """Iterate over a pass after its first `skip` samples, each with its index."""
-        samples: Iterable[tuple[int, Sample]] = enumerate(self._params.limited(generated_samples(self.generator)))
+    def iterate(self, pass_index: int, skip: int) -> Iterator[Sample]:
+        """Iterate over a pass after its first `skip` samples."""
+        samples: Iterable[Sample] = self._params.limited(generated_samples(self.generator))
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, self._rng(pass_index))
         return islice(samples, skip, None)
 
     def samples(self, pass_index: int, numbers: Collection[int] | None = None) -> Iterator[tuple[int, Sample]]:
-        """Yield samples of a pass, each with its number in the pass.
-
-        Args:
-            pass_index: the pass.
-            numbers: of the samples, ascending; None: all.
-        """
+        """Yield samples of a pass, each with its number in the pass; `numbers`: only these, ascending."""
         if isinstance(self.generator, RandomAccess):
             order = self.indices(pass_index)
             for number in range(len(order)) if numbers is None else numbers:
@@ -73,12 +170,12 @@ class Sampler:
             return
         wanted = None if numbers is None else set(numbers)
         end = None if wanted is None else max(wanted, default=-1) + 1
-        for number, (_, sample) in enumerate(islice(self.iterate(pass_index, 0), end)):
+        for number, sample in enumerate(islice(self.iterate(pass_index, 0), end)):
             if wanted is None or number in wanted:
                 yield number, sample
 
     def blocks(
-        self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, spare: bool = True
+        self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
     ) -> Iterator[Block]:
         """Yield blocks of raw samples, which may reach into the next passes.
 
@@ -86,15 +183,11 @@ class Sampler:
             pass_index: first pass.
             skip: samples of this pass to leave out.
             sizes: of the blocks.
-            repeat: continue with the next pass, without end or up to an empty one; False: stop
-                after this pass.
-            spare: append spare blocks of `SPARE_SIZE`, without end, if the sizes are exhausted.
+            repeat: continue with the next pass, up to an empty one; False: stop after this pass.
+            shard: only its part of each block.
         """
-        planned: Iterable[tuple[int, bool]] = ((size, False) for size in sizes)
-        if spare:
-            planned = chain(planned, cycle([(SPARE_SIZE, True)]))
         reader = self._reader(pass_index, skip)
-        for size, is_spare in planned:
+        for size in sizes:
             # A block may be larger than several passes together, of small data.
             segments = [reader.take(size)]
             missing = size - len(segments[0].items)
@@ -103,7 +196,8 @@ class Sampler:
                 segments.append(reader.take(missing))
                 missing -= len(segments[-1].items)
             if missing < size or repeat:  # of an endless stream an empty block shows which pass was empty
-                yield Block(segments, is_spare)
+                block = Block(segments, (reader.pass_index, reader.place))
+                yield block if shard == UNSHARDED else block.part(shard)
             if missing:
                 return
 
@@ -131,14 +225,13 @@ class Sampler:
 
 
 class _PassReader:
-    """Reads a pass piece by piece."""
+    """Reader of a pass, piece by piece; `place` is the number of its samples that were read."""
 
     def __init__(self, sampler: Sampler, pass_index: int, skip: int) -> None:
-        self.pass_index = pass_index
-        self._next = skip
-        self._last: list[tuple[int, Sample]] = []
+        self.pass_index, self.place = pass_index, skip
+        self._last: list[Sample] = []
         self._indices: Indices | None = None
-        self._samples: Iterator[tuple[int, Sample]] = iter(())
+        self._samples: Iterator[Sample] = iter(())
         if isinstance(sampler.generator, RandomAccess):
             self._indices = sampler.indices(pass_index)
         else:
@@ -147,28 +240,55 @@ class _PassReader:
     @property
     def is_empty(self) -> bool:
         """True if the pass was read to its end and had no sample."""
-        return self._next == 0
+        return self.place == 0
 
     def rewind(self, place: int) -> bool:
         """Return to `place`; return False unless it is within the last piece or at its end."""
-        back = self._next - place
+        back = self.place - place
         if not 0 <= back <= len(self._last):
             return False
         if back:
             self._samples = chain(self._last[-back:], self._samples)
-        self._next, self._last = place, []
+        self.place, self._last = place, []
         return True
 
     def take(self, count: int) -> Segment:
         """Read the next samples; fewer than `count` at the end of the pass."""
-        first = self._next
+        first = self.place
         if self._indices is not None:
-            segment = Segment(self.pass_index, first, self._indices[first : first + count].tolist())
+            items: Any = self._indices[first : first + count]
         else:
-            self._last = list(islice(self._samples, count))
-            segment = Segment(self.pass_index, first, [sample for _, sample in self._last])
-        self._next += len(segment.items)
-        return segment
+            items = self._last = list(islice(self._samples, count))
+        self.place += len(items)
+        return Segment(self.pass_index, first, items)
+
+
+def read_sample(generator: Any, index: int) -> Outcome:
+    """Return the sample at an index of a generator with random access, or why it could not be read."""
+    try:
+        sample = generator[index]
+        if sample.__class__ is not Sample:
+            return require_sample(sample, f"{type(generator).__name__}[{index}]", generator.yields_batches())
+        return sample
+    except BaseException as error:
+        failure = as_failure(error)
+        failure.add_note(f"while {type(generator).__name__} read sample {index}")
+        if not isinstance(failure, Exception):
+            raise
+        return FailedSample(failure)
+
+
+def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:
+    """Iterate over the samples of a pass; a note of an error says how many there were before it."""
+    count, name = 0, f"{type(generator).__name__}.generate"
+    may_be_list = generator.yields_batches()
+    try:
+        for sample in require_iterable(generator.generate(), name):
+            yield require_sample(sample, name, may_be_list)
+            count += 1
+    except Exception as error:
+        error.add_note(f"while {name} ran, after {count} samples")
+        raise
 
 
 def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) -> Iterator[T]:

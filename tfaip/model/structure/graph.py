@@ -13,8 +13,16 @@ from typing import Any, TypeAlias
 import keras
 from keras import layers
 
-from tfaip.layers.inlining import call_in_inference, inlined_layers
-from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Unknown, WeightStructure, combined
+from tfaip.layers.baselayer import call_in_inference, inlined_layers
+from tfaip.model.structure.axis import (
+    Axis,
+    Dimension,
+    Joined,
+    Product,
+    Unknown,
+    WeightStructure,
+    combined,
+)
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.util.logging import logger

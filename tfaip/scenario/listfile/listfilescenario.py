@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.types import bound_field
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParamsBase

@@ -74,7 +74,7 @@ def entry_point(
             # Before the working directory, from which a scenario may come, is on the search path.
             import argcomplete.completers  # noqa: F401
 
-            from tfaip.params.commandline.help import answer_shell, typed_words
+            from tfaip.params.help import answer_shell, typed_words
 
             # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
             if choices is None:
@@ -248,7 +248,7 @@ def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     Raises:
         UsageError: if it names no package.
     """
-    from tfaip.params.trust import check_packages
+    from tfaip.params.names import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)
@@ -278,14 +278,12 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     names: dict[str, None] = {}
     for results in columns.values():
         names.update(dict.fromkeys(results))
-    rows = [[name, *(_cell(results.get(name, "")) for results in columns.values())] for name in names]
+    rows = []
+    for name in names:
+        values = [results.get(name, "") for results in columns.values()]
+        texts = [f"{one:.6g}" if isinstance(one, float) else shorten_text(str(one), _MAX_WIDTH) for one in values]
+        rows.append([name, *texts])
     print_table(["", *columns], rows)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return shorten_text(str(value), _MAX_WIDTH)
 
 
 def write_results(path: str | None, content: Mapping[str, Any]) -> None:

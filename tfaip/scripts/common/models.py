@@ -10,21 +10,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.backend.environment import prefer_backend
-from tfaip.components.formermodel import is_model
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE, is_model
 from tfaip.components.userlogs import user_logs
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.device.devices import prepare_devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import backend_of, load_exported_params, precision_of
 from tfaip.export.trainingdata import load_training_data
-from tfaip.lav.params import LAVParams
-from tfaip.params.choices import ClassChoice
-from tfaip.params.commandline.help import described
 from tfaip.params.fields import COMMON
+from tfaip.params.help import described
+from tfaip.params.resolver import ClassChoice
 from tfaip.params.settings import differences, flags_of
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields
+from tfaip.params.tree import fill_shared, node_fields
+from tfaip.predict.params import LAVParams
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.run.directory import find_run, model_of_run

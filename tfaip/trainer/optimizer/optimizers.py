@@ -1,4 +1,4 @@
-"""Base of the params of all optimizers."""
+"""Params of the optimizers: of Keras, with its defaults, and AdaBelief. No backend is needed."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, option, pai_dataclass
-from tfaip.params.limits import FieldError
-from tfaip.trainer.pathpatterns import expected_pattern
+from tfaip.params.fields import FieldError
+from tfaip.trainer.pathpatterns import expected_match, expected_pattern
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
     import keras
-
-
-# Noise, clips, skips and resets act on all weights together, so that groups cannot set them.
-FOR_ALL_WEIGHTS = (
-    "clip_value",
-    "clip_norm",
-    "clip_global_norm",
-    "gradient_noise",
-    "skip_nonfinite",
-    "reset_every_n_epochs",
-    "groups",
-)
 
 
 # Filled in `optimizers`, since the classes derive from `OptimizerParams` below.
@@ -36,23 +24,15 @@ class GradientNoiseParams(ParamsBase):
 
     stddev: float = option(0.0, "Standard deviation at the first update (0: no noise)", low=0)
     gamma: float = option(
-        0.0,
-        "Exponent of the decay of the noise (0: constant; 0.55: as in Neelakantan et al., 2015)",
-        low=0,
+        0.0, "Exponent of the decay of the noise (0: constant; 0.55: as in Neelakantan et al., 2015)", low=0
     )
-
-
-def _expected_match(pattern: str) -> str | None:
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
 
 
 class OptimizerGroupParams(ParamsBase):
     """Weights with their own learning rate factor or optimizer."""
 
     match: str = option(
-        "",
-        "Regex on paths of weights; it must match the whole path of a weight or layer",
-        text=_expected_match,
+        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_match
     )
     lr_factor: float = option(1.0, "Factor on the learning rate of these weights", low=0)
     optimizer: OptimizerParams | None = option(
@@ -65,9 +45,13 @@ class OptimizerGroupParams(ParamsBase):
         super().__post_init__()
         if self.optimizer is None:
             return
-        for name in self.optimizer.changed_for_all():
-            expected = f"the default, since {name} applies to all weights (set it in the main optimizer)"
-            raise FieldError(f"optimizer.{name}", getattr(self.optimizer, name), expected)
+        defaults = OptimizerParams()
+        for name in (field.name for field in dataclasses.fields(defaults)):
+            # Noise, clips, skips and resets act on all weights together, so that groups cannot set them.
+            of_group = name in ("weight_decay", "exclude_from_weight_decay")
+            if not of_group and getattr(self.optimizer, name) != getattr(defaults, name):
+                expected = f"the default, since {name} applies to all weights (set it in the main optimizer)"
+                raise FieldError(f"optimizer.{name}", getattr(self.optimizer, name), expected)
 
 
 class OptimizerParams(ParamsBase):
@@ -79,15 +63,10 @@ class OptimizerParams(ParamsBase):
     )
     clip_norm: float | None = option(None, "Maximum norm of the gradient of each variable (None: off)", above=0)
     clip_global_norm: float | None = option(
-        None,
-        "Maximum norm of the gradients of all variables together (None: off)",
-        above=0,
-        common=True,
+        None, "Maximum norm of the gradients of all variables together (None: off)", above=0, common=True
     )
     gradient_noise: GradientNoiseParams = option(
-        help="Noise on the gradients, before they are clipped",
-        factory=GradientNoiseParams,
-        fix_dc=True,
+        help="Noise on the gradients, before they are clipped", factory=GradientNoiseParams, fix_dc=True
     )
     skip_nonfinite: int = option(
         0, "Maximum number of consecutive non-finite updates to skip (0: stop at the first)", low=0
@@ -96,14 +75,10 @@ class OptimizerParams(ParamsBase):
         0, "Reset the moments and their update count after every n epochs (0: never)", low=0
     )
     groups: list[OptimizerGroupParams] = option(
-        [],
-        "Weights with their own rate factor or optimizer; a weight belongs to the first group that matches it",
+        [], "Weights with their own rate factor or optimizer; a weight belongs to the first group that matches it"
     )
     weight_decay: float = option(
-        0.0,
-        "Decoupled weight decay: weights shrink by rate * weight_decay per update",
-        low=0,
-        common=True,
+        0.0, "Decoupled weight decay: weights shrink by rate * weight_decay per update", low=0, common=True
     )
     exclude_from_weight_decay: str | None = option(
         None,
@@ -111,11 +86,6 @@ class OptimizerParams(ParamsBase):
         "e.g. '.*/(bias|gamma|beta)'",
         text=expected_pattern,
     )
-
-    def changed_for_all(self) -> list[str]:
-        """Return the names of the fields that apply to all weights and differ from their defaults."""
-        defaults = OptimizerParams()
-        return [name for name in FOR_ALL_WEIGHTS if getattr(self, name) != getattr(defaults, name)]
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         """Return the Keras optimizer class."""

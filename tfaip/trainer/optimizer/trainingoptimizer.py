@@ -12,12 +12,11 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
-from tfaip.model.lossterms import batch_samples
+from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.groups import GroupOptimizer, GroupSetup, SlotOptimizer, build_group
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.update import (
     AverageRate,
-    Clips,
     GradientNoise,
     LossScale,
     NonFiniteUpdates,
@@ -84,12 +83,9 @@ class TrainingOptimizer(SlotOptimizer):
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
         self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
-            self.track(self._noise.state)
-        self._clips = Clips(
-            self.scheduled.get("clip_value", params.clip_value),
-            self.scheduled.get("clip_norm", params.clip_norm),
-            self.scheduled.get("clip_global_norm", params.clip_global_norm),
-        )
+            self.track(self._noise.generator.state)
+        clips = ("clip_value", "clip_norm", "clip_global_norm")
+        self._clips = {name.removeprefix("clip_"): self.scheduled.get(name, getattr(params, name)) for name in clips}
         self.groups: Sequence[GroupOptimizer] = ()
         """The optimizers of the groups of weights."""
         self._buffers: Mapping[int, keras.Variable] = {}
@@ -98,12 +94,7 @@ class TrainingOptimizer(SlotOptimizer):
         self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
 
     def build_groups(self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer]) -> None:
-        """Take the groups, which together update all weights.
-
-        Args:
-            weights: the trained weights, in the order of the model.
-            groups: the optimizers of the groups, already built.
-        """
+        """Take the built groups, which together update the trained weights, given in the order of the model."""
         super().build(weights)
         self.groups = tuple(groups)
         if self.accum_steps > 1:
@@ -321,7 +312,7 @@ class TrainingOptimizer(SlotOptimizer):
         self._branch(may_update, lambda: self._step_if_finite(gradients, weights), self._skip)
 
     def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        clipped = clip(gradients, self._clips)
+        clipped = clip(gradients, **self._clips)
         self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
@@ -381,34 +372,27 @@ def build_optimizer(
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     optimizer.paths = {id(weight): path for path, weight in paths.items()}
-    groups = []
-    for place, group, members in _grouped(params, paths):
-        setup = _group_setup(params, place, group, optimizer.scheduled, paths)
-        groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
+    groups, left = [], set(trained)
+    # A weight belongs to the first group that matches it; a last group takes all remaining ones.
+    for index, group in enumerate([*params.groups, OptimizerGroupParams(match=".*")]):
+        place, own, prefix = f"groups.{index}", params, ""
+        if group.optimizer is not None:
+            own, prefix = group.optimizer, f"{place}.optimizer."
+        members = _matching(group.match, f"{place}.match", paths) & left
+        left -= members
+        if members:
+            setup = GroupSetup(
+                own,
+                optimizer.scheduled.get(f"{place}.lr_factor", group.lr_factor),
+                _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
+                optimizer.scheduled.get(f"{prefix}weight_decay", own.weight_decay),
+                f"{prefix}momentum",
+            )
+            groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
     if average_rate is not None:
         optimizer.build_averages(average_rate)
     return optimizer
-
-
-def _group_setup(
-    params: OptimizerParams,
-    place: str,
-    group: OptimizerGroupParams,
-    scheduled: Mapping[str, Any],
-    paths: Mapping[str, keras.Variable],
-) -> GroupSetup:
-    """Return what a group of weights is updated with: its own optimizer, or that of the training."""
-    own, prefix = params, ""
-    if group.optimizer is not None:
-        own, prefix = group.optimizer, f"{place}.optimizer."
-    return GroupSetup(
-        own,
-        scheduled.get(f"{place}.lr_factor", group.lr_factor),
-        _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
-        scheduled.get(f"{prefix}weight_decay", own.weight_decay),
-        f"{prefix}momentum",
-    )
 
 
 def scheduled_numbers(params: OptimizerParams) -> list[str]:
@@ -428,25 +412,5 @@ def scheduled_momenta(params: OptimizerParams) -> list[str]:
     return [f"{prefix}momentum" for prefix, own in optimizers.items() if hasattr(own, "momentum")]
 
 
-def _grouped(
-    params: OptimizerParams, paths: Mapping[str, keras.Variable]
-) -> list[tuple[str, OptimizerGroupParams, set[int]]]:
-    """Return the groups that have weights, with their paths and the ids of these weights.
-
-    A weight belongs to the first group that matches it; a last group takes all remaining ones.
-    """
-    left = {id(weight) for weight in paths.values()}
-    found = []
-    for index, group in enumerate([*params.groups, OptimizerGroupParams(match=".*")]):
-        place = f"groups.{index}"
-        members = _matching(group.match, f"{place}.match", paths) & left
-        left -= members
-        if members:
-            found.append((place, group, members))
-    return found
-
-
 def _matching(pattern: str | None, field: str, paths: Mapping[str, keras.Variable]) -> set[int]:
-    if pattern is None:
-        return set()
-    return {id(paths[path]) for path in matching_paths(pattern, field, "weight", paths)}
+    return set() if pattern is None else {id(paths[path]) for path in matching_paths(pattern, field, "weight", paths)}

@@ -1,7 +1,10 @@
-"""Noise and clips, applied in this order to the gradients of an update before its update rule.
+"""What an update does besides the rules of Keras: rate, noise, clips, loss scale, skips, averages; and AdaBelief.
 
-They act on the gradient of the whole update: the mean over its batches, summed over the devices.
+Noise and clips act on the gradient of the whole update: the mean over its batches, summed over the devices.
 Keras' clip arguments act per replica under `MirroredStrategy`, and only one of them may be set.
+
+Keras' `LossScaleOptimizer` wraps the optimizer and so hides averages, named variables and skipped updates. Its
+`use_ema` overwrites the raw weights whenever `fit` ends, and a second `fit` fails on JAX (Keras 3.15).
 """
 
 from __future__ import annotations
@@ -11,61 +14,32 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 from keras import ops
 
 from tfaip.backend.kerastools import value_of
-from tfaip.layers.noisyvalues import add_noise
+from tfaip.layers.weightnoise import add_noise
 from tfaip.trainer.scheduler import LearningRateParams, UpdateTime
 from tfaip.util.typing import Tensor
 
+# A number of the params, or the variable of a schedule in its place.
+Number: TypeAlias = "float | keras.Variable"
+
 
 class GradientNoise:
-    """Noise normal(0, stddev / (1 + update)^gamma) on each gradient element (Neelakantan et al., 2015).
+    """Noise normal(0, stddev / (1 + update)^gamma) on each gradient element (Neelakantan et al., 2015)."""
 
-    Args:
-        stddev: standard deviation at the first update, a number or a variable.
-        gamma: exponent of its decay; 0: it is constant.
-        seed: of the generator.
-    """
-
-    def __init__(self, stddev: float | keras.Variable, gamma: float, seed: int) -> None:
-        self._stddev = stddev
-        self._gamma = gamma
-        self._generator = keras.random.SeedGenerator(seed)
-
-    @property
-    def state(self) -> keras.Variable:
-        """State of the generator."""
-        return self._generator.state
+    def __init__(self, stddev: Number, gamma: float, seed: int) -> None:
+        self._stddev, self._gamma = stddev, gamma
+        self.generator = keras.random.SeedGenerator(seed)
 
     def add(self, gradients: list[Tensor], update: Tensor) -> list[Tensor]:
-        """Return the gradients with noise.
-
-        Args:
-            gradients: of all variables.
-            update: number of the update, from 0.
-        """
+        """Return the gradients with the noise of an update, counted from 0."""
         deviation = self._stddev / ops.power(1.0 + ops.cast(update, "float32"), self._gamma)
-        return add_noise(gradients, deviation, self._generator)
-
-
-@dataclass(frozen=True)
-class Clips:
-    """Limits of the gradients, each a number, a variable, or None for no limit.
-
-    Args:
-        value: of each element.
-        norm: of the gradient of each variable.
-        global_norm: of all gradients together.
-    """
-
-    value: float | keras.Variable | None = None
-    norm: float | keras.Variable | None = None
-    global_norm: float | keras.Variable | None = None
+        return add_noise(gradients, deviation, self.generator)
 
 
 @dataclass(frozen=True)
@@ -92,28 +66,26 @@ class Clipped:
         return [g * ops.cast(scale, g.dtype) for g, scale in zip(self.gradients, self.scales, strict=True)]
 
 
-def clip(gradients: list[Tensor], clips: Clips) -> Clipped:
-    """Apply `clip_value`, `clip_norm` and `clip_global_norm`, and check that all gradients are finite.
+def clip(gradients: list[Tensor], value: Number | None, norm: Number | None, global_norm: Number | None) -> Clipped:
+    """Apply the limits of elements, of each gradient's norm, of the norm of all; check that all gradients are finite.
 
     A float32 gradient with a norm above 1.8e19 counts as not finite, since its square overflows.
     """
-    if clips.value is not None:
-        gradients = [_clipped(gradient, clips.value) for gradient in gradients]
+    if value is not None:
+        gradients = [_clipped(gradient, value) for gradient in gradients]
     # One sum of squares per gradient serves all: it is finite only if all elements are, and the
     # norm after `clip_norm` follows from the norm before.
     squares = ops.stack([_sum_of_squares(gradient) for gradient in gradients])
     is_finite = ops.isfinite(ops.sum(squares))
-    if clips.norm is None and clips.global_norm is None:
+    if norm is None and global_norm is None:
         return Clipped(gradients, None, is_finite)
-    scales = ops.ones_like(squares)
-    if clips.norm is not None:
-        scales = _scale(squares, clips.norm)
-    if clips.global_norm is not None:
-        scales = scales * _scale(ops.sum(squares * ops.square(scales)), clips.global_norm)
+    scales = ops.ones_like(squares) if norm is None else _scale(squares, norm)
+    if global_norm is not None:
+        scales = scales * _scale(ops.sum(squares * ops.square(scales)), global_norm)
     return Clipped(gradients, ops.unstack(scales), is_finite)
 
 
-def _clipped(gradient: Tensor, limit: float | keras.Variable) -> Tensor:
+def _clipped(gradient: Tensor, limit: Number) -> Tensor:
     if isinstance(limit, keras.Variable):
         limit = ops.cast(limit.value, gradient.dtype)
     # What is infinite stays so: the check that comes after the clips must see it.
@@ -125,7 +97,7 @@ def _sum_of_squares(gradient: Tensor) -> Tensor:
     return ops.sum(ops.square(ops.cast(gradient, keras.backend.result_type(gradient.dtype, "float32"))))
 
 
-def _scale(square: Tensor, limit: float | keras.Variable) -> Tensor:
+def _scale(square: Tensor, limit: Number) -> Tensor:
     """Return the factor (at most 1) that limits the norm of a vector with this square to `limit`."""
     # The maximum keeps the quotient finite for a gradient of 0, and at 1 for small gradients.
     if isinstance(limit, keras.Variable):
@@ -133,20 +105,17 @@ def _scale(square: Tensor, limit: float | keras.Variable) -> Tensor:
     return limit / ops.maximum(ops.sqrt(square), limit)
 
 
-INITIAL = 2.0**15
-LOWEST = 1.0
-UPDATES_UNTIL_GROWTH = 2000
-
-
 class LossScale:
-    """Loss scale and number of finite updates with it, as variables of the optimizer.
+    """Dynamic loss scale of mixed_float16: without it, small gradients are rounded to zero.
 
-    Args:
-        add_variable: creates a variable of the optimizer: shape, initializer, dtype and name.
+    When gradients overflow, the update is skipped and the scale is halved; after many updates without an overflow it
+    is doubled (Micikevicius et al. 2018, Mixed Precision Training, section 3.2).
     """
 
+    initial, lowest, updates_until_growth = 2.0**15, 1.0, 2000
+
     def __init__(self, add_variable: Callable[..., keras.Variable]) -> None:
-        initial = keras.initializers.Constant(INITIAL)
+        initial = keras.initializers.Constant(self.initial)
         self._scale = add_variable((), initializer=initial, dtype="float32", name="loss_scale")
         self._good = add_variable((), dtype="int", name="updates_at_loss_scale")
 
@@ -161,37 +130,32 @@ class LossScale:
 
     def is_lowest(self) -> Tensor:
         """Return a boolean scalar: True if the scale is minimal, so that overflows have another cause."""
-        return ops.less_equal(self._scale.value, LOWEST)
+        return ops.less_equal(self._scale.value, self.lowest)
 
     def shrink(self) -> None:
         """Halve the scale, after gradients that were not finite."""
-        self._scale.assign(ops.maximum(self._scale.value / 2.0, LOWEST))
+        self._scale.assign(ops.maximum(self._scale.value / 2.0, self.lowest))
         self._good.assign(0)
 
     def keep_or_grow(self) -> None:
         """Count an update with finite gradients; double the scale after enough of them."""
         scale, good = self._scale.value, self._good.value + 1
-        grows = ops.greater_equal(good, UPDATES_UNTIL_GROWTH)
+        grows = ops.greater_equal(good, self.updates_until_growth)
         # With an infinite scale every later update would overflow.
         doubled = ops.where(ops.isfinite(scale * 2.0), scale * 2.0, scale)
         self._scale.assign(ops.where(grows, doubled, scale))
         self._good.assign(ops.where(grows, 0, good))
 
 
-# JAX counts in 32 bits.
-_LARGEST_COUNT = 2**31 - 1
-
-
 class NonFiniteUpdates:
-    """Counter of consecutive skipped updates, with a latch.
+    """Counter of consecutive skipped updates, with a latch: one more than are tolerated stops all further ones.
 
-    Args:
-        tolerated: number of consecutive updates that may be skipped; one more sets the latch.
-        add_variable: creates an integer scalar variable of the optimizer, by name.
+    The compiled step decides this. Reading a variable on the host synchronises with the device, so the host polls
+    rarely: once per second, and before it writes anything.
     """
 
     def __init__(self, tolerated: int, add_variable: Callable[[str], keras.Variable]) -> None:
-        self._tolerated = min(tolerated, _LARGEST_COUNT - 1)
+        self._tolerated = min(tolerated, 2**31 - 2)  # JAX counts in 32 bits
         self._in_a_row = add_variable("nonfinite_in_a_row")
         self._first = add_variable("nonfinite_first_batch")
 
@@ -200,12 +164,7 @@ class NonFiniteUpdates:
         return ops.greater(self._in_a_row.value, self._tolerated)
 
     def count(self, batch: Tensor, counts: Tensor | bool = True) -> None:
-        """Count an update that was skipped.
-
-        Args:
-            batch: number of its last batch, as the optimizer counts them, an integer scalar.
-            counts: False if the cause is harmless, a boolean scalar.
-        """
+        """Count a skipped update by the number of its last batch, unless `counts` is False: its cause is harmless."""
         in_a_row, first = self._in_a_row.value, self._first.value
         begins = ops.logical_and(counts, ops.equal(in_a_row, 0))
         self._first.assign(ops.where(begins, ops.cast(batch, first.dtype), first))
@@ -219,21 +178,9 @@ class NonFiniteUpdates:
             self._in_a_row.assign(0)
 
     def stopped_at(self) -> tuple[int, int] | None:
-        """Return None unless the latch is set.
-
-        Returns:
-            The batch of the first counted update, as passed to `count`, and the number of these updates.
-        """
+        """Return the batch of the first counted update and the number of these updates; None: the latch is not set."""
         in_a_row = value_of(self._in_a_row)
-        if in_a_row <= self._tolerated:
-            return None
-        return value_of(self._first), in_a_row
-
-
-AUTOMATIC = -1.0
-_AUTOMATIC_BOUNDS = (0.99, 0.99975)
-# Share of the weights at the beginning of an epoch in the average at its end, with the automatic rate.
-_SHARE_AFTER_AN_EPOCH = 0.75
+        return None if in_a_row <= self._tolerated else (value_of(self._first), in_a_row)
 
 
 @dataclass(frozen=True)
@@ -252,12 +199,10 @@ class AverageRate:
     @classmethod
     def of(cls, calc_ema: float, updates_per_epoch: float) -> AverageRate | None:
         """Return the rate for `trainer.calc_ema`: 0: None, -1: the automatic rate, else this rate."""
-        if calc_ema == 0:
-            return None
-        if calc_ema != AUTOMATIC:
-            return cls(calc_ema, ramp=False)
-        low, high = _AUTOMATIC_BOUNDS
-        return cls(min(max(_SHARE_AFTER_AN_EPOCH ** (1 / updates_per_epoch), low), high), ramp=True)
+        if calc_ema >= 0:
+            return cls(calc_ema, ramp=False) if calc_ema else None
+        # After an epoch, three quarters of the average are of the weights at its beginning.
+        return cls(min(max(0.75 ** (1 / updates_per_epoch), 0.99), 0.99975), ramp=True)
 
     def after(self, updates: Tensor) -> Tensor:
         """Return the rate for update number `updates` (from 1)."""
@@ -268,19 +213,11 @@ class AverageRate:
 
 
 class WeightAverages:
-    """Averages of the trained weights.
-
-    Keras tracks variables in a list attribute of an optimizer as its own, but not those in this object.
-
-    Args:
-        weights: the trained weights.
-        averages: a variable for each of them.
-        rate: of the average.
-    """
+    """Averages of the trained weights, one variable of the optimizer for each; the raw weights are as without them."""
 
     def __init__(self, weights: list[keras.Variable], averages: list[keras.Variable], rate: AverageRate) -> None:
-        self._pairs = list(zip(weights, averages, strict=True))
-        self._rate = rate
+        # Keras tracks variables in a list attribute of an optimizer as its own, but not those in this object.
+        self._pairs, self._rate = list(zip(weights, averages, strict=True)), rate
         self.reset()
 
     def reset(self) -> None:
@@ -289,12 +226,7 @@ class WeightAverages:
             average.assign(_copy(weight))
 
     def update(self, updates: Tensor, assign_sub: Callable[[keras.Variable, Tensor], None]) -> None:
-        """Move the averages towards the weights.
-
-        Args:
-            updates: number of the update that just happened, from 1.
-            assign_sub: method of the optimizer, which subtracts in place where the backend can.
-        """
+        """Move the averages towards the weights after update number `updates` (from 1)."""
         share = 1.0 - self._rate.after(updates)
         for weight, average in self._pairs:
             assign_sub(average, ops.cast(share, average.dtype) * (average - weight))
@@ -359,17 +291,11 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         self._epoch_updates = add_variable((), dtype="int", name="epoch_updates")
 
     def __call__(self, step: Tensor) -> Tensor:
-        """Compute the rate of an update.
-
-        Args:
-            step: number of a batch of the update, from 0: Keras passes its counter of micro-batches.
-        """
+        """Compute the rate of the update with batch `step`, from 0: Keras passes its counter of micro-batches."""
         rate = base = ops.convert_to_tensor(self.base)
         if not self.varies:
             return base
-        time = UpdateTime(
-            update=step // self._accum_steps, epoch=self.completed_epochs(step), lr=base, network=self._network
-        )
+        time = UpdateTime(step // self._accum_steps, self.completed_epochs(step), base, self._network)
         if self._rule is not None:
             rate = ops.where(self._is_listed > 0, base, self._rule(time, ops))
         if self._modulation is not None:
@@ -378,11 +304,7 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def completed_epochs(self, step: Tensor) -> Tensor:
-        """Return the time of an update: completed epochs with a fraction, as at its first batch.
-
-        Args:
-            step: number of a batch of the update, from 0.
-        """
+        """Return the time of the update with batch `step`: completed epochs with a fraction, as at its first batch."""
         first = step - step % self._accum_steps
         return ops.cast(first + self._batch_offset, "float32") / ops.cast(self._batches_per_epoch, "float32")
 
@@ -415,16 +337,10 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
             self._epoch_updates.assign(0)
 
     def effective_rate(self, rate: float) -> float | None:
-        """Return the mean rate of the updates of the epoch; None if it had no update.
-
-        Args:
-            rate: rate at the beginning of the epoch; returned without rounding if nothing changed it.
-        """
+        """Return the mean rate of the epoch (None: no update); `rate` began it, and is exact if nothing changed it."""
         # Under `MirroredStrategy` a variable cannot be converted to a number, but a sum can.
         if self.varies:
-            if int(self._epoch_updates + 0) == 0:
-                return None
-            return float(self._mean + 0.0)
+            return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
         base = float(self.base + 0.0)
         return rate if base == np.float32(rate) else base
 
@@ -474,10 +390,7 @@ class AdaBelief(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.rectify = rectify
+        self.beta_1, self.beta_2, self.epsilon, self.rectify = beta_1, beta_2, epsilon, rectify
 
     def build(self, variables: list[keras.Variable]) -> None:
         """Create the slots; see Keras."""
@@ -510,10 +423,8 @@ class AdaBelief(keras.optimizers.Optimizer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor arguments; see Keras."""
-        config = super().get_config()
-        for name in ("beta_1", "beta_2", "epsilon", "rectify"):
-            config[name] = getattr(self, name)
-        return config
+        names = ("beta_1", "beta_2", "epsilon", "rectify")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
     def _rho(self, t: Tensor) -> Tensor:
         # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of

@@ -1,4 +1,4 @@
-"""TensorBoard events of a run."""
+"""TensorBoard events of a run, and traces for its profiler's page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_va
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
@@ -203,8 +203,7 @@ class Profiler:
     def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
-                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False",
-                "profile",
+                "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False", "profile"
             )
         self._directory = directory
         self._first = first

@@ -127,26 +127,13 @@ class CheckpointStore:
         Raises:
             UsageError: if there is none, or `name` is damaged or contains no epoch.
         """
-        if name is not None:
-            return name, self._read_named(name)
-        found = self.read_newest()
-        if found is not None:
+        if name is None:
+            found = self.read_newest()
+            if found is None:
+                count = len(self.checkpoints())
+                state = f"all {count} checkpoints in {self._directory} are damaged" if count else ""
+                raise UsageError(f"{state or f'no checkpoint in {self._directory}'}: nothing to resume")
             return found
-        count = len(self.checkpoints())
-        if not count:
-            raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
-        raise UsageError(f"all {count} checkpoints in {self._directory} are damaged: nothing to resume")
-
-    def read_newest(self) -> tuple[str, Checkpoint] | None:
-        """Read the newest undamaged checkpoint; damaged ones are passed over with a warning. None: there is none."""
-        for path in self.checkpoints():
-            try:
-                return path.name, read_checkpoint(path)
-            except TfaipError as error:
-                log.warning("damaged checkpoint passed over: %s", error)
-        return None
-
-    def _read_named(self, name: str) -> Checkpoint:
         try:
             checkpoint = read_checkpoint(self._directory / name)
         except TfaipError as error:
@@ -156,7 +143,16 @@ class CheckpointStore:
             raise UsageError(
                 f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
             )
-        return checkpoint
+        return name, checkpoint
+
+    def read_newest(self) -> tuple[str, Checkpoint] | None:
+        """Read the newest undamaged checkpoint; damaged ones are passed over with a warning. None: there is none."""
+        for path in self.checkpoints():
+            try:
+                return path.name, read_checkpoint(path)
+            except TfaipError as error:
+                log.warning("damaged checkpoint passed over: %s", error)
+        return None
 
     def best_of(self, name: str) -> Path | None:
         """Return the copy of the best model in the checkpoint `name`, or None."""
@@ -169,15 +165,12 @@ class CheckpointStore:
         write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
-                self._remove(newer)
+                remove_directory(newer, self._root, CHECKPOINT_MARKS)
         self._remove_old()
 
     def _remove_old(self) -> None:
         for old in self.checkpoints()[self._keep :]:
-            self._remove(old)
-
-    def _remove(self, checkpoint: Path) -> None:
-        remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
+            remove_directory(old, self._root, CHECKPOINT_MARKS)
 
 
 def checkpoint_name(epoch: int, step: int = 0) -> str:

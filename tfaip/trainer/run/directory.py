@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from tfaip.errors import UsageError
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.util.files import name_problem, path_problem
 
 # Names of logged values: the prefix tells on which data a value was measured.
@@ -46,7 +46,11 @@ MAX_PARTS = 4
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
-_OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
+# Names of files, other directories and checkpoints; some file systems do not distinguish Best from best.
+_FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json", EXPORT_DIR, STAGES_DIR)
+_RESERVED = re.compile(
+    "|".join([*map(re.escape, _FIXED), EVENTS_NAME.pattern, CHECKPOINT_NAME.pattern]), re.ASCII | re.IGNORECASE
+)
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
 
 
@@ -168,18 +172,11 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
 def _name_problem(name: object) -> str | None:
     """Return why a directory of the run cannot have this name, or None."""
     problem = name_problem(name)
-    if problem is not None:
-        return problem
-    text = str(name)
-    # Some file systems do not distinguish Best from best.
-    folded = text.casefold()
-    if "{" in text or "}" in text:
-        return "has braces"
-    if folded in _OWN_FILES:
-        return "is the name of a file of the run"
-    if folded in (EXPORT_DIR, STAGES_DIR) or EVENTS_NAME.fullmatch(folded):
-        return "is another directory of the run"
-    return "is the name of a checkpoint" if CHECKPOINT_NAME.fullmatch(folded) else None
+    if problem is None and ("{" in str(name) or "}" in str(name)):
+        problem = "has braces"
+    if problem is None and _RESERVED.fullmatch(str(name)):
+        problem = "is the name of something else in the run"
+    return problem
 
 
 def _sub_dir_problem(value: object, best_model_name: str) -> str | None:
@@ -194,7 +191,7 @@ def _sub_dir_problem(value: object, best_model_name: str) -> str | None:
     for part in parts:
         problem = _name_problem(part)
         if problem is not None:
-            return problem if len(parts) == 1 else f"has a part that {problem}"
+            return f"has a part that {problem}"
     taken = parts[0].casefold() == best_model_name.casefold()
     return "begins with early_stopping.best_model_name" if taken else None
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from tfaip.errors import TfaipError
 from tfaip.export.modelwriting import ModelDirectoryWriter
-from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.weights import HostBuffer
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory

@@ -1,4 +1,4 @@
-"""Time of an update, the argument of rules that run inside the compiled step."""
+"""Base of all learning rates, and the modulations, which are factors on the rate of each update."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError, below
+from tfaip.params.fields import FieldError, below
 from tfaip.params.types import FunctionByName, FunctionName, expected_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
 
-ARGUMENTS = ("update", "epoch", "lr", "network", "global_train_step", "learning_rate")
+
+def load_step_function(name: str) -> FunctionByName:
+    """Import a function of the user; it may also use the names that RETURNN has for its arguments."""
+    return FunctionByName(name, ("update", "epoch", "lr", "network", "global_train_step", "learning_rate"), "function")
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,17 @@ class UpdateTime:
     lr: Tensor
     network: Any = None
 
-    def call(self, function: FunctionByName) -> Tensor:
-        """Call a function of the user, which may also use the names that RETURNN has for the arguments."""
-        return function(
-            update=self.update,
-            epoch=self.epoch,
-            lr=self.lr,
-            network=self.network,
-            global_train_step=self.update,
-            learning_rate=self.lr,
+    def call(self, function: str) -> Tensor:
+        """Call a function of the user."""
+        names = {"global_train_step": self.update, "learning_rate": self.lr}
+        return load_step_function(function)(
+            update=self.update, epoch=self.epoch, lr=self.lr, network=self.network, **names
         )
+
+
+def function_option(help: str) -> FunctionName:  # noqa: A002
+    """Declare the name of a function that is called in the compiled step."""
+    return option(FunctionName(""), help, required=True, text=expected_function, also={"": "none yet"})
 
 
 class ModulationParams(ParamsBase):
@@ -95,22 +99,13 @@ class NoamModulationParams(ModulationParams):
 class FunctionModulationParams(ModulationParams):
     """The result of a function of the user, which may take update, epoch, lr and network by name."""
 
-    function: FunctionName = option(
-        FunctionName(""),
-        "module:function that returns the factor",
-        required=True,
-        text=expected_function,
-        also={"": "none yet"},
-    )
+    function: FunctionName = function_option("module:function that returns the factor")
 
     def check_functions(self) -> None:
-        self._load()
+        load_step_function(self.function)
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:
-        return time.call(self._load())
-
-    def _load(self) -> FunctionByName:
-        return FunctionByName(self.function, ARGUMENTS, "function")
+        return time.call(self.function)
 
 
 MODULATIONS = [CyclicModulationParams, NoamModulationParams, FunctionModulationParams]

@@ -1,4 +1,4 @@
-"""Values between given points in time."""
+"""Learning rates that are functions of time, and interpolation between points in time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
-from tfaip.params.types import FunctionByName, FunctionName, expected_function
+from tfaip.params.fields import FieldError
+from tfaip.params.types import FunctionName
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler.feedback import FEEDBACK
-from tfaip.trainer.scheduler.params import ARGUMENTS, LearningRateParams, UpdateTime
+from tfaip.trainer.scheduler.params import LearningRateParams, UpdateTime, function_option, load_step_function
 from tfaip.util.typing import Tensor
 
 
@@ -113,13 +113,7 @@ class ExponentialDecayParams(LearningRateParams):
 class FunctionParams(LearningRateParams):
     """The result of a function, which may take update, epoch (completed ones, fractional), lr and network by name."""
 
-    function: FunctionName = option(
-        FunctionName(""),
-        "module:function that returns the rate",
-        required=True,
-        text=expected_function,
-        also={"": "none yet"},
-    )
+    function: FunctionName = function_option("module:function that returns the rate")
     step_function: bool = option(False, "Always False: the function is called for every update")
 
     def __post_init__(self) -> None:
@@ -135,15 +129,12 @@ class FunctionParams(LearningRateParams):
         return self.lr
 
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
-        rate = xp.cast(time.call(self._load()), "float32")
+        rate = xp.cast(time.call(self.function), "float32")
         return xp.clip(rate, self.min_lr, self._upper_bound())
 
     def check_functions(self) -> None:
         super().check_functions()
-        self._load()
-
-    def _load(self) -> FunctionByName:
-        return FunctionByName(self.function, ARGUMENTS, "function")
+        load_step_function(self.function)
 
 
 class InverseSqrtDecayParams(LearningRateParams):

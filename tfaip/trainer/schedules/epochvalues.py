@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from tfaip.params.limits import below
+from tfaip.params.fields import below
 from tfaip.params.tree import is_node, post_init
 from tfaip.trainer.schedules.targets import schedules_of, type_of_data
 

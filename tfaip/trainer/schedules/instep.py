@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.model.scheduledvalues import ScheduledValue, WithScheduledValues
+from tfaip.model.layerbase import ScheduledValue, WithScheduledValues
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
 from tfaip.trainer.optimizer.trainingoptimizer import scheduled_momenta, scheduled_numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.trainer.scheduler.rules import Interpolation, interpolate
 
 

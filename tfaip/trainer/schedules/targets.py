@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from tfaip.errors import UsageError
-from tfaip.params.generics import field_types
-from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
+from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.tree import Place, children, get_path, is_node, walk_places
+from tfaip.params.types import field_types
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 

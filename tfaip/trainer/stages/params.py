@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.types import FieldValues, FunctionName, expected_function, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams

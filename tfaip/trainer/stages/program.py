@@ -15,14 +15,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.params.names import did_you_mean
-from tfaip.params.root import RootParams
-from tfaip.params.settings import apply, check_flags, flags_of
-from tfaip.params.sharing import fill_shared
+from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prepare
 from tfaip.params.sources import Setting
-from tfaip.params.storable import prepare
-from tfaip.params.tree import Place, children, copy_tree, diff, flag_of, walk_places
+from tfaip.params.tree import Place, children, copy_tree, diff, fill_shared, flag_of, walk_places
 from tfaip.params.types import load_function, value_text
 from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
 from tfaip.trainer.stages.params import (

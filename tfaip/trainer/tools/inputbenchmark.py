@@ -117,7 +117,6 @@ class Throughput:
 def measure_throughput(pipeline: DataPipeline, time_limit: float | None, stop: StopRequest) -> Throughput:
     """Read batches as fast as possible, pass after pass, and log the rate once per second."""
     done, next_report_s = Throughput(), REPORT_S
-    load = _WorkerLoad()
     with pipeline.generate_input_batches(auto_repeat=True) as batches:
         while stop.received is None and (time_limit is None or done.seconds < time_limit):
             begin = time.perf_counter()
@@ -125,32 +124,19 @@ def measure_throughput(pipeline: DataPipeline, time_limit: float | None, stop: S
             done.add(batch, time.perf_counter() - begin)
             if done.seconds >= next_report_s:
                 next_report_s = done.seconds + REPORT_S
-                log.info(
-                    "%6.1f s %12s samples/s %9s MB/s   longest wait for a batch %s ms%s",
-                    done.seconds,
-                    f"{done.samples_per_s:,.0f}",
-                    f"{done.mb_per_s:,.1f}",
-                    f"{done.longest_s * 1e3:,.1f}",
-                    load.text(pipeline.worker_stats()),
-                )
+                rates = f"{done.samples_per_s:12,.0f} samples/s {done.mb_per_s:9,.1f} MB/s"
+                waits = f"longest wait for a batch {done.longest_s * 1e3:,.1f} ms{_load(pipeline.worker_stats())}"
+                log.info("%6.1f s %s   %s", done.seconds, rates, waits)
     return done
 
 
-class _WorkerLoad:
-    """Load of the workers since the last report."""
-
-    def __init__(self) -> None:
-        self._last = (0.0, 0.0, 0.0)
-
-    def text(self, stats: WorkerStats | None) -> str:
-        """Return the end of a line; empty without workers."""
-        if stats is None:
-            return ""
-        now = (time.perf_counter() - stats.started, stats.busy_s, stats.wait_s)
-        seconds, busy, wait = (new - old for new, old in zip(now, self._last, strict=True))
-        self._last = now
-        shares = f"{busy / (seconds * stats.workers):.0%} busy, waited for {wait / seconds:.0%} of the time"
-        return f"   {stats.workers} workers {shares}"
+def _load(stats: WorkerStats | None) -> str:
+    """Return the load of the workers as the end of a line; empty without workers."""
+    if stats is None:
+        return ""
+    seconds = time.perf_counter() - stats.started
+    shares = f"{stats.busy_s / (seconds * stats.workers):.0%} busy, waited for {stats.wait_s / seconds:.0%} of the time"
+    return f"   {stats.workers} workers {shares}"
 
 
 class Part(NamedTuple):

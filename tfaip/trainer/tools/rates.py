@@ -92,6 +92,8 @@ def _with_batches_before(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedSt
 def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterator[EpochRates]:
     """Yield the rates of the epochs of a stage; `before`: batches of the stages before it."""
     # Only here: a replay needs no backend.
+    import keras
+
     from tfaip.trainer.optimizer.update import ScheduledRate
 
     if stage.params is None:
@@ -99,7 +101,7 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
         return
     rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
     schedule = ScheduledRate(rule, accum, stage.network)
-    schedule.build(_variable)
+    schedule.build(keras.optimizers.SGD().add_variable)
     for epoch in stage.numbers:
         is_chosen = epoch in history
         is_held = not stage.rate_control and not is_chosen
@@ -125,34 +127,26 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
     Raises:
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
-    found: dict[str, list[EpochRates]] = {}
-    for stage, before in _with_batches_before(stages):
-        if stage.params is not None:
-            for name, values in _values_of_stage(stage, stage.params, before).items():
-                found.setdefault(name, []).extend(values)
-    return found
-
-
-def _values_of_stage(stage: RatedStage, params: TrainerParams[Any, Any], before: int) -> dict[str, list[EpochRates]]:
     from tfaip.trainer.schedules.instep import check_targets
 
-    schedules, accum = schedules_of(params), params.train_accum_steps
-    check_targets(params)
-    of_epochs = EpochValues(params)
-    of_epochs.check_each(lambda changed: None)
-    found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
-    for epoch in stage.numbers:
-        first, end = before // accum, (before + stage.batches) // accum
-        logged = of_epochs.logged(epoch)
-        for schedule in schedules:
-            if schedule.is_of_epoch:
-                points = [(float(epoch - 1), logged[schedule.name])]
-            else:
-                updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})
-                times = [(update * accum - before) / stage.batches + epoch - 1 for update in updates]
+    found: dict[str, list[EpochRates]] = {}
+    for stage, before in _with_batches_before(stages):
+        params = stage.params
+        if params is None:
+            continue
+        check_targets(params)
+        of_epochs, accum = EpochValues(params), params.train_accum_steps
+        of_epochs.check_each(lambda changed: None)
+        for epoch in stage.numbers:
+            first, end = before // accum, (before + stage.batches) // accum
+            updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})
+            times = [(update * accum - before) / stage.batches + epoch - 1 for update in updates]
+            for schedule in schedules_of(params):
                 points = [(time, schedule.params.value(time)) for time in times]
-            found[schedule.name].append(EpochRates(epoch, (first, end), points, stage.name))
-        before += stage.batches
+                if schedule.is_of_epoch:
+                    points = [(float(epoch - 1), of_epochs.logged(epoch)[schedule.name])]
+                found.setdefault(schedule.name, []).append(EpochRates(epoch, (first, end), points, stage.name))
+            before += stage.batches
     return found
 
 
@@ -176,9 +170,3 @@ def replay(params: LearningRateParams, recorded: History) -> History:
         meta = {"rate_control": False} if record.is_held else {}
         replayed.record(epoch, EpochRecord(rate, recorded.values(epoch), meta))
     return replayed
-
-
-def _variable(shape: tuple[int, ...], initializer: str = "zeros", dtype: Any = None, name: str = "") -> Any:
-    import keras
-
-    return keras.Variable(initializer, shape=shape, dtype=dtype, trainable=False, name=name)

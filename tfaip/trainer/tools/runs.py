@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.formermodel import is_model
+from tfaip.components.modelfiles import is_model
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams

@@ -25,7 +25,7 @@ from tfaip.model.structure.axis import (
     resized_axis,
     sizes_text,
 )
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths, path_matches
 from tfaip.util.text import shorten, shorten_text
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
+from tfaip.params.fields import FieldError
 from tfaip.trainer.pathpatterns import expected_pattern, path_matches
 from tfaip.util.text import shorten_text
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure, resized_structure
-from tfaip.model.tails import Match, match_tails
-from tfaip.model.weightsource import Source
+from tfaip.model.weightsource import Match, Source, match_tails
 from tfaip.trainer.transfer.fitting import Fit, Fitting, Shape
 from tfaip.trainer.transfer.params import TransferMode, WeightRules
 from tfaip.util.logging import logger

@@ -5,8 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tfaip.params import option
-from tfaip.params.limits import FieldError
-from tfaip.trainer.transfer.params import WeightRules, expected_substitution, substituted
+from tfaip.params.fields import FieldError
+from tfaip.trainer.transfer.params import (
+    WeightRules,
+    expected_substitution,
+    substituted,
+)
 
 
 class WarmStartMode(StrEnum):

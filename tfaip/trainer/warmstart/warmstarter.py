@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.components.formermodel import find_former_model
+from tfaip.components.modelfiles import find_former_model
 from tfaip.errors import UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
 from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
@@ -20,7 +20,7 @@ from tfaip.model.structure.axis import Structure
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
-from tfaip.params.limits import FieldAdvice
+from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run

@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from test.data.support import (
-    DropParams,
-    NoiseParams,
-    PairParams,
-    RepeatParams,
-    RowDataParams,
-    row,
-    rows,
-)
+from test.data.support import DropParams, NoiseParams, PairParams, RepeatParams, RowDataParams, row, rows
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import (

@@ -29,9 +29,9 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
 
 BATCH, SAMPLES = 7, 100
 

@@ -29,7 +29,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.data.pipeline.workers.pool import WorkerDied
 from tfaip.data.pipeline.workers.worker import MAX_MESSAGES
 from tfaip.errors import TfaipError
 

@@ -22,8 +22,8 @@ from test.support.leaks import child_processes
 from test.support.processes import command_line
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.workers.worker import Start
 
 # Both processors sleep in the second block, so that the workers are busy when the signals come.

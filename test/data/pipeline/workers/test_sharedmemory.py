@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file, pack, unpack
+from tfaip.data.pipeline.workers.worker import Slot, create_file, pack, unpack
 
 
 @pytest.fixture

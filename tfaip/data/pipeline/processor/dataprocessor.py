@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sample
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
-from tfaip.params.sharing import with_shared
+from tfaip.params.tree import with_shared
 from tfaip.util.classes import check_hook_names, overrides
 from tfaip.util.oldnames import old_names
 

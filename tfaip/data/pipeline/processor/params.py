@@ -12,7 +12,7 @@ from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams, at_mos
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import copied
-from tfaip.params.sharing import with_shared
+from tfaip.params.tree import with_shared
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper

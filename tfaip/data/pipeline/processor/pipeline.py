@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tfaip.data.pipeline.definitions import FailedSample, Sample, SampleGroup, require_iterable
+from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup, require_iterable
 from tfaip.data.pipeline.failures import raise_noted
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
@@ -17,8 +17,6 @@ from tfaip.util.oldnames import old_names
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
-
-OnFailure: TypeAlias = Callable[[FailedSample], None]
 
 
 class SampleMapper:
@@ -54,6 +52,20 @@ class SampleMapper:
                 raise_noted(error, note)
             sample = processed
         return sample
+
+    def outcomes(self, samples: Iterable[Outcome], seed: int, pass_index: int, first: int) -> Iterator[Outcome]:
+        """Process samples, from number `first` of a pass on; one that cannot be processed fails alone."""
+        if not self:
+            yield from samples
+            return
+        process = self.map
+        for index, sample in enumerate(samples, first):
+            if sample.__class__ is not FailedSample:
+                try:
+                    sample = process(sample, seed, pass_index, index)  # type: ignore[arg-type]
+                except Exception as error:
+                    sample = FailedSample(error)
+            yield sample
 
     def _map_group(self, group: SampleGroup, place: tuple[int, int, int]) -> SampleGroup:
         """Process all samples of a group; they share the random numbers of its place, one after the other."""
@@ -110,7 +122,7 @@ class ProcessorPipeline:
     def apply(self, samples: Iterable[Sample], seed: int = 0) -> Iterator[Sample]:
         """Run all processors outside of a data pipeline; invalid samples are dropped."""
         mapped = (self.mapper.map(sample, seed, 0, index) for index, sample in enumerate(samples))
-        return self.stream((sample for sample in mapped if sample.is_valid()), seed, 0)
+        return self.stream(filter(is_valid, mapped), seed, 0, is_valid)
 
     def apply_on_sample(self, sample: Sample) -> Sample:
         """Process one sample outside of a data pipeline; an invalid one is returned as such.
@@ -127,12 +139,7 @@ class ProcessorPipeline:
         return self.apply_on_sample
 
     def stream(
-        self,
-        samples: Iterator[Sample],
-        seed: int,
-        pass_index: int,
-        on_invalid: Callable[[], None] | None = None,
-        on_failure: OnFailure | None = None,
+        self, samples: Iterator[Sample], seed: int, pass_index: int, keeps: Callable[[Outcome], bool]
     ) -> Iterator[Sample]:
         """Run the processors from the first generating one on.
 
@@ -140,41 +147,24 @@ class ProcessorPipeline:
             samples: valid samples of a pass, in order, after the mapping processors.
             seed: of the data.
             pass_index: number of the pass.
-            on_invalid: called for each sample that a processor declared invalid.
-            on_failure: called with the failure of a mapping processor; if it returns, the sample is left
-                out. None: the exception is raised.
+            keeps: returns True for a valid sample, and raises the error of a failed one or leaves it out.
         """
+        processed: Iterable[Any]
         for processor, random in self._streaming:
             if isinstance(processor, MappingDataProcessor):
-                mapper = SampleMapper([(processor, random)])
-                processed = _map_stream(mapper, samples, seed, pass_index, on_failure)
+                processed = SampleMapper([(processor, random)]).outcomes(samples, seed, pass_index, 0)
             else:
                 random.move(seed, pass_index, 0)
                 processed = _generate(processor, samples)  # type: ignore[arg-type]
-            samples = _valid(processed, on_invalid)
+            samples = filter(keeps, processed)  # type: ignore[arg-type]
         return samples
 
 
-def _map_stream(
-    mapper: SampleMapper, samples: Iterator[Sample], seed: int, pass_index: int, on_failure: OnFailure | None
-) -> Iterator[Sample]:
-    for index, sample in enumerate(samples):
-        try:
-            processed = mapper.map(sample, seed, pass_index, index)
-        except Exception as error:
-            if on_failure is None:
-                raise
-            on_failure(FailedSample(error))
-        else:
-            yield processed
-
-
-def _valid(samples: Iterator[Sample], on_invalid: Callable[[], None] | None) -> Iterator[Sample]:
-    for sample in samples:
-        if sample.is_valid():
-            yield sample
-        elif on_invalid is not None:
-            on_invalid()
+def is_valid(outcome: Outcome) -> bool:
+    """Return True for a valid sample; raise the error of a failed one."""
+    if isinstance(outcome, FailedSample):
+        raise outcome.error
+    return outcome.is_valid()
 
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:

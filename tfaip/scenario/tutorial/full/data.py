@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip import Data, Generator, Sample, Spec, option, shared
-from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
 
 

@@ -1,4 +1,4 @@
-"""Models that tfaip 1.2 exported: a SavedModel, and params beside or above it. It loads no backend."""
+"""Files of an exported model: of the toolkit, or of tfaip 1.2 (a SavedModel with params). Loads no backend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,32 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.errors import UsageError
-from tfaip.params.former import is_former
+from tfaip.params.stored import is_former
 from tfaip.util.files import name_problem
 from tfaip.util.reading import read_json
+
+SCENARIO_PARAMS_FILE = "scenario_params.json"
+
+
+def require_model(path: Path) -> None:
+    """Raise unless a directory may be that of an exported model.
+
+    Raises:
+        UsageError: if it has no scenario params; the message says what it holds instead.
+    """
+    if not (path / SCENARIO_PARAMS_FILE).is_file():
+        raise UsageError(f"no exported model at {path}: {_what_is_there(path)}")
+
+
+def _what_is_there(path: Path) -> str:
+    if not path.is_dir():
+        return "not a directory" if path.exists() else "the path does not exist"
+    models = sorted(str(file.parent) for file in path.glob(f"*/{SCENARIO_PARAMS_FILE}"))
+    if models:
+        return f"it holds exported models, give one of them: {', '.join(models)}"
+    return f"the directory has no {SCENARIO_PARAMS_FILE} (expected best/ or export/ of a run)"
+
 
 TRAINER_PARAMS_FILE = "trainer_params.json"
 _WEIGHTS_FILE, _SAVED_MODEL_FILE = "weights.safetensors", "saved_model.pb"

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.commandline.config_output import shown_value, yaml_value
-from tfaip.params.fields import is_common
-from tfaip.params.limits import limits_of
-from tfaip.params.names import did_you_mean
-from tfaip.params.resolver import Entry, Group, Leaf, Node
-from tfaip.params.trust import OWN_PACKAGE, top_package
+from tfaip.params.codec import encode, json_option
+from tfaip.params.fields import is_common, limits_of
+from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
+from tfaip.params.resolver import MISSING, ClassChoice, Entry, Group, Leaf, Node, Resolver, walk_entries
+from tfaip.params.settings import flags_of_other_classes, is_flag
+from tfaip.params.sources import Settings
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
-from tfaip.params.unknown import flags_of_other_classes, is_flag
 from tfaip.util.text import shorten
 
 ALL = "all"
@@ -71,9 +71,7 @@ def _help_text(entry: Entry) -> str:
             text += f" {objects.choices}. Its arguments: --{entry.flag}{item}.NAME."
         if entry.meta.get("choices"):
             text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
-    elif entry.choice is None:
-        text += " The values of its first fields, in their order."
-    else:
+    elif entry.choice is not None:
         more = "" if entry.choice.enforced else ", or module:Class"
         text += f" Choices: {', '.join(entry.choice.names())}{more}."
     return text.strip()
@@ -84,9 +82,7 @@ def _type_text(entry: Entry) -> str:
         return "bool" if entry.declared is bool else expected(entry.declared)
     if isinstance(entry, Group):
         return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
-    if entry.choice is not None:
-        return "CLASS"
-    return " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
+    return "CLASS"
 
 
 def _range_text(entry: Entry) -> str:
@@ -99,8 +95,6 @@ def _range_text(entry: Entry) -> str:
 def _value_text(entry: Entry) -> str:
     if not isinstance(entry, Group) and entry.required:
         return " (required)"
-    if isinstance(entry, Node) and entry.choice is None:
-        return ""  # its fields show their values
     try:
         value = shown_value(entry)
     except TypeError:
@@ -399,3 +393,101 @@ def values_of(entry: Entry) -> list[str] | None:
         elif not is_subclass(member, int | float):
             return None
     return values
+
+
+# --- Config files as `--print_config` writes them
+
+DERIVED = "derived"
+
+_PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+# Words that mean booleans, None or numbers, here or in YAML 1.1.
+_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "infinity", "nan"}
+
+
+def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line per flag: `flag: value  # origin`.
+
+    Args:
+        roots: as they were resolved.
+        values: name of each root -> the object that was built from it, after all `__post_init__`.
+    """
+    for root in roots:
+        # Flag -> value and origin before any __post_init__.
+        before = {flag: (text, origin) for flag, text, origin in _flags(root)}
+        # Of the finished object, since __post_init__ may have changed anything.
+        final = Resolver(Settings()).root(root.name, root.declared, values[root.name], root.meta)
+        for flag, text, _ in _flags(final):
+            old_text, origin = before.get(flag, (text, DERIVED))
+            yield f"{yaml_text(flag)}: {text}  # {origin if text == old_text else DERIVED}"
+
+
+def yaml_value(value: Any) -> str:
+    """Return a plain value (see `encode`) in the flow style of YAML: one line."""
+    if isinstance(value, dict):
+        items = (f"{yaml_text(key)}: {yaml_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(yaml_value, value)) + "]"
+    if isinstance(value, str):
+        return yaml_text(value)
+    if isinstance(value, float):
+        return _yaml_float(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def yaml_text(text: str) -> str:
+    """Return a string in YAML, quoted if it could be read as something else."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+        return text
+    return '"' + "".join(map(_yaml_character, text)) + '"'
+
+
+def _yaml_character(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def _yaml_float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    mantissa, exponent, power = repr(value).partition("e")
+    # YAML 1.1 reads 1e-05 as a string.
+    return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
+
+
+def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
+    for entry in walk_entries(root):
+        if isinstance(entry, Node) and entry.choice is None:
+            continue
+        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
+
+
+def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:
+    """Return an entry as a config file has it: plain values, and classes by name.
+
+    Args:
+        entry: of a resolved tree.
+        name_of: returns the name of a class.
+
+    Raises:
+        TypeError: the value of a leaf cannot be written.
+    """
+    if isinstance(entry, Leaf):
+        encoder = json_option(entry.meta, "encoder")
+        value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
+        return encode(value, None, f"--{entry.flag}")
+    if isinstance(entry, Node):
+        if entry.choice is None or entry.cls is None:
+            return None
+        return name_of(entry.choice, origin_of(entry.cls))
+    if entry.items is None:
+        return None
+    names = {item.name: name_of(entry.choice, origin_of(item.cls)) for item in entry.items}
+    return names if entry.keyed else list(names.values())

@@ -1,1 +1,0 @@
-"""The command line of params trees: parser, config files, help, completion."""
