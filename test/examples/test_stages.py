@@ -27,7 +27,7 @@ def documented(run: str) -> list[str]:
     """The command of the page that trains a run, with few lines."""
     (line,) = re.findall(
         rf"^tfaip-(train .* --trainer.output_dir runs/{run}\b.*)$",
-        (REPOSITORY / "docs" / "stages.md").read_text(),
+        (REPOSITORY / "docs" / "stages.md").read_text().replace("\\\n", ""),
         re.MULTILINE,
     )
     return [*shlex.split(line), *FEW_LINES]

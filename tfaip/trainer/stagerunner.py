@@ -19,7 +19,6 @@ from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, built_within, variable_arrays
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
-from tfaip.trainer.best import BestModel
 from tfaip.trainer.build import Run, Training, build_training
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
@@ -112,11 +111,6 @@ class StageRunner:
         """The same; None: there is none yet."""
         return self._setup
 
-    @property
-    def best(self) -> BestModel | None:
-        """What decides which epoch of the stage is the best; None: it has no epochs."""
-        return None if self._setup is None else self._setup.best
-
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.
 
@@ -138,7 +132,7 @@ class StageRunner:
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
-            sequence.answer_work(self.progress.history)
+            sequence.skip_done(self.progress.history)
         self._reach()
         stage = self._stage
         if stage is None or stage.kind is StageKind.CALL:
@@ -154,10 +148,8 @@ class StageRunner:
             return
         self._restore(continued)
         if self.setup.is_finished():
-            result = sequence.answer()
-            if result is not None:
-                sequence.next(result, self.progress.history)
-                sequence.answer_work(self.progress.history)
+            sequence.skip_done(self.progress.history, has_ended=True)
+            if sequence.stage is None or sequence.stage.number != stage.number:
                 self._reach()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -206,7 +198,7 @@ class StageRunner:
             else:
                 result = self._work(stage)
             self._sequence.next(result, self.progress.history)
-            self._sequence.answer_work(self.progress.history)
+            self._sequence.skip_done(self.progress.history)
             self._reach()
         if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
             self._setup = replace(self._setup, params=copy_for_stage(self._setup.params))

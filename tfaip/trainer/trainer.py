@@ -279,8 +279,8 @@ class Trainer(Generic[P]):
                 run_log.write_to(run.directory.log_file)
             if restored is not None and not stages.is_in_later_fit:
                 log_changes(params, restored)
-                if stages.best is not None:
-                    end_comparisons(params, restored, stages.best, self._progress.history)
+                if stages.latest_setup is not None:
+                    end_comparisons(params, restored, stages.latest_setup.best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
@@ -486,11 +486,8 @@ class Trainer(Generic[P]):
         sequence.load(directory.stage_directories())
         sequence.repeated = start.repeated
         sequence.reach(state, trained)
-        if sequence.stage is not None and state["epoch"] >= sequence.stage.last_epoch:
-            result = sequence.answer()
-            if result is not None:
-                sequence.next(result, trained)
-        sequence.answer_work(trained)
+        has_ended = sequence.stage is not None and state["epoch"] >= sequence.stage.last_epoch
+        sequence.skip_done(trained, has_ended)
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.

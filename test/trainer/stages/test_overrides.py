@@ -76,7 +76,7 @@ def test_parts_of_a_dict() -> None:
     [
         ({"model.unit": 3}, "unknown flag --model.unit; did you mean --model.units"),
         ({"model": 3}, "unknown flag --model"),
-        ({"optimizer.momentum": 3}, "it belongs to SGD, RMSprop and Muon: choose one, as in --optimizer SGD$"),
+        ({"optimizer.momentum": 3}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
         ({"model.units": "many"}, "--model.units: expected int, got 'many'"),
         ({"model.units": [1, 2]}, "--model.units: expected int, got '1 2'"),
         ({"loss_weights.mse": "x"}, "--trainer.loss_weights.mse: expected float, got 'x'"),

@@ -214,10 +214,10 @@ class StageSequence:
                 return self._read(stored["result"], stage)
         return None
 
-    def answer_work(self, trained: History) -> None:
-        """Go on to the first stage that trains or is not done."""
-        while self.stage is not None and self.stage.kind is not StageKind.TRAIN:
-            result = self.answer()
+    def skip_done(self, trained: History, has_ended: bool = False) -> None:
+        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
+        while self.stage is not None and (has_ended or self.stage.kind is not StageKind.TRAIN):
+            result, has_ended = self.answer(), False
             if result is None:
                 return
             self.next(result, trained)
