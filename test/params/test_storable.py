@@ -54,6 +54,24 @@ class HolderParams(ParamsBase):
             raise ValueError("epochs is negative")
 
 
+class MisfitParams(ParamsBase):
+    masking: int = False
+    extra: Tuple[int, int] = (4, 0.3)  # type: ignore[assignment]  # noqa: UP006
+
+
+def test_a_default_of_the_class_need_not_fit_its_type() -> None:
+    params = MisfitParams()
+    prepare(params, "misfit")
+    require_readable(params, MisfitParams, "misfit")
+    assert (params.masking, params.extra) == (False, (4, 0.3))
+    assert MisfitParams.from_json(params.to_json()) == params
+    params.extra = (4, 0.4)  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="misfit.extra"):
+        prepare(params, "misfit")
+    with pytest.raises(UsageError, match=r"extra.*0\.4"):
+        MisfitParams.from_dict({"extra": [4, 0.4]})
+
+
 def test_what_a_type_can_hold_without_loss_is_converted(subtests: pytest.Subtests) -> None:
     for name, given, kept in [
         ("scale", 2, 2.0),

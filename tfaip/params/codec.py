@@ -96,8 +96,22 @@ class Word(str):
 
 
 def json_option(meta: Mapping[str, Any], name: str) -> Any:
-    """Return the encoder or decoder of a field, as `dataclasses_json.config(...)` gives it, or None."""
+    """Return `encoder`, `decoder` or `exclude` of a field, as `dataclasses_json.config(...)` gives it, or None."""
     return (meta.get("dataclasses_json") or {}).get(name)
+
+
+def is_excluded(meta: Mapping[str, Any], value: Any) -> bool:
+    """Return True if the value of a field is not stored."""
+    exclude = json_option(meta, "exclude")
+    return exclude is not None and bool(exclude(value))
+
+
+def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
+    """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    with contextlib.suppress(TypeError):
+        return repr(encode(default)) == repr(encoded)
+    return False
 
 
 def decode_with(decoder: Callable[[Any], Any], value: Any, place: str) -> Any:
@@ -139,6 +153,8 @@ def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any
     encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
     for field in node_fields(node):
         value, below = getattr(node, field.name), f"{place}.{field.name}"
+        if is_excluded(field.metadata, value):
+            continue
         encoder = json_option(field.metadata, "encoder")
         if encoder is not None:
             try:
@@ -310,15 +326,20 @@ class Decoder:
         # The code of this package runs already: fields below may name more of its classes.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
         types_of, origin = field_types(cls), origin_of(cls)
-        metadata = {field.name: field.metadata for field in node_fields(origin)}
+        fields = {field.name: field for field in node_fields(origin)}
         given: dict[str, Any] = {str(key): item for key, item in value.items() if key != CLASS_KEY}
         decoded = {}
         for key, item in self._current_values(origin, given, types_of, place).items():
-            decoder = json_option(metadata[key], "decoder")
-            found = inner._decode_field(item, types_of[key], decoder, f"{place}.{key}", origin)
+            decoder = json_option(fields[key].metadata, "decoder")
+            try:
+                found = inner._decode_field(item, types_of[key], decoder, f"{place}.{key}", origin)
+            except UsageError:
+                if not is_own_default(fields[key], item):
+                    raise
+                continue
             if found is not dataclasses.MISSING:
                 decoded[key] = found
-        required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
+        required = [name for name, field in fields.items() if field.init and not has_default(field)]
         missing = [name for name in required if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")

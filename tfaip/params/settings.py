@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Decoder, Text, encode
+from tfaip.params.codec import Decoder, Text, encode, is_excluded, is_own_default
 from tfaip.params.fields import FieldError
 from tfaip.params.names import (
     RETURNN_OPTIONS,
@@ -480,11 +480,22 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
     decoded = _OWN.decode(encoded, cls, root)
     for change in diff(params, decoded):
-        if not _is_lossless(change.old, change.new):
+        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
             raise UsageError(
                 f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
                 f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
             )
+
+
+def _is_excluded(params: Any, path: str) -> bool:
+    """Return True if a field of the path, or the node of one, is not to be stored."""
+    value = params
+    for name in path.split("."):
+        below = (children(value) or {}).get(name)
+        if is_node(value) and any(f.name == name and is_excluded(f.metadata, below) for f in node_fields(value)):
+            return True
+        value = below
+    return False
 
 
 class _OwnValues(Decoder):
@@ -512,7 +523,11 @@ def _conform_node(node: Any, place: Place, above: tuple[Any, ...] = ()) -> None:
             raise UsageError(f"{below.label} is required, and empty: give it a value")
         try:
             parts = children(value)
-            conformed = _conformed(value, types_of[field.name], below) if parts is None else value
+            conformed = value if parts is not None else _conformed(value, types_of[field.name], below)
+        except UsageError:
+            if not is_own_default(field, encode(value)):
+                raise
+            conformed = value
         except RecursionError as error:
             raise UsageError(f"{below.label} contains itself, or is nested too deeply") from error
         found = [(below, value)]
