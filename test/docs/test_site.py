@@ -16,6 +16,7 @@ import tfaip.imports
 import tfaip.testing
 from test.support.commands import REPOSITORY
 from tfaip.lav import callbacks
+from tfaip.params import ParamsBase
 from tfaip.trainer import optimizer, scheduler
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -73,7 +74,13 @@ def test_the_reference_has_every_public_name_once() -> None:
         name for page in (REPOSITORY / "docs" / "api").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
     )
     classes = {
-        name for module in (optimizer, scheduler) for name in module.__all__ if isinstance(getattr(module, name), type)
+        name
+        for module in (optimizer, scheduler)
+        for name, found in vars(module).items()
+        if isinstance(found, type)
+        and found.__module__.startswith("tfaip.trainer")
+        and issubclass(found, ParamsBase)
+        and name not in {"FlatParams", "MomentsOptimizer", "RelativeFeedbackParams", "WarmupParams"}  # bases
     }
     public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *classes}
     public |= {

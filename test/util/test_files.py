@@ -138,7 +138,6 @@ def test_few_modules_remove_files() -> None:
     assert found == {
         "tfaip/util/files.py",
         "tfaip/trainer/run/directory.py",  # what a run wrote, when it is replaced
-        "tfaip/export/modelwriting.py",  # a format in a directory that is not committed yet
         "tfaip/trainer/run/permission.py",  # its own records, outside of all runs
         "tfaip/scripts/train.py",  # the empty directory that it has made for the run
     }

@@ -121,7 +121,7 @@ def import_keras() -> None:
         set_default("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         with quiet_stderr(), _without_collections():
-            importlib.import_module("keras")
+            import keras  # noqa: F401
     except ImportError as error:
         raise UsageError(
             f"the Keras backend {name!r} cannot be imported ({error}); install it, or set KERAS_BACKEND to another one"

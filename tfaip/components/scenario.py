@@ -43,7 +43,7 @@ SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
 # Component -> its hooks, in the order of the calls; later ones win. A scenario defines those that
 # it needs.
-_ARGUMENT_HOOKS: Mapping[str, tuple[str, ...]] = {
+ARGUMENT_HOOKS: Mapping[str, tuple[str, ...]] = {
     "data": ("static_data_kwargs", "additional_data_kwargs"),
     "model": ("static_model_kwargs", "additional_model_kwargs"),
     "graph": ("static_graph_kwargs", "additional_graph_kwargs", "additional_root_graph_kwargs"),
@@ -55,7 +55,7 @@ _HOOKS = (
     *("trainer_cls", "lav_cls", "multi_lav_cls", "predictor_cls", "multi_predictor_cls", "default_params"),
     *("default_trainer_params", "predict_generator_params_cls", "pretraining", "params_for_epoch"),
     *("best_logging_settings", "create_data", "create_evaluator", "create_trainer", "create_lav", "create_multi_lav"),
-    *("create_predictor", "create_multi_predictor", *chain.from_iterable(_ARGUMENT_HOOKS.values())),
+    *("create_predictor", "create_multi_predictor", *chain.from_iterable(ARGUMENT_HOOKS.values())),
 )
 log = logger(__name__)
 
@@ -387,7 +387,7 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
 def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     """Call the hooks of one component and return all arguments that they return."""
     found: dict[str, Any] = {}
-    for name in _ARGUMENT_HOOKS[part]:
+    for name in ARGUMENT_HOOKS[part]:
         hook = getattr(scenario, name, None)
         if hook is None:
             continue

@@ -67,8 +67,9 @@ def build_training_model(
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
-    schedules, graph = StepSchedules(params), scenario.graph
+    schedules = StepSchedules(params)
     try:
+        graph = scenario.graph
         model = _new_model(params, scenario, schedules, weighted_losses)
     except RefusedObject as error:  # an object of Keras that cannot be made from its params
         for path, value in walk(params):

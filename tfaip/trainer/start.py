@@ -26,7 +26,7 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.records import RUNNING, numbered, require_place
-from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
+from tfaip.trainer.state import TrainingProgress, beginning, require_parts, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
@@ -92,14 +92,15 @@ def state_to_continue(
         name, checkpoint = store.read(name)
         start = StartState(name, checkpoint, store.best_of(name))
     state = start.checkpoint.state
+    require_parts(state)
     try:
         TrainingProgress.from_dict(state)
         Execution.from_dict(state["execution"])
-        before = state["backend"]
+        int(state["params"]["early_stopping"]["n_to_go"])  # which `end_comparisons` reads
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
     require_place(state)
-    now = keras.backend.backend()
+    before, now = state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
     return start

@@ -15,6 +15,7 @@ import numpy as np
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
 from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.sampler import Position
+from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
@@ -23,6 +24,7 @@ from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.util.text import shorten, shorten_text
 
 WEIGHTS = "weights/"
 METRICS = "metrics/"
@@ -32,6 +34,13 @@ WAITING = "optimizer/gradient_accumulator"
 
 _DIRECTORY_FIELDS = ("output_dir", "overwrite")
 _STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window")
+# Types of the parts of a state.
+_PARTS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps", "window_step"), int),
+    **dict.fromkeys(("position", "history", "random", "params", "window", "execution"), dict),
+    "seconds": (int, float),
+    "backend": str,
+}
 
 
 @dataclass
@@ -269,11 +278,24 @@ def _random_state() -> dict[str, Any]:
     }
 
 
+def require_parts(state: Mapping[str, Any]) -> None:
+    """Raise unless the state of a checkpoint has all parts, each of its type."""
+    for name, kinds in _PARTS.items():
+        value = state.get(name)
+        if not isinstance(value, kinds) or isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
+            raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
+
+
 def _set_random_state(state: Mapping[str, Any]) -> None:
-    if state.get("keras") is not None:
-        # Before the others: if it is created here, it takes its seed from the generator of Python.
-        set_global_random_state(state["keras"])
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
+    try:
+        if state.get("keras") is not None:
+            # Before the others: if it is created here, it takes its seed from the generator of Python.
+            set_global_random_state(state["keras"])
+        version, internal, gauss = state["python"]
+        random.setstate((version, tuple(internal), gauss))
+        name, keys, *rest = state["numpy"]
+        np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
+    except (LookupError, TypeError, ValueError) as error:
+        raise TfaipError(
+            f"the state of the checkpoint has other random states: {shorten_text(str(error), 150)}"
+        ) from error
