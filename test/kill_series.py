@@ -30,14 +30,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
-from test.support.commands import (
-    TIMEOUT_S,
-    CommandResult,
-    finish_command,
-    group_ended,
-    kill_group,
-    start_command,
-)
+from test.support.commands import TIMEOUT_S, CommandResult, finish_command, group_ended, kill_group, start_command
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.runs import checkpoints, files_below, latest, without_seconds
 from tfaip.util.terminal import print_table
@@ -74,7 +67,7 @@ def _schedules() -> Iterator[str]:
 SETTINGS = {
     "plain": [],
     "averages and accumulation": [
-        *("--trainer.calc_ema", "-1", "--trainer.train_accum_steps", "3", "--trainer.checkpoint_save_freq", "2"),
+        *("--trainer.calc_ema", "-1", "--trainer.train_accum_steps", "3", "--trainer.checkpoint_save_freq", "2")
     ],
     "workers": [*_WITHIN_EPOCHS, "--train.num_processes", "2"],
     "skip": [
@@ -90,9 +83,7 @@ SETTINGS = {
         *(*_WITHIN_EPOCHS, *_LENGTHS, "--train.bucket_boundaries", "4", "7", "--val.bucket_boundaries", "4", "7"),
         *("--train.max_element_length", "9", "--val.max_element_length", "9"),
     ],
-    "best": [
-        *("--trainer.val_every_n", "2", "--early_stopping.n_to_go", "9", "--early_stopping.frequency", "2"),
-    ],
+    "best": [*("--trainer.val_every_n", "2", "--early_stopping.n_to_go", "9", "--early_stopping.frequency", "2")],
     "LAV": [*_WITHIN_EPOCHS, "--trainer.lav_every_n", "1", "--trainer.lav_silent", "True"],
     "warm-up": [
         *(*_WITHIN_EPOCHS, "--learning_rate", "WarmupCosineDecay", "--learning_rate.step_function", "False"),

@@ -62,11 +62,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "from tfaip.imports import Sample, TrainerParams, DataBase, MappingDataProcessor",
-        "from tfaip import *",
-    ],
+    "code", ["from tfaip.imports import Sample, TrainerParams, DataBase, MappingDataProcessor", "from tfaip import *"]
 )
 def test_no_backend_is_loaded(code: str) -> None:
     assert loaded_after(code) == []

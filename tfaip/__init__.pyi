@@ -7,14 +7,8 @@ from tfaip.data.databaseparams import (
     DataPipelineParams as DataPipelineParams,
 )
 from tfaip.data.pipeline.datagenerator import Generator as Generator
-from tfaip.data.pipeline.definitions import (
-    PipelineMode as PipelineMode,
-    Sample as Sample,
-)
-from tfaip.data.pipeline.processor.dataprocessor import (
-    Processor as Processor,
-    StreamProcessor as StreamProcessor,
-)
+from tfaip.data.pipeline.definitions import PipelineMode as PipelineMode, Sample as Sample
+from tfaip.data.pipeline.processor.dataprocessor import Processor as Processor, StreamProcessor as StreamProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams as DataProcessorParams
 from tfaip.data.specs import Spec as Spec
 from tfaip.evaluator.evaluator import Evaluator as Evaluator, EvaluatorParams as EvaluatorParams

@@ -1,19 +1,13 @@
 # The one list of the names of `tfaip.imports`, read by type checkers and by `tfaip/imports.py`.
 
-from tfaip.data.data import (
-    Data as Data,
-    DataBase as DataBase,
-)
+from tfaip.data.data import Data as Data, DataBase as DataBase
 from tfaip.data.databaseparams import (
     DataBaseParams as DataBaseParams,
     DataGeneratorParams as DataGeneratorParams,
     DataPipelineParams as DataPipelineParams,
 )
 from tfaip.data.generators.arrow import Parquet as Parquet
-from tfaip.data.generators.csvfile import (
-    CsvGenerator as CsvGenerator,
-    CsvGeneratorParams as CsvGeneratorParams,
-)
+from tfaip.data.generators.csvfile import CsvGenerator as CsvGenerator, CsvGeneratorParams as CsvGeneratorParams
 from tfaip.data.generators.imagefolder import ImageFolder as ImageFolder
 from tfaip.data.generators.listsfile import (
     ListsFileGenerator as ListsFileGenerator,
@@ -51,10 +45,7 @@ from tfaip.data.pipeline.processor.params import (
     SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
 )
 from tfaip.data.processors.specaugment import SpecAugmentProcessor as SpecAugmentProcessor
-from tfaip.data.specs import (
-    Spec as Spec,
-    TensorSpec as TensorSpec,
-)
+from tfaip.data.specs import Spec as Spec, TensorSpec as TensorSpec
 from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
@@ -68,20 +59,11 @@ from tfaip.layers.ctc import (
     ctc_greedy_decode as ctc_greedy_decode,
     ctc_loss as ctc_loss,
 )
-from tfaip.layers.ctcalignment import (
-    Alignment as Alignment,
-    ctc_align as ctc_align,
-)
+from tfaip.layers.ctcalignment import Alignment as Alignment, ctc_align as ctc_align
 from tfaip.layers.specaugment import SpecAugment as SpecAugment
-from tfaip.layers.stochasticdepth import (
-    StochasticDepth as StochasticDepth,
-    linear_survival as linear_survival,
-)
+from tfaip.layers.stochasticdepth import StochasticDepth as StochasticDepth, linear_survival as linear_survival
 from tfaip.layers.weightnoise import WeightNoise as WeightNoise
-from tfaip.model.graphbase import (
-    GenericGraphBase as GenericGraphBase,
-    GraphBase as GraphBase,
-)
+from tfaip.model.graphbase import GenericGraphBase as GenericGraphBase, GraphBase as GraphBase
 from tfaip.model.keras_objects import (
     Activation as Activation,
     Constraint as Constraint,
@@ -90,10 +72,7 @@ from tfaip.model.keras_objects import (
     Metric as Metric,
     Regularizer as Regularizer,
 )
-from tfaip.model.layerbase import (
-    LayerBase as LayerBase,
-    TFAIPLayerBase as TFAIPLayerBase,
-)
+from tfaip.model.layerbase import LayerBase as LayerBase, TFAIPLayerBase as TFAIPLayerBase
 from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
 from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams

@@ -43,11 +43,7 @@ def test_both_have_the_same_functions() -> None:
 
 
 # Their files are TensorFlow programs, whatever computes here.
-FORMATS_OF_TENSORFLOW = {
-    "export/onnxformat.py",
-    "export/savedmodelformat.py",
-    "export/savedmodelvariables.py",
-}
+FORMATS_OF_TENSORFLOW = {"export/onnxformat.py", "export/savedmodelformat.py", "export/savedmodelvariables.py"}
 
 
 def compares_backend_name(node: ast.AST) -> bool:

@@ -56,12 +56,7 @@ def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:
 
     layer = Own()
     layer(keras.Input((1,)))
-    assert set(variables_by_path(layer)) == {
-        "drop/seed_generator/state",
-        "mine/0/bias",
-        "mine/0/kernel",
-        "weight",
-    }
+    assert set(variables_by_path(layer)) == {"drop/seed_generator/state", "mine/0/bias", "mine/0/kernel", "weight"}
 
 
 class Outer(keras.layers.Layer):

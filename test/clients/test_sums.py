@@ -14,7 +14,7 @@ from tfaip.imports import LAVParams, PredictorParams, Sample
 
 pytestmark = [
     # Old names, which a program of that time uses.
-    pytest.mark.filterwarnings("ignore:.* is (deprecated since tfaip|now called):DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.* is (deprecated since tfaip|now called):DeprecationWarning")
 ]
 
 

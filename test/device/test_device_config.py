@@ -22,10 +22,7 @@ def test_what_cannot_work_is_refused(subtests: pytest.Subtests) -> None:
         ({"gpus": [-1]}, r"gpus\[0\] is -1, expected at least 0"),
         ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
         ({"gpu_memory": 0}, "gpu_memory is 0, expected at least 1, or None"),
-        (
-            {"num_processes": 2},
-            "process_id is None, expected a value, since a cluster needs num_processes",
-        ),
+        ({"num_processes": 2}, "process_id is None, expected a value, since a cluster needs num_processes"),
         (
             {"num_processes": 2, "process_id": 2, "coordinator": "a:1"},
             r"process_id is 2, expected 0 to num_processes - 1 \(1\)",

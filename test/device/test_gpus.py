@@ -137,11 +137,9 @@ for gpus in ([1], []):
     other = (
         "asks for other GPUs than this process has chosen before (CUDA_VISIBLE_DEVICES is 6,4): start another process"
     )
-    assert result.stdout.splitlines() == [
-        "6,4 --xla_gpu_deterministic_ops=true",
-        f"gpus 1 {other}",
-        f"gpus {other}",
-    ], result
+    assert result.stdout.splitlines() == ["6,4 --xla_gpu_deterministic_ops=true", f"gpus 1 {other}", f"gpus {other}"], (
+        result
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,7 @@ def alone(alone_and_random: list[Result]) -> Result:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], tmp_path: Path, processes: int) -> None:
-    run = {
-        "output_dir": str(tmp_path / "run"),
-        "write_checkpoints": True,
-        "export_best": True,
-        "export_final": True,
-    }
+    run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
     half: Case = {"set": {"device.precision": "mixed_float16"}}
     results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}, half, RANDOM], processes)
     for result, in_half, at_random in results:
@@ -198,8 +193,7 @@ def test_other_params_or_stages_in_one_process_are_refused(
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    shutil.which("mpirun") is None and "CI" not in os.environ,
-    reason="mpirun is not installed (Debian: openmpi-bin)",
+    shutil.which("mpirun") is None and "CI" not in os.environ, reason="mpirun is not installed (Debian: openmpi-bin)"
 )
 def test_open_mpi(tmp_path: Path) -> None:
     workplace, run = copy_tiny(tmp_path), tmp_path / "run"

@@ -130,11 +130,7 @@ LineScenario.create_trainer(params).train([Tell()])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("export_best", "skips_check", "val_every_n", "imported"),
-    [
-        (True, False, 1, [False, True]),
-        (False, False, 1, [True, True]),
-        (False, True, 1, [False, False]),
-    ],
+    [(True, False, 1, [False, True]), (False, False, 1, [True, True]), (False, True, 1, [False, False])],
     ids=["best models", "the final model alone", "no check"],
 )
 def test_tensorflow_is_imported_after_the_first_epoch(

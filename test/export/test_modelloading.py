@@ -26,7 +26,7 @@ from tfaip.util.manifest import write_manifest
 
 pytestmark = [
     # The helper is not yet built when the prediction graph is.
-    pytest.mark.filterwarnings("ignore:`build.*` was called on layer 'graph':UserWarning"),
+    pytest.mark.filterwarnings("ignore:`build.*` was called on layer 'graph':UserWarning")
 ]
 
 X = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from test.support.tiny.model import TinyGraph, TinyModel
-from test.support.tiny.scenario import (
-    TinyData,
-    TinyGenerator,
-    TinyModelParams,
-    TinyScenario,
-)
+from test.support.tiny.scenario import TinyData, TinyGenerator, TinyModelParams, TinyScenario
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams

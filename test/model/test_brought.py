@@ -46,13 +46,7 @@ def assert_equal(weights: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 PATHS = {
     "unnamed": ["dense/bias", "dense/kernel", "dense_1/bias", "dense_1/kernel", "dense_2/bias", "dense_2/kernel"],
     "layer": ["bias", "kernel"],
-    "subclassed": [
-        "dropout/seed_generator/state",
-        "forms/bias",
-        "forms/kernel",
-        "hidden/bias",
-        "hidden/kernel",
-    ],
+    "subclassed": ["dropout/seed_generator/state", "forms/bias", "forms/kernel", "hidden/bias", "hidden/kernel"],
 }
 
 

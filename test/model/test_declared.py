@@ -283,10 +283,7 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\].*has no 'accurracy'; did you mean"),
         ({"loss": "mse", "weighted_metrics": ["mae"]}, "Brought.weighted_metrics is not used: call metrics with"),
         ({"loss": "mse", "metrics": {"c": "mae"}}, "Brought.metrics: there is no output 'c'"),
-        (
-            {"loss": "mse", "metrics": {"b": "Sum"}},
-            r"Brought.metrics\['b'\]: Sum takes values, expected a metric",
-        ),
+        ({"loss": "mse", "metrics": {"b": "Sum"}}, r"Brought.metrics\['b'\]: Sum takes values, expected a metric"),
         ({"loss": "mse", "metrics": {"a": 3}}, "expected a name, an object of keras.metrics or a function, got 3"),
     ],
 )

@@ -159,9 +159,7 @@ def test_one_model_votes_alone():
     predictor = MultiModelPredictor(PredictorParams(silent=True), data_with())
     predictor.set_model(model)
     for one, other in zip(
-        predictor.predict(TinyGenerator(samples=5)),
-        predictor_of(model).predict(TinyGenerator(samples=5)),
-        strict=True,
+        predictor.predict(TinyGenerator(samples=5)), predictor_of(model).predict(TinyGenerator(samples=5)), strict=True
     ):
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
 

@@ -119,11 +119,7 @@ COMMANDS: dict[str, Callable[[str], int]] = {
     ],
 )
 def test_params_that_name_what_they_must_not(
-    change: Callable[[dict[str, Any]], Any],
-    message: str,
-    model: Path,
-    marker: Path,
-    capsys: pytest.CaptureFixture[str],
+    change: Callable[[dict[str, Any]], Any], message: str, model: Path, marker: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(model, change)
     with pytest.raises(UsageError, match=message.replace("(", r"\(")):
@@ -282,10 +278,7 @@ def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path)
     assert peak < 64 << 20
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [('"Dense"', '"Unknown"'), ('"units": 1', '"units": -1')],
-)
+@pytest.mark.parametrize(("old", "new"), [('"Dense"', '"Unknown"'), ('"units": 1', '"units": -1')])
 def test_a_keras_file_whose_config_is_wrong_is_one_short_line(old: str, new: str, tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     hidden = keras.Sequential([keras.layers.Dense(3) for _ in range(20)])(inputs)

@@ -207,11 +207,7 @@ def refused(result: CommandResult, *fragments: str, code: int = 2) -> None:
         ("lav", ["--export_dir", "BEST", "--dump", "f.pkl"], ["--dump f.pkl", ".jsonl", ".npz"]),
         ("lav", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["there is no directory no"]),
         ("multi_lav", [], ["which model? expected: tfaip-multi-lav --export_dirs DIR"]),
-        (
-            "multi_lav",
-            ["--export_dirs", "BEST", "RUN/train"],
-            ["no exported model at ", "has no scenario_params.json"],
-        ),
+        ("multi_lav", ["--export_dirs", "BEST", "RUN/train"], ["no exported model at ", "has no scenario_params.json"]),
         ("lav", ["--export_dir", "BEST", "--out", "BEST"], ["best cannot be written: it is a directory"]),
         ("predict", ["--export_dir", "RUN/checkpoint/epoch_0002"], ["is a checkpoint", "best"]),
         ("predict", ["--export_dir", "BEST", "--predict.silnt"], ["--predict.silnt", "--predict.silent"]),

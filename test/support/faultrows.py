@@ -220,9 +220,7 @@ def _worker_rows() -> Iterator[Row]:
         yield Row("data, without workers", f"{action} in a sample", stops, action, faults=faults)
     leak = ["--data.pre_proc.max_tasks_per_process", "3"]
     yield Row(
-        *("worker", LEAK, goes_on),
-        flags=[*WORKERS, *leak],
-        faults=[("worker LEAK", "tiny.sample", "training", 1)],
+        *("worker", LEAK, goes_on), flags=[*WORKERS, *leak], faults=[("worker LEAK", "tiny.sample", "training", 1)]
     )
     in_sample = ("tiny.sample", "evaluation")
     yield Row("training process", "SIGKILL", Expected.KILLED, flags=WORKERS, at=in_sample, act=_kill)

@@ -147,11 +147,7 @@ class LineScenario(ScenarioBase[LineScenarioParams, LineTrainerParams]):
 
 
 def line_params(
-    x: list[float],
-    val_x: list[float] | None = None,
-    output_dir: Path | None = None,
-    lr: float = 1.0,
-    **fields: Any,
+    x: list[float], val_x: list[float] | None = None, output_dir: Path | None = None, lr: float = 1.0, **fields: Any
 ) -> LineTrainerParams:
     """Params of a training on `x`; without `val_x` there is no validation. `fields` are those of TrainerParams."""
     params = LineScenario.default_trainer_params()

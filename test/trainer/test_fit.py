@@ -174,7 +174,7 @@ def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> Non
     run(params(None, epochs=1), CountingScenario)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "CountingTrainer sets _steps_per_epoch, which the training does not read: set self.params.samples_per_epoch, "
-        "a number of samples",
+        "a number of samples"
     ]
 
 

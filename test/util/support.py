@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfaip.util.files import (
-    commit_directory,
-)
+from tfaip.util.files import commit_directory
 
 
 def names(directory: Path) -> list[str]:

@@ -15,13 +15,7 @@ import pytest
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.util.support import names
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.files import (
-    TEMPORARY_PREFIX,
-    commit_directory,
-    require_writable,
-    write_json,
-    write_text,
-)
+from tfaip.util.files import TEMPORARY_PREFIX, commit_directory, require_writable, write_json, write_text
 
 
 def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.util.logging import (
-    CONSOLE_TEXT,
-    ROOT,
-    RunLog,
-    is_debug,
-    log_level,
-    logger,
-    setup_console,
-    timed,
-)
+from tfaip.util.logging import CONSOLE_TEXT, ROOT, RunLog, is_debug, log_level, logger, setup_console, timed
 
 
 @pytest.fixture(autouse=True)

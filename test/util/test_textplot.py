@@ -7,13 +7,7 @@ from tfaip.util.chart import needs_log_scale, text_plot
 
 def test_a_falling_line() -> None:
     plot = text_plot({"rate": [(0, 3.0), (1, 2.0), (2, 1.0)]}, width=5, height=3)
-    assert plot.splitlines() == [
-        "3 |*",
-        "  |  *",
-        "1 |    *",
-        "  +-----",
-        "   0   2",
-    ]
+    assert plot.splitlines() == ["3 |*", "  |  *", "1 |    *", "  +-----", "   0   2"]
 
 
 def test_several_curves_have_a_legend_and_the_first_lies_above() -> None:

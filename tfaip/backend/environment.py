@@ -56,11 +56,7 @@ def variables_without_gpu(backend: str) -> dict[str, str]:
 
 
 def variables_with_gpu(
-    backend: str,
-    environ: Mapping[str, str],
-    deterministic: bool,
-    memory: int | None,
-    total_memory: Callable[[], int],
+    backend: str, environ: Mapping[str, str], deterministic: bool, memory: int | None, total_memory: Callable[[], int]
 ) -> dict[str, str]:
     """Return what tells a backend how to use the GPU."""
     if backend == "tensorflow":

@@ -233,10 +233,7 @@ def _specs(inputs: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int |
 
 
 def branch(
-    predicate: Tensor,
-    then: Callable[[], None],
-    otherwise: Callable[[], None],
-    variables: Sequence[keras.Variable],
+    predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None], variables: Sequence[keras.Variable]
 ) -> None:
     """Run one of two functions, and only that one."""
     if not isinstance(predicate, jax.core.Tracer):

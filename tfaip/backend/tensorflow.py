@@ -243,10 +243,7 @@ def exported_outputs(
 
 
 def branch(
-    predicate: Tensor,
-    then: Callable[[], None],
-    otherwise: Callable[[], None],
-    variables: Sequence[keras.Variable],
+    predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None], variables: Sequence[keras.Variable]
 ) -> None:
     """Run one of two functions, and only that one.
 

@@ -32,8 +32,7 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
     )
     print_eval_limit: int = option(10, "Number of samples to print when loading and validating (LAV)", low=0)
     export_serve: bool = option(
-        True,
-        "Write a SavedModel (serve/) into best and export, for other runtimes; needs tensorflow",
+        True, "Write a SavedModel (serve/) into best and export, for other runtimes; needs tensorflow"
     )
     use_input_gradient_regularization: bool = option(
         False,
@@ -53,8 +52,7 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
         "layers and keras.ops on symbolic tensors",
     )
     export_onnx: bool = option(
-        False,
-        "Write ONNX files (onnx/) into best and export; needs the tensorflow backend and tf2onnx",
+        False, "Write ONNX files (onnx/) into best and export; needs the tensorflow backend and tf2onnx"
     )
     scenario_id: str | None = option(None, "module:Class of the scenario", mode="ignore")
 

@@ -71,14 +71,10 @@ class DeviceConfigParams(ParamsBase):
         "Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: jax)",
     )
     precision: Precision = option(
-        Precision.FLOAT32,
-        "Data type of the computation: float32, mixed_float16 or mixed_bfloat16",
-        common=True,
+        Precision.FLOAT32, "Data type of the computation: float32, mixed_float16 or mixed_bfloat16", common=True
     )
     num_processes: int | None = option(
-        None,
-        "Number of processes of the training, one per machine or GPU (None: as given by Slurm or Open MPI)",
-        low=1,
+        None, "Number of processes of the training, one per machine or GPU (None: as given by Slurm or Open MPI)", low=1
     )
     process_id: int | None = option(None, "Number of this process, from 0 (0: the chief, which writes)", low=0)
     coordinator: str | None = option(

@@ -16,12 +16,7 @@ LOG_ZERO = -1e30
 
 
 def ctc_loss(
-    labels: Tensor,
-    logits: Tensor,
-    label_lengths: Tensor,
-    lengths: Tensor,
-    blank: int = 0,
-    infeasible: float = 0.0,
+    labels: Tensor, logits: Tensor, label_lengths: Tensor, lengths: Tensor, blank: int = 0, infeasible: float = 0.0
 ) -> Tensor:
     """Return `-log P(labels | logits)` of each sample, `[batch]` (Graves et al., 2006).
 
@@ -165,12 +160,7 @@ class Beam(NamedTuple):
 
 
 def ctc_beam_search(
-    logits: Tensor,
-    lengths: Tensor,
-    beam_width: int = 16,
-    top_paths: int = 1,
-    blank: int = 0,
-    padding: int = -1,
+    logits: Tensor, lengths: Tensor, beam_width: int = 16, top_paths: int = 1, blank: int = 0, padding: int = -1
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the most probable transcripts, found by a prefix beam search (Hannun et al., 2014).
 

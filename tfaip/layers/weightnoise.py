@@ -39,12 +39,7 @@ class WeightNoise(InlinedLayer, keras.layers.Wrapper):
     """
 
     def __init__(
-        self,
-        layer: keras.layers.Layer,
-        stddev: Rate = 0.05,
-        match: str = ".*",
-        seed: int | None = None,
-        **kwargs: Any,
+        self, layer: keras.layers.Layer, stddev: Rate = 0.05, match: str = ".*", seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(layer, **kwargs)
         self.stddev = require_rate("stddev", stddev)

@@ -323,12 +323,7 @@ class TrainingModel(BuiltModel):
         return {name: float(value) for name, value in self.get_metrics_result().items()}
 
     def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Tensor:
         """Return the total loss of a batch, a scalar, and update the mean of each loss.
 
@@ -377,11 +372,7 @@ class TrainingModel(BuiltModel):
                 losses = model._loss(inputs, targets, y_pred)
         _check_losses(model, losses, sample_weights, bool(self.losses))
         self._values.loss_names = list(losses)
-        weights = {
-            **(model._loss_weights() or {}),
-            **self._loss_weights,
-            **dict.fromkeys(self._only_logged, 0),
-        }
+        weights = {**(model._loss_weights() or {}), **self._loss_weights, **dict.fromkeys(self._only_logged, 0)}
         weighted = {}
         for name, value in losses.items():
             value = ops.cast(value, "float32")

@@ -13,16 +13,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.classes import Part, is_part
-from tfaip.params.codec import (
-    Decoder,
-    Word,
-    Words,
-    decode_with,
-    is_none,
-    json_option,
-    parse_argument,
-    plain_of,
-)
+from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
 from tfaip.params.fields import COMMON, help_of, is_common
 from tfaip.params.names import (
     CLASS_NAME,

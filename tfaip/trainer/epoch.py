@@ -55,11 +55,7 @@ class TrainingEpoch(StepCallbacks):
     """
 
     def __init__(
-        self,
-        training: Training,
-        number: int,
-        callbacks: UserCallbacks,
-        metrics: Mapping[str, np.ndarray] | None = None,
+        self, training: Training, number: int, callbacks: UserCallbacks, metrics: Mapping[str, np.ndarray] | None = None
     ) -> None:
         self.number = number
         self.steps = training.epoch_steps()

@@ -57,22 +57,12 @@ AFTER_A_JOIN: list[tuple[Callable[[], Any], dict[str, str]]] = [
         lambda: layers.SimpleRNN(2),
         {"x/cell/kernel": "3+5 in, 2", "x/cell/recurrent_kernel": "2, 2", "x/cell/bias": "2"},
     ),
-    (
-        lambda: layers.Conv1D(4, 2, padding="same"),
-        {"x/kernel": "2, 3+5 in, 4", "x/bias": "4"},
-    ),
+    (lambda: layers.Conv1D(4, 2, padding="same"), {"x/kernel": "2, 3+5 in, 4", "x/bias": "4"}),
     (lambda: layers.Conv1DTranspose(4, 2), {"x/kernel": "2, 4, 3+5 in", "x/bias": "4"}),
-    (
-        lambda: layers.DepthwiseConv1D(2, depth_multiplier=3),
-        {"x/kernel": "2, 3+5, 3", "x/bias": "(3+5)*3"},
-    ),
+    (lambda: layers.DepthwiseConv1D(2, depth_multiplier=3), {"x/kernel": "2, 3+5, 3", "x/bias": "(3+5)*3"}),
     (
         lambda: layers.SeparableConv1D(4, 2, depth_multiplier=3),
-        {
-            "x/depthwise_kernel": "2, 3+5, 3",
-            "x/pointwise_kernel": "1, (3+5)*3 in, 4",
-            "x/bias": "4",
-        },
+        {"x/depthwise_kernel": "2, 3+5, 3", "x/pointwise_kernel": "1, (3+5)*3 in, 4", "x/bias": "4"},
     ),
     (lambda: layers.Conv1D(4, 2, groups=2), {"x/kernel": "2, ? in, 4", "x/bias": "4"}),
     (

@@ -11,12 +11,7 @@ from tfaip.model.tensorboardwriter import collect_tensorboard_values
 from tfaip.scenario.tutorial.full.data import TutorialData
 from tfaip.scenario.tutorial.full.graph import draw_grid
 from tfaip.scenario.tutorial.full.model import TutorialModel
-from tfaip.scenario.tutorial.full.modelparams import (
-    CNNGraphParams,
-    GraphParams,
-    MLPGraphParams,
-    TutorialModelParams,
-)
+from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, GraphParams, MLPGraphParams, TutorialModelParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 

@@ -52,12 +52,7 @@ TUTORIAL = "tfaip.scenario.tutorial.full"
 RUN, MODEL = "stored/run", "stored/run/best"
 OUTPUT = {"--trainer.output_dir": ("run",)}
 # An epoch of few batches. A flag that is tried replaces what is here.
-SHORT = {
-    **OUTPUT,
-    "--trainer.epochs": ("2",),
-    "--trainer.samples_per_epoch": ("12",),
-    "--trainer.random_seed": ("5",),
-}
+SHORT = {**OUTPUT, "--trainer.epochs": ("2",), "--trainer.samples_per_epoch": ("12",), "--trainer.random_seed": ("5",)}
 OF_LISTS = {"--train.lists": ("numbers.txt",), "--val.lists": ("numbers.txt",)}
 OF_TUTORIAL = {
     "--train.batch_size": ("4",),

@@ -140,15 +140,7 @@ def test_a_damaged_file_of_work_that_is_done_is_named(before_checkpoint: Path, t
         train(params, restore=True)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"file": "/etc/passwd"},
-        {"last_epoch": "x"},
-        {"values": [1]},
-        {"best": 3},
-    ],
-)
+@pytest.mark.parametrize("changed", [{"file": "/etc/passwd"}, {"last_epoch": "x"}, {"values": [1]}, {"best": 3}])
 def test_a_result_that_the_stage_cannot_have_is_refused(
     changed: dict[str, Any], before_checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -14,14 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.params.names import UntrustedName
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.trainer.stages.params import (
-    CallStage,
-    PredictData,
-    PredictStage,
-    PretrainingParams,
-    StageParams,
-    TrainStage,
-)
+from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
 from tfaip.trainer.stages.program import preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 

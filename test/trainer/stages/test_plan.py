@@ -249,10 +249,7 @@ def test_what_is_not_known_yet_cannot_be_read(read: Any) -> None:
             [TrainStage("a", epochs=21)],
             "^epochs is 20, expected at least 21, the last epoch of stage a: change --train",
         ),
-        (
-            [PredictStage("a"), PredictStage("A")],
-            r"^name is 'A', expected another name of a stage \(it is given twice",
-        ),
+        ([PredictStage("a"), PredictStage("A")], r"^name is 'A', expected another name of a stage \(it is given twice"),
         ([PredictStage("a", data="all")], "^--stages.a.data: expected train | val, got 'all'"),
         ([TrainStage("a")], "^epochs is None, expected the number of epochs .*: change stages.a.epochs"),
         ([CallStage("c", function="statistics:missing")], "function is 'statistics:missing', expected a function that"),

@@ -44,12 +44,7 @@ def test_five_indices_twice() -> None:
 
 @pytest.mark.parametrize(
     ("repetitions", "expected"),
-    [
-        (1, [1, 1, 1, 1, 1]),
-        ([1, 2, 3], [1, 2, 3, 3, 3]),
-        ({0: 2, 3: 4}, [2, 1, 1, 4, 1]),
-        ({7: 2}, [1, 1, 1, 1, 1]),
-    ],
+    [(1, [1, 1, 1, 1, 1]), ([1, 2, 3], [1, 2, 3, 3, 3]), ({0: 2, 3: 4}, [2, 1, 1, 4, 1]), ({7: 2}, [1, 1, 1, 1, 1])],
 )
 def test_repetitions_per_index(repetitions: Any, expected: list[int]) -> None:
     plan = plan_of(ConstructionScenario, repetitions=repetitions)

@@ -117,12 +117,7 @@ def the_end(stages: Any) -> Any:
     assert result.values
 
 
-LINES = {
-    8: lambda stages: stages,
-    1: other_units,
-    2: another_stage,
-    4: the_end,
-}
+LINES = {8: lambda stages: stages, 1: other_units, 2: another_stage, 4: the_end}
 
 
 @pytest.mark.slow

@@ -263,13 +263,7 @@ def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
 
 def test_the_best_model_is_that_of_the_last_stage(tmp_path: Path) -> None:
     # In stage a the loss falls to -2 with the weight -3; in main it falls from 3 to 1, with the weight 0 at last.
-    params = staged_params(
-        [-1.0],
-        {"a": stage(3, train__x="1")},
-        epochs=6,
-        output_dir=tmp_path / "r",
-        export_best=True,
-    )
+    params = staged_params([-1.0], {"a": stage(3, train__x="1")}, epochs=6, output_dir=tmp_path / "r", export_best=True)
     train(params)
     weights = load_arrays(tmp_path / "r" / "best" / "weights.safetensors")
     assert weights["line/kernel"].tolist() == [[0.0]]

@@ -43,13 +43,7 @@ def numbered(structure: dict[str, WeightStructure], start: float) -> dict[str, n
 
 def plan(old: dict[str, WeightStructure], new: dict[str, WeightStructure], known: bool, blocks: Any = None) -> Transfer:
     source = Source("old", numbered(old, 1), structure=old if known else {})
-    return plan_transfer(
-        shapes(new),
-        [source],
-        WeightRules(blocks=blocks or {}),
-        TransferMode.SUBSET,
-        structure=new,
-    )
+    return plan_transfer(shapes(new), [source], WeightRules(blocks=blocks or {}), TransferMode.SUBSET, structure=new)
 
 
 def test_a_kernel_of_four_gates_after_two_joined_layers() -> None:

@@ -14,15 +14,7 @@ import keras
 from keras import layers
 
 from tfaip.layers.baselayer import call_in_inference, inlined_layers
-from tfaip.model.structure.axis import (
-    Axis,
-    Dimension,
-    Joined,
-    Product,
-    Unknown,
-    WeightStructure,
-    combined,
-)
+from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Unknown, WeightStructure, combined
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.util.logging import logger

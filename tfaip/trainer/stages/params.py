@@ -116,11 +116,7 @@ class CallStage(StageParams):
     """Call of a function."""
 
     function: FunctionName = option(
-        FunctionName(""),
-        "module:function to call",
-        required=True,
-        text=expected_function,
-        also={"": "none yet"},
+        FunctionName(""), "module:function to call", required=True, text=expected_function, also={"": "none yet"}
     )
     arguments: dict[str, Any] = option({}, "Further keyword arguments")
 
@@ -135,9 +131,7 @@ class PretrainingParams(ParamsBase):
         1, "Epochs of each stage: for all; a list, whose last number extends; or index=epochs (others: 1)", low=1
     )
     max_epochs: int | None = option(
-        None,
-        "Largest number of epochs of the pretraining (None: those of the run; 0: none, and no program)",
-        low=0,
+        None, "Largest number of epochs of the pretraining (None: those of the run; 0: none, and no program)", low=0
     )
     rate_control: bool = option(
         True, "Follow the schedule; False: hold lr, and let no control count the scores of the pretraining"

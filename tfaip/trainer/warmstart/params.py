@@ -6,11 +6,7 @@ from enum import StrEnum
 
 from tfaip.params import option
 from tfaip.params.fields import FieldError
-from tfaip.trainer.transfer.params import (
-    WeightRules,
-    expected_substitution,
-    substituted,
-)
+from tfaip.trainer.transfer.params import WeightRules, expected_substitution, substituted
 
 
 class WarmStartMode(StrEnum):
@@ -42,8 +38,7 @@ class WarmStartParams(WeightRules):
     add_suffix: str = option("", "Suffix of the paths of the new model, added before the sources are searched")
     trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
     mode: WarmStartMode = option(
-        WarmStartMode.EXACT,
-        "exact: weights of equal shape; subset: also parts of weights whose shape differs",
+        WarmStartMode.EXACT, "exact: weights of equal shape; subset: also parts of weights whose shape differs"
     )
     prefixes: list[str] = option(
         [],
