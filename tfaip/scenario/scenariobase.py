@@ -141,8 +141,12 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         return trainer
 
     @classmethod
-    def create_lav(cls, lav_params: LAVParams, scenario_params: SP) -> LAV:
-        """Create the LAV of the model in `lav_params.model_path`, which has these scenario params."""
+    def create_lav(cls, lav_params: LAVParams | str | Path, scenario_params: SP | None = None) -> LAV:
+        """Create the LAV of the model in `lav_params.model_path`, or at a path; None: with its scenario params."""
+        if isinstance(lav_params, str | Path):
+            lav_params = cls.lav_cls().params_cls()(model_path=str(lav_params))
+        if scenario_params is None:
+            scenario_params = cls.params_from_path(lav_params.model_path or "")
         return cls.lav_cls()(lav_params, scenario_params, cls)
 
     @classmethod
@@ -154,12 +158,14 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def create_predictor(
-        cls, model_path: str | Path, params: PredictorParams, trusted: Iterable[str] = ()
+        cls, model_path: str | Path, params: PredictorParams | None = None, trusted: Iterable[str] = ()
     ) -> Predictor:
         """Create a predictor for an exported model; `trusted` as in `params_from_path`."""
         from tfaip.device.devices import precision_scope
         from tfaip.export.modelloading import load_weights
+        from tfaip.predict.params import PredictorParams
 
+        params = PredictorParams() if params is None else params
         scenario = construct(cls, cls.params_from_path(model_path, trusted))
         with precision_scope(params.device.precision):
             load_weights(scenario, Path(model_path))
@@ -169,9 +175,12 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def create_multi_predictor(
-        cls, model_paths: Sequence[str | Path], params: PredictorParams, trusted: Iterable[str] = ()
+        cls, model_paths: Sequence[str | Path], params: PredictorParams | None = None, trusted: Iterable[str] = ()
     ) -> MultiModelPredictor:
         """Create a predictor for models that vote; `trusted` as in `params_from_path`."""
+        from tfaip.predict.params import PredictorParams
+
+        params = PredictorParams() if params is None else params
         return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
 
 

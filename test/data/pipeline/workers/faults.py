@@ -97,6 +97,8 @@ class Fault(MappingDataProcessor[FaultParams]):
                 os._exit(3)
             case "SystemExit" | "KeyboardInterrupt":
                 raise getattr(builtins, self.params.fault)("4")
+            case "breakpoint":
+                breakpoint()  # noqa: T100
             case "sleep":
                 time.sleep(3600)
             case "stop":

@@ -168,6 +168,11 @@ def test_what_would_end_the_process_is_an_error_of_the_sample(
     assert capfd.readouterr().err == ""
 
 
+def test_a_breakpoint_names_the_flag_without_workers() -> None:
+    with pytest.raises(RuntimeError, match=r"which has no console: give num_processes 0"):
+        ids(make(FaultParams(fault="breakpoint"), num_processes=1))
+
+
 def test_ctrl_c_in_the_data_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         ids(make(FaultParams(fault="KeyboardInterrupt"), num_processes=0, on_error="skip"))

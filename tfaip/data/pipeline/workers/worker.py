@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -235,6 +235,7 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EXIT_CODES)
     mark_data_worker()
+    sys.breakpointhook = _refuse_breakpoint
     connection = Connection(connection_descriptor)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # A thread receives messages, so that the sender never waits, and so that a closed connection,
@@ -257,6 +258,12 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         slot = slots[task.slot] if slots else None
         answer = _work(task, slot, processor, start.name)
         _send(connection, pickle.dumps(replace(answer, messages=logged.take())))
+
+
+def _refuse_breakpoint(*_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        "breakpoint() in a data worker, which has no console: give num_processes 0, such as --train.num_processes 0"
+    )
 
 
 def _send(connection: Connection, message: bytes) -> None:
