@@ -18,7 +18,7 @@ from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, Trust, UntrustedName, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, nodes_of
+from tfaip.params.tree import Place, join_path, nodes_of
 from tfaip.params.types import (
     ARGUMENTS,
     CLASS,
@@ -149,8 +149,7 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
         return {path: value}
     flat: dict[str, Any] = {}
     for name, item in parts.items():
-        below = f"{path}.{name}" if path else str(name)
-        flat.update(flat_params(item, below))
+        flat.update(flat_params(item, join_path(path, str(name))))
     return flat
 
 
