@@ -160,7 +160,7 @@ class Group(_Entry):
 Entry = Leaf | Node | Group
 
 
-def below(entry: Entry) -> list[Any]:
+def entries_below(entry: Entry) -> list[Any]:
     """Return the entries directly below one."""
     if isinstance(entry, Leaf):
         return []
@@ -170,7 +170,7 @@ def below(entry: Entry) -> list[Any]:
 def walk_entries(entry: Entry) -> Iterator[Entry]:
     """Yield an entry and all below it, in order; of the items of a group only their fields."""
     yield entry
-    for inner in below(entry):
+    for inner in entries_below(entry):
         walked = walk_entries(inner)
         if isinstance(entry, Group):
             next(walked)
@@ -179,7 +179,7 @@ def walk_entries(entry: Entry) -> Iterator[Entry]:
 
 def is_given(entry: Entry) -> bool:
     """Return True if a source has set something of an entry."""
-    return entry.origin != DEFAULT or any(map(is_given, below(entry)))
+    return entry.origin != DEFAULT or any(map(is_given, entries_below(entry)))
 
 
 def set_field(node: Any, name: str, value: Any) -> None:
