@@ -13,11 +13,11 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.codec import Word, Words, parse_words
 from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
-from tfaip.params.names import check_packages
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.tree import copy_tree
+from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import refuse_nul, shorten, shorten_text
 

@@ -15,19 +15,10 @@ from tfaip.errors import UsageError
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
 from tfaip.params.fields import COMMON, help_of, is_common
-from tfaip.params.names import (
-    CLASS_NAME,
-    Trust,
-    UntrustedName,
-    did_you_mean,
-    find_class,
-    import_named,
-    one_of,
-    renamed_fields,
-    warn_renamed,
-)
+from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, copy_tree, field_default, has_default, is_node, items_of, node_fields, values_of
+from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.params.types import (
     DICT_TYPES,
     SEQUENCE_TYPES,

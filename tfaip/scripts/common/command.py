@@ -211,7 +211,7 @@ def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], l
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split off `--trust PKG [PKG ...]`, which may be given several times."""
-    from tfaip.params.names import check_packages
+    from tfaip.params.trust import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)
