@@ -78,8 +78,8 @@ from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
 from tfaip.params.fields import option as option, shared as shared
-from tfaip.params.names import nameable as nameable
 from tfaip.params.settings import flag_values as flag_values
+from tfaip.params.trust import nameable as nameable
 from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
 from tfaip.predict.params import LAVParams as LAVParams, PredictorParams as PredictorParams

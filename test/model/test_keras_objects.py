@@ -24,9 +24,9 @@ from tfaip.model.keras_objects import (
 )
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.names import OwnPackage
 from tfaip.params.settings import flag_values, get_flag, prepare, require_readable, set_flags
 from tfaip.params.stored import flat_params, from_dict, from_json, to_dict, to_json
+from tfaip.params.trust import OwnPackage
 
 OWN = "test.model.own_objects"
 

@@ -13,7 +13,8 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params import nameable
-from tfaip.params.names import RETURNN_OPTIONS, OwnPackage, UntrustedName, is_made_for_params, is_nameable
+from tfaip.params.names import RETURNN_OPTIONS
+from tfaip.params.trust import OwnPackage, UntrustedName, is_made_for_params, is_nameable
 from tfaip.params.types import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 

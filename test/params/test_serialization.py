@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames
-from tfaip.params.names import nameable
 from tfaip.params.stored import from_dict, from_json, load_params, save_params, to_dict, to_json
+from tfaip.params.trust import nameable
 
 
 class Color(Enum):

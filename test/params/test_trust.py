@@ -13,8 +13,8 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.names import OwnPackage, UntrustedName
 from tfaip.params.stored import from_dict
+from tfaip.params.trust import OwnPackage, UntrustedName
 
 
 class Part(ParamsBase):

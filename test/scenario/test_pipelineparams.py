@@ -13,8 +13,8 @@ from test.trainer.line import LinePipelineParams, LineScenarioParams, PointsPara
 from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelines
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import option, pai_dataclass, pai_meta
-from tfaip.params.names import class_name
 from tfaip.params.stored import load_params
+from tfaip.params.trust import class_name
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.params import TrainerParams

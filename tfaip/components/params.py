@@ -9,9 +9,10 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
-from tfaip.params.names import Trust, check_function, import_named, top_package
+from tfaip.params.names import top_package
 from tfaip.params.settings import RootParams
 from tfaip.params.tree import fill_shared
+from tfaip.params.trust import Trust, check_function, import_named
 from tfaip.params.types import bound_field
 from tfaip.util.classes import construct
 from tfaip.util.text import shorten

@@ -27,10 +27,11 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.classes import is_part
-from tfaip.params.names import OwnPackage, top_package
+from tfaip.params.names import top_package
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.stored import load_params
 from tfaip.params.tree import fill_shared, node_fields, packages_of
+from tfaip.params.trust import OwnPackage
 from tfaip.params.types import field_types, type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled, takes
 from tfaip.util.logging import logger

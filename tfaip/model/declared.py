@@ -15,7 +15,8 @@ from tfaip.backend.kerastools import FunctionLoss, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.losses import shapes_named, weights_like
-from tfaip.params.names import OwnPackage, Trust, UntrustedName, did_you_mean, top_package
+from tfaip.params.names import did_you_mean, top_package
+from tfaip.params.trust import OwnPackage, Trust, UntrustedName
 from tfaip.params.types import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from tfaip.errors import UsageError
-from tfaip.params.names import did_you_mean, import_named, is_nameable, top_package
+from tfaip.params.names import did_you_mean, top_package
+from tfaip.params.trust import import_named, is_nameable
 from tfaip.params.types import NamedObject, NameOfFile
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 

@@ -19,6 +19,11 @@ from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
+OUTPUTS = "outputs"
+VALUES = "values"
+
+log = logger(__name__)
+
 
 class PredictionStep:
     """Compiled calls of a layer on one batch after the other.
@@ -55,18 +60,12 @@ class PredictionStep:
         return full_precision(outputs)
 
 
-OUTPUTS = "outputs"
-VALUES = "values"
-
-log = logger(__name__)
-
-
 class EvaluationModel(TrainingModel):
     """Model that scores the prediction graph. Losses or metrics that need an output only training has are left out."""
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         self.graph.predict(inputs)
-        self._values.assigned = self._trace(inputs, targets, with_training=False)
+        self._hidden.assigned = self._trace(inputs, targets, with_training=False)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return with_masks(full_precision(self.graph.predict(inputs[0])))
@@ -77,7 +76,7 @@ class EvaluationModel(TrainingModel):
         """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
         loss = _unless_missing("loss", partial(super().compute_loss, x, training=training), y_pred)
         if loss is None:
-            self._values.without_loss = True
+            self._hidden.without_loss = True
             return ops.zeros((), dtype="float32")
         return loss
 
@@ -85,13 +84,13 @@ class EvaluationModel(TrainingModel):
         """Return the values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
         values = _unless_missing("metrics", partial(super().compute_metrics, x, y), y_pred)
         if values is None:
-            self._values.called = []
+            self._hidden.called = []
         return {VALUES: values or {}, OUTPUTS: y_pred}
 
     def values(self) -> Logs:
         """Return the means over all batches since the last reset."""
         result = self.values_so_far()
-        if self._values.without_loss:
+        if self._hidden.without_loss:
             # Also those that are known since the model was built, with outputs that a vote leaves out.
             for name in (TOTAL_LOSS, *self.loss_names):
                 result.pop(name, None)

@@ -18,6 +18,11 @@ from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
 from tfaip.util.text import shorten_text
 
+log = logger(__name__)
+
+# Characters of a warning for names of layers.
+_NAMES_LIMIT = 100
+
 
 @dataclass(frozen=True)
 class LayerSummary:
@@ -136,12 +141,6 @@ def _shapes_in(value: object) -> list[tuple[int | None, ...]]:
     return []
 
 
-# Characters of a warning for names of layers.
-NAMES_LIMIT = 100
-
-log = logger(__name__)
-
-
 def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
     """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
 
@@ -152,7 +151,7 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
         return False
     layers = sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
     if layers:
-        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), NAMES_LIMIT))
+        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), _NAMES_LIMIT))
     return not layers
 
 

@@ -72,8 +72,8 @@ class SymbolicStep(keras.layers.Layer):
         return loss
 
 
-class _Values:
-    """Accumulators of logged values; a plain object, since Keras would track them and forbids to add any later."""
+class _Hidden:
+    """State that Keras must not track: it would own what is in it, and forbids to add metrics later."""
 
     def __init__(self, model: ModelBase[Any]) -> None:
         self.model = model
@@ -129,8 +129,8 @@ class TrainingModel(BuiltModel):
         self.graph = graph
         self.execution = Execution()
         self._penalty = penalty
-        self._values = _Values(model)
-        self._values.noise = noise
+        self._hidden = _Hidden(model)
+        self._hidden.noise = noise
         # Owned, since JAX compiles a variable without an owner into the step as a constant.
         self._owned = [*variables, *model.scheduled_values.values()]
         self._noise_generator = None if noise is None else noise.generator
@@ -148,23 +148,23 @@ class TrainingModel(BuiltModel):
     @property
     def model_base(self) -> ModelBase[Any]:
         """The model that defines losses and metrics."""
-        return self._values.model
+        return self._hidden.model
 
     @property
     def noise(self) -> UpdateNoise | None:
         """Noise on the weights in the training; None: there is none."""
-        return self._values.noise
+        return self._hidden.noise
 
     @property
     def loss_names(self) -> list[str]:
         """Names of the losses of the model, once it is built."""
-        return self._values.loss_names
+        return self._hidden.loss_names
 
     @property
     def only_loss(self) -> str | None:
         """Name of the loss that the total consists of by definition, without weight or further terms; None: none."""
         names = self.loss_names
-        has_more = self._loss_weights or self._penalty is not None or REGULARIZATION in self._values.loss_means
+        has_more = self._loss_weights or self._penalty is not None or REGULARIZATION in self._hidden.loss_means
         if len(names) != 1 or names[0] == TOTAL_LOSS or has_more:
             return None
         weight = (self.model_base._loss_weights() or {}).get(names[0], 1)
@@ -174,7 +174,7 @@ class TrainingModel(BuiltModel):
     def metrics(self) -> list[keras.metrics.Metric]:
         """Accumulators of all values that are logged; Keras resets them and keeps their state."""
         total = [] if self.loss_mean is None else [self.loss_mean]
-        return [*total, *self._values.loss_means.values(), *(self._values.called or [])]
+        return [*total, *self._hidden.loss_means.values(), *(self._hidden.called or [])]
 
     @property
     def metrics_variables(self) -> list[keras.Variable]:
@@ -190,7 +190,7 @@ class TrainingModel(BuiltModel):
 
     def leaves_out_losses(self) -> bool:
         """Return True if a loss had the weight 0 in the step that was traced last."""
-        return self._values.leaves_out
+        return self._hidden.leaves_out
 
     def set_loss_weight(self, name: str, weight: float) -> None:
         """Change the weight of a loss from the next call of `fit` on.
@@ -212,13 +212,13 @@ class TrainingModel(BuiltModel):
 
     def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
         """Add penalties to the losses of layers; call it before `compile`."""
-        self._values.penalties = penalties
+        self._hidden.penalties = penalties
         if penalties:
-            self._values.mean_of(REGULARIZATION)
+            self._hidden.mean_of(REGULARIZATION)
 
     def follow(self, changes: Any) -> None:
         """Let schedules (`begin_step`, `end_epoch`) assign variables, also in the step; call it after `compile`."""
-        self._values.changes = changes
+        self._hidden.changes = changes
 
     def forget_batches_that_are_not_finite(self, in_values: bool) -> None:
         """Let batches that are not finite leave the state of layers as it is; call it before `fit`.
@@ -226,21 +226,21 @@ class TrainingModel(BuiltModel):
         The state of a layer is what the forward pass of a training assigns, such as the statistics of a
         `BatchNormalization`: a skipped update would not undo that, and all later validations would be NaN.
         """
-        self._values.kept_finite = [(state, [state]) for state in self.states() if "float" in state.dtype]
-        self._values.forgets = in_values
+        self._hidden.kept_finite = [(state, [state]) for state in self.states() if "float" in state.dtype]
+        self._hidden.forgets = in_values
 
     def states(self) -> list[keras.Variable]:
         """Return the variables of layers that a step assigns."""
         own = {id(variable) for variable in self.non_trainable_variables}
-        return list({id(v): v for v in self._values.assigned if id(v) in own}.values())
+        return list({id(v): v for v in self._hidden.assigned if id(v) in own}.values())
 
     def was_every_batch_forgotten(self) -> bool:
         """Return True if no batch counts in the logged values so far."""
-        return self._values.forgets and value_of(self.loss_mean.count) == 0
+        return self._hidden.forgets and value_of(self.loss_mean.count) == 0
 
     def end_epoch(self) -> Logs:
         """Set what changes in the course of the training to its last state; return what is logged of it by name."""
-        changes = self._values.changes
+        changes = self._hidden.changes
         return {} if changes is None else changes.end_epoch()
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
@@ -251,9 +251,9 @@ class TrainingModel(BuiltModel):
             warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
             outputs = require_outputs(self.graph, self.graph.predict(inputs))
         self.model_base.prepare_declared(targets, outputs)
-        self._values.shapes = shapes_text(targets, outputs)
+        self._hidden.shapes = shapes_text(targets, outputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
-        self._values.assigned = self._trace(inputs, targets, with_training=True)
+        self._hidden.assigned = self._trace(inputs, targets, with_training=True)
 
     def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> Sequence[keras.Variable]:
         """Create the variables of what `call`, the losses and the metrics use; return those that a training assigns."""
@@ -263,17 +263,17 @@ class TrainingModel(BuiltModel):
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
-        noise = self._values.noise
+        noise = self._hidden.noise
         with nullcontext() if noise is None or not training else noise.applied(self):
             outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
         return with_masks(full_precision(require_outputs(self.graph, outputs)))
 
     def train_step(self, *args: Any) -> Any:
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
-        if self._values.changes is not None:
-            args = backend.before_step(self, args, self._values.changes.begin_step)
-        values = [(self.loss_mean.total, self.metrics_variables)] if self._values.forgets else []
-        step = backend.keeping_finite(self, self._counted_step, [*self._values.kept_finite, *values])
+        if self._hidden.changes is not None:
+            args = backend.before_step(self, args, self._hidden.changes.begin_step)
+        values = [(self.loss_mean.total, self.metrics_variables)] if self._hidden.forgets else []
+        step = backend.keeping_finite(self, self._counted_step, [*self._hidden.kept_finite, *values])
         return backend.run_step(self, step, args)
 
     def _counted_step(self, *args: Any) -> Any:
@@ -308,7 +308,7 @@ class TrainingModel(BuiltModel):
 
     def failures_named(self) -> FailuresNamed:
         """Return a context in which compiled steps run: their errors name the loss or metric that failed."""
-        return FailuresNamed(self._values.shapes)
+        return FailuresNamed(self._hidden.shapes)
 
     def score_batch(self, inputs: TensorDict, targets: TensorDict) -> Any:
         """Evaluate one batch as `test_step` does, but with the same arguments on both backends."""
@@ -332,21 +332,21 @@ class TrainingModel(BuiltModel):
         batch_size = batch_size_of(x)
         losses = self.weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
-        self._values.leaves_out = any(is_zero(weight) for weight, _ in losses.values())
+        self._hidden.leaves_out = any(is_zero(weight) for weight, _ in losses.values())
         for name, (weight, value) in losses.items():
             mean = ops.mean(value)
             if name != TOTAL_LOSS or len(losses) > 1:
                 logged = OWN_LOSS if name == TOTAL_LOSS else name
-                self._values.mean_of(logged).update_state(mean, sample_weight=batch_size)
+                self._hidden.mean_of(logged).update_state(mean, sample_weight=batch_size)
             total = total + with_weight(mean, weight)
-        added = [*self.losses, *(penalty.value() for penalty in self._values.penalties if training)]
+        added = [*self.losses, *(penalty.value() for penalty in self._hidden.penalties if training)]
         if added:
             layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in added]))
-            self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
+            self._hidden.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
             penalty = self._penalty.estimate(self._sample_losses_with(x[1]), x[0])
-            self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
+            self._hidden.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
         replicas = backend.num_replicas()
         return total if replicas == 1 else total / replicas
@@ -371,7 +371,7 @@ class TrainingModel(BuiltModel):
             else:
                 losses = model._loss(inputs, targets, y_pred)
         _check_losses(model, losses, sample_weights, bool(self.losses))
-        self._values.loss_names = list(losses)
+        self._hidden.loss_names = list(losses)
         weights = {**(model._loss_weights() or {}), **self._loss_weights, **dict.fromkeys(self._only_logged, 0)}
         weighted = {}
         for name, value in losses.items():
@@ -385,7 +385,7 @@ class TrainingModel(BuiltModel):
         """Update the metrics of the model with a batch; return all values so far."""
         y_pred = with_masks_attached(y_pred)
         inputs, targets = self._loss_arguments(x, y_pred)
-        if self._values.called is None:
+        if self._hidden.called is None:
             self._find_called_metrics(inputs, targets, y_pred)
         else:
             update_metrics(self.model_base, inputs, targets, y_pred)
@@ -423,11 +423,11 @@ class TrainingModel(BuiltModel):
 
     def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
         called = called_metrics(self.model_base, inputs, targets, outputs)
-        names = [TOTAL_LOSS, *self._values.loss_means, *(metric.name for metric in called)]
+        names = [TOTAL_LOSS, *self._hidden.loss_means, *(metric.name for metric in called)]
         if len(set(names)) != len(names):
             owner = type(self.model_base).__name__
             raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
-        self._values.called = called
+        self._hidden.called = called
 
 
 def called_metrics(

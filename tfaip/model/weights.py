@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors files with the attribute paths of the variables as names."""
+"""Values of weights by attribute path: in safetensors files, in host memory, assigned to variables."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ _ORDER = list(_TYPES)
 _ALIGNMENT = 8
 # What is hashed and written at a time, while other threads run.
 _PART_BYTES = 2**22
+# What is compared at a time.
+_COMPARED_BYTES = 2**20
+HOST_ALIGNMENT = 64
 # A model is built several times, with metrics; this often the stored elements, and so many more (a teacher in a loss).
 _BUILDS, _SPARE_ELEMENTS = 8, 2**27
 
@@ -131,10 +134,6 @@ def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, 
         variable.assign(arrays[name])
 
 
-HOST_ALIGNMENT = 64
-_PART_BYTES = 2**20
-
-
 class HostBuffer:
     """Arrays in memory of the host, one for each variable.
 
@@ -191,5 +190,5 @@ def _empty(value: np.ndarray) -> np.ndarray:
 def _are_equal(array: np.ndarray, value: np.ndarray) -> bool:
     """Return True if the bytes of two arrays are equal, those of NaN included."""
     ours, theirs = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (array, value))
-    parts = range(0, ours.size, _PART_BYTES)
-    return all(np.array_equal(ours[i : i + _PART_BYTES], theirs[i : i + _PART_BYTES]) for i in parts)
+    parts = range(0, ours.size, _COMPARED_BYTES)
+    return all(np.array_equal(ours[i : i + _COMPARED_BYTES], theirs[i : i + _COMPARED_BYTES]) for i in parts)

@@ -21,7 +21,7 @@ class Source:
         description: their origin, for messages.
         arrays: the arrays by name.
         aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
-        by_tail: also find an array by the last parts of its names (see `tails.py`).
+        by_tail: also find an array by the last parts of its names (see `match_tails`).
         prefix: path in the target that all names begin with, see `below`; empty: none.
         structure: of the weights by their names in `arrays`, if the graph that they belong to is known.
     """

@@ -107,8 +107,7 @@ class ParamsBase(metaclass=ParamsMeta):
         """
         check_fields(self)
 
-    # The methods import `serialization` when they are called: it needs modules that need this
-    # class.
+    # The methods import `stored` when they are called: it needs modules that need this class.
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as nested plain values, each node with its class (`__cls__`)."""

@@ -24,20 +24,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import (
-    Trust,
-    UntrustedName,
-    check_function,
-    check_text,
-    class_name,
-    current_names,
-    did_you_mean,
-    find_class,
-    removed_fields,
-    top_package,
-)
+from tfaip.params.names import current_names, did_you_mean, removed_fields, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.tree import has_default, is_node, node_fields
+from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.params.types import (
     DICT_TYPES,
     LIST_TYPES,

@@ -12,12 +12,12 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import Word, Words, parse_words
-from tfaip.params.help import COMPLETION, HelpText, answer_shell, config_lines, values_of
-from tfaip.params.names import check_packages
+from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.tree import copy_tree
+from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import refuse_nul, shorten, shorten_text
 
@@ -177,18 +177,15 @@ class ParamsParser:
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copy_tree(default), meta) for name, cls, default, meta in self._roots]
-        # Before the checks, so that help is shown for any command line, with the classes that it
-        # chooses.
+        # Before the checks, so that help is shown for any command line, with the classes that it chooses.
         if COMPLETION in os.environ:
             entries = [*options, *filter(is_flag, all_entries(roots))]
-            answer_shell((f"--{entry.flag}", entry.help, values_of(entry)) for entry in entries)
+            answer_shell((f"--{entry.flag}", entry.help, completions_of(entry)) for entry in entries)
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)
-        general = [_HELP.name, _PYTHON.name, _CONFIG, _PRINT.name, _TRUST.name, *(option.name for option in options)]
-        refuse_unknown(settings, roots, general)
-        # A config file may be printed as a template, with null for values that are still to be
-        # given.
+        refuse_unknown(settings, roots, [*GENERAL_FLAGS, *(option.name for option in options)])
+        # A config file may be printed as a template, with null for values that are still to be given.
         require_values(roots, may_be_none=print_config)
         built = {root.name: build(root) for root in roots}
         if print_config:

@@ -32,13 +32,14 @@ COMPLETION = "_ARGCOMPLETE"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _GENERAL = "General options"
-_GENERAL_FLAGS = (
-    ("--help, -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
-    ("--python", "With --help: show the Python path of each flag, too."),
-    ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
-    ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
-    ("--print_config", "Print all values and where they come from, as a config file."),
-)
+# Name of each flag that every params parser has -> what follows it, and its help text.
+GENERAL_FLAGS = {
+    "help": (", -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
+    "python": ("", "With --help: show the Python path of each flag, too."),
+    "config": (" FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
+    "trust": (" PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
+    "print_config": ("", "Print all values and where they come from, as a config file."),
+}
 
 
 def described(cls: type) -> str:
@@ -241,8 +242,8 @@ class HelpText:
 
     def _general(self) -> list[str]:
         lines = [_GENERAL]
-        for flag, text in _GENERAL_FLAGS:
-            lines += [*self._wrap(flag, 2, 6), *self._wrap(text, 6, 6)]
+        for name, (values, text) in GENERAL_FLAGS.items():
+            lines += [*self._wrap(f"--{name}{values}", 2, 6), *self._wrap(text, 6, 6)]
         for option in self._options:
             lines += self._entry(option)
         return lines
@@ -367,7 +368,7 @@ def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("words", nargs="*")
-    known = {name: (name, "", None) for name in ("--help", "--config", "--print_config", "--trust")}
+    known = {f"--{name}": (f"--{name}", text, None) for name, (_, text) in GENERAL_FLAGS.items()}
     for name, text, values in {**known, **{flag[0]: flag for flag in flags}}.values():
         action: Any = parser.add_argument(name, nargs="*", help=text.replace("%", "%%"))
         if values is not None:
@@ -375,7 +376,7 @@ def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None
     autocomplete(parser, always_complete_options=False)
 
 
-def values_of(entry: Entry) -> list[str] | None:
+def completions_of(entry: Entry) -> list[str] | None:
     """Return the values of a flag that is a choice, none for a number; None for any other flag."""
     if not isinstance(entry, Leaf):
         return [] if entry.choice is None else list(entry.choice.names())

@@ -15,19 +15,10 @@ from tfaip.errors import UsageError
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
 from tfaip.params.fields import COMMON, help_of, is_common
-from tfaip.params.names import (
-    CLASS_NAME,
-    Trust,
-    UntrustedName,
-    did_you_mean,
-    find_class,
-    import_named,
-    one_of,
-    renamed_fields,
-    warn_renamed,
-)
+from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, copy_tree, field_default, has_default, is_node, items_of, node_fields, values_of
+from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.params.types import (
     DICT_TYPES,
     SEQUENCE_TYPES,
@@ -160,7 +151,7 @@ class Group(_Entry):
 Entry = Leaf | Node | Group
 
 
-def below(entry: Entry) -> list[Any]:
+def entries_below(entry: Entry) -> list[Any]:
     """Return the entries directly below one."""
     if isinstance(entry, Leaf):
         return []
@@ -170,7 +161,7 @@ def below(entry: Entry) -> list[Any]:
 def walk_entries(entry: Entry) -> Iterator[Entry]:
     """Yield an entry and all below it, in order; of the items of a group only their fields."""
     yield entry
-    for inner in below(entry):
+    for inner in entries_below(entry):
         walked = walk_entries(inner)
         if isinstance(entry, Group):
             next(walked)
@@ -179,7 +170,7 @@ def walk_entries(entry: Entry) -> Iterator[Entry]:
 
 def is_given(entry: Entry) -> bool:
     """Return True if a source has set something of an entry."""
-    return entry.origin != DEFAULT or any(map(is_given, below(entry)))
+    return entry.origin != DEFAULT or any(map(is_given, entries_below(entry)))
 
 
 def set_field(node: Any, name: str, value: Any) -> None:

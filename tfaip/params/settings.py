@@ -57,8 +57,8 @@ def root_of(params: Any) -> str:
     return getattr(type(params), "flag_root", "")
 
 
-def apply(tree: T, settings: Iterable[Setting], trusted: Iterable[str] = ()) -> tuple[T, dict[str, str]]:
-    """Return a copy of a tree with other values, and the origin of each flag that was given.
+def apply(tree: T, settings: Iterable[Setting]) -> T:
+    """Return a copy of a tree with other values.
 
     Classes are chosen before their fields are set, whatever the order. Of two settings the later one wins; a later
     choice of a class drops the fields of the former class that its own source does not set. Values that are not
@@ -67,7 +67,6 @@ def apply(tree: T, settings: Iterable[Setting], trusted: Iterable[str] = ()) -> 
     Args:
         tree: stays as it is.
         settings: in order; those of one origin that follow each other are one source.
-        trusted: packages that files may name classes and functions of.
 
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
@@ -76,8 +75,8 @@ def apply(tree: T, settings: Iterable[Setting], trusted: Iterable[str] = ()) -> 
         Source(origin, {setting.path: setting.value for setting in given})
         for origin, given in groupby(settings, lambda setting: setting.origin)
     ]
-    root = _resolve(copy_tree(tree), sources, trusted)
-    return build(root), origins_of(root)
+    built: T = build(_resolve(copy_tree(tree), sources))
+    return built
 
 
 def differences(old: Any, new: Any, root: str | None = None) -> list[Setting]:
@@ -106,11 +105,6 @@ def _differences(old: Any, new: Any, place: Place) -> Iterator[Setting]:
         yield Setting(place.flag, value)
 
 
-def origins_of(root: Node) -> dict[str, str]:
-    """Return the origin of each flag of a resolved tree that was given."""
-    return {entry.flag: entry.origin for entry in all_entries([root]) if entry.origin != DEFAULT}
-
-
 def build(root: Node) -> Any:
     """Build the objects of a resolved tree, and check them.
 
@@ -118,7 +112,7 @@ def build(root: Node) -> Any:
         UsageError: if one of them refuses its values.
     """
     built = root.construct()
-    check(built, root.flag, origins_of(root))
+    check(built, root.flag, {entry.flag: entry.origin for entry in walk_entries(root)})
     return built
 
 
@@ -266,10 +260,10 @@ def _name(flag: str) -> str:
     return flag.lstrip("-")
 
 
-def _resolve(params: Any, sources: Sequence[Source], trusted: Iterable[str] = ()) -> Node:
+def _resolve(params: Any, sources: Sequence[Source]) -> Node:
     """Return a tree with the settings that are given; `construct` sets them in it."""
     settings = Settings(sources)
-    root = Resolver(settings, trusted).root(root_of(params), type(params), params, _FIXED)
+    root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
     refuse_unknown(settings, [root])
     return root
 
@@ -582,11 +576,7 @@ class RootParams(ParamsBase):
 
     flag_root: ClassVar[str] = ""
 
-    # The methods import `flags` when they are called: it needs modules that scenarios do not.
-
     def __getitem__(self, flag: str) -> Any:
-        from tfaip.params.settings import get_flag
-
         return get_flag(self, flag)
 
     def __setitem__(self, flag: str, value: Any) -> None:
@@ -594,6 +584,4 @@ class RootParams(ParamsBase):
 
     def set_flags(self, values: Mapping[str, Any]) -> None:
         """Set several values by their flags; see `tfaip.params.settings.set_flags`."""
-        from tfaip.params.settings import set_flags
-
         set_flags(self, values)

@@ -1,7 +1,7 @@
 """Params as JSON: stored completely, loaded strictly and safely; stored ones by dotted paths and by flags.
 
 A file may name classes (`__cls__`). Their module must be in `tfaip`, in a package that the caller trusts, or in the
-package of the declared type of the field, before anything is imported; see `tfaip.params.names`.
+package of the declared type of the field, before anything is imported; see `tfaip.params.trust`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, TypeVar, get_args
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
-from tfaip.params.names import OWN_PACKAGE, Trust, UntrustedName, removed_fields, renamed_fields, top_package
+from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, nodes_of
+from tfaip.params.tree import Place, join_path, nodes_of
+from tfaip.params.trust import Trust, UntrustedName
 from tfaip.params.types import (
     ARGUMENTS,
     CLASS,
@@ -149,8 +150,7 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
         return {path: value}
     flat: dict[str, Any] = {}
     for name, item in parts.items():
-        below = f"{path}.{name}" if path else str(name)
-        flat.update(flat_params(item, below))
+        flat.update(flat_params(item, join_path(path, str(name))))
     return flat
 
 

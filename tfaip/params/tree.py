@@ -406,7 +406,7 @@ def _nodes(params: Any) -> Iterator[tuple[str, Any]]:
         seen.add(id(node))
         yield path, node
         for field in node_fields(node):
-            below = f"{path}.{field.name}" if path else field.name
+            below = join_path(path, field.name)
             value = getattr(node, field.name, None)
             items = items_of(value) if _holds_nodes(value) else None
             if items is None:

@@ -30,7 +30,8 @@ from typing import (
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name, top_package
+from tfaip.params.names import top_package
+from tfaip.params.trust import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name
 from tfaip.util.text import shorten
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -278,7 +279,7 @@ class FieldText(str):
     """Type of a field that holds the value of another field as text.
 
     The text may name classes and functions, which are imported when the other field is set. The command line and
-    Python code may name any, a file only those of trusted packages, see `tfaip.params.names.check_text`.
+    Python code may name any, a file only those of trusted packages, see `tfaip.params.trust.check_text`.
     """
 
     __slots__ = ()
@@ -330,7 +331,7 @@ class FunctionName(str):
     """Type of a field that holds `module:function`.
 
     The command line and Python code may name any function, a file only those of trusted packages,
-    see `tfaip.params.names.check_function`.
+    see `tfaip.params.trust.check_function`.
     """
 
     __slots__ = ()

@@ -14,7 +14,7 @@ from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.params.names import SCENARIO_MARK
+from tfaip.params.trust import SCENARIO_MARK
 from tfaip.params.types import field_types
 from tfaip.util.classes import construct, overrides, takes
 from tfaip.util.oldnames import old_names

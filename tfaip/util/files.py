@@ -28,6 +28,11 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+# Everything is written under this prefix first.
+TEMPORARY_PREFIX = ".tmp-"
+# Limits of Linux file systems, in bytes.
+MAX_NAME = 255
+MAX_PATH = 4095
 # Arguments of renameat2(2).
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
@@ -299,13 +304,6 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-# Everything is written under this prefix first; see `tfaip.util.files`.
-TEMPORARY_PREFIX = ".tmp-"
-# Limits of Linux file systems, in bytes.
-MAX_NAME = 255
-MAX_PATH = 4095
 
 
 def path_problem(path: object) -> str | None:

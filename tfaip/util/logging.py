@@ -26,7 +26,7 @@ if not TYPE_CHECKING:
 
 ROOT = "tfaip"
 # Attribute of an error: the log file that has its traceback.
-LOG_FILE = "tfaip_log_file"
+LOG_FILE_ATTRIBUTE = "tfaip_log_file"
 # Attribute of a record: its text on the console, instead of the message; pass it as `extra`. Empty: it is not printed.
 CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -227,7 +227,7 @@ class RunLog:
                 text = f"the run ended with {type(error).__name__}: {error}"
                 self._file.handle(logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place))
                 if place is not None:
-                    vars(error)[LOG_FILE] = self._file.baseFilename
+                    vars(error)[LOG_FILE_ATTRIBUTE] = self._file.baseFilename
             logging.getLogger(ROOT).removeHandler(self._file)
             # A log that cannot be written must not change how the run ended.
             with contextlib.suppress(OSError):

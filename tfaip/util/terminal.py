@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from tfaip.util.text import duration_text, value_text
+from tfaip.util.text import duration_text, metric_text
 from tfaip.util.typing import Logs
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class ProgressDisplay:
         if now >= self._next:
             self._next = now + self.refresh_s
             speed = (done - self._done_before) / max(seconds, 1e-6)
-            self.draw(done, speed, [f"{name} {value_text(value)}" for name, value in self.shown(values()).items()])
+            self.draw(done, speed, [f"{name} {metric_text(value)}" for name, value in self.shown(values()).items()])
 
     def draw(self, done: int, speed: float, values: list[str]) -> None:
         """Show how many are finished, how many are per second, and the values."""

@@ -44,7 +44,7 @@ def number_text(value: float) -> str:
     return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
 
 
-def value_text(value: float) -> str:
+def metric_text(value: float) -> str:
     """Return a number with 3 to 4 significant digits: `0.5700`, `5.70e-4`, `12.35`, `1.24e8`; exactly zero is `0`."""
     if value == 0:
         return "0"

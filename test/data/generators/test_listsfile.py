@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, TextLines, scaled_sizes
+from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, TextLines
+from tfaip.data.generators.tables import scaled_sizes
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 

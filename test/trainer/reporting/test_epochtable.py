@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from test.trainer.line import line_params, train
 from tfaip.trainer.reporting.progress import EpochResult, EpochTable
 from tfaip.util.terminal import text_width
-from tfaip.util.text import setting_text, value_text
+from tfaip.util.text import metric_text, setting_text
 from tfaip.util.typing import Logs
 
 BASE = ["loss", "acc"]
@@ -42,13 +42,13 @@ SETTING_TEXTS = "0.001 3.1e-5 3.12e-5 2.79e-4 -3.1e-5 1 2000000 1.23e8 0 nan"
 
 
 def test_values_have_three_or_four_digits() -> None:
-    assert " ".join(map(value_text, VALUES)) == TEXTS
+    assert " ".join(map(metric_text, VALUES)) == TEXTS
     assert " ".join(map(setting_text, SETTINGS)) == SETTING_TEXTS
 
 
 @given(st.floats())
 def test_every_value_fits_its_column(value: float) -> None:
-    assert len(value_text(value)) <= 7
+    assert len(metric_text(value)) <= 7
     assert len(setting_text(value)) <= 7
 
 

@@ -11,7 +11,7 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from tfaip.errors import UsageError
-from tfaip.params.names import UntrustedName
+from tfaip.params.trust import UntrustedName
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NoReturn
 
-from tfaip.data.generators.mixed import columns_of, missing_columns, place_of, sample_of
+from tfaip.data.generators.tables import columns_of, missing_columns, place_of, sample_of
 from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError

@@ -11,7 +11,7 @@ from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from typing import TypeVar
 
-from tfaip.data.generators.mixed import columns_of, missing_columns, place_of, sample_of
+from tfaip.data.generators.tables import columns_of, missing_columns, place_of, sample_of
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tfaip.data.generators.mixed import MAX_SAMPLES, place_of, scaled_sizes
+from tfaip.data.generators.tables import MAX_SAMPLES, place_of, scaled_sizes
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError

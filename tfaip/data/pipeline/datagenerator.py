@@ -219,10 +219,10 @@ def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
         mode: purpose of the samples.
         name: of the field that lists the files.
     """
-    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {flag_of(mode, name)} FILE")
+    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {usual_flag(mode, name)} FILE")
 
 
-def flag_of(mode: PipelineMode, name: str) -> str:
+def usual_flag(mode: PipelineMode, name: str) -> str:
     """Return the usual flag of a field of the generator for samples of this purpose."""
     branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
     return f"--{branches.get(mode, 'data')}.{name}"

@@ -24,7 +24,7 @@ from typing import Any
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
 from tfaip.util.files import write_json
-from tfaip.util.logging import LOG_FILE, find_place, is_debug, message_of, setup_console
+from tfaip.util.logging import LOG_FILE_ATTRIBUTE, find_place, is_debug, message_of, setup_console
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
@@ -211,7 +211,7 @@ def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], l
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split off `--trust PKG [PKG ...]`, which may be given several times."""
-    from tfaip.params.names import check_packages
+    from tfaip.params.trust import check_packages
 
     trusted: list[str] = []
     words, rest = take_words("--trust", "the name of a package", flags)
@@ -291,8 +291,8 @@ def _error_lines(error: Exception, exit_code: int) -> list[str]:
     if not isinstance(error, TfaipError):
         kind = f"{type(error).__name__}: "
     hint = "TFAIP_LOG_LEVEL=debug shows the traceback"
-    if hasattr(error, LOG_FILE):
-        hint = f"the traceback is in {getattr(error, LOG_FILE)}"
+    if hasattr(error, LOG_FILE_ATTRIBUTE):
+        hint = f"the traceback is in {getattr(error, LOG_FILE_ATTRIBUTE)}"
     if place is None and kind:
         end = f" ({hint})"
     elif place is not None and exit_code == USAGE:

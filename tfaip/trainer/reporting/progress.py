@@ -12,7 +12,7 @@ from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.run.names import EPOCH_MEAN, RATE, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
 from tfaip.util import terminal
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import NUMBER_WIDTH, number_text, setting_text, value_text
+from tfaip.util.text import NUMBER_WIDTH, metric_text, number_text, setting_text
 from tfaip.util.typing import Logs
 
 LOSS = "loss"
@@ -207,7 +207,7 @@ def _cell(column: Column, values: Logs) -> str:
     """Return the text of a value; nothing if the epoch has none, as without validation."""
     if column.name not in values:
         return ""
-    return (setting_text if column.group[1] == SETTINGS else value_text)(values[column.name])
+    return (setting_text if column.group[1] == SETTINGS else metric_text)(values[column.name])
 
 
 def result_line(epoch: int, logs: Logs) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.names import UntrustedName
 from tfaip.params.stored import from_dict, params_text, to_dict
+from tfaip.params.trust import UntrustedName
 from tfaip.util import importpath
 from tfaip.util.files import write_json
 from tfaip.util.logging import logger

@@ -345,7 +345,7 @@ def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[s
     # After the texts were split: a path may hold blanks.
     texts = {flag: Text(text).replaced(lambda word: with_files(word, files)) for flag, text in given.items()}
     with _naming(stage):
-        changed, _ = apply(params, [Setting(flag, text) for flag, text in texts.items()])
+        changed = apply(params, [Setting(flag, text) for flag, text in texts.items()])
         if getattr(changed, SCHEDULES, None):
             _drop_schedules(changed, given)
     return changed

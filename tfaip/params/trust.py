@@ -1,0 +1,387 @@
+"""Trust in names: what files may name, `module:name`, and its import once it is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, did_you_mean, top_package
+from tfaip.util.text import shorten, shorten_text
+
+T = TypeVar("T")
+
+_MARK = "__nameable__"
+
+
+def nameable(named: T) -> T:
+    """Mark a function or class as made for params: files may name it.
+
+    As a decorator::
+
+        @nameable
+        def inverse(epoch: float) -> float:
+            return 1e-3 / (1 + epoch)
+
+    The params of a run, its checkpoints and config files may come from somebody else. Of the scenario's own package
+    they may name only what is marked: any other function could be called with arguments that the file chooses. What you
+    type on the command line, or give in Python, needs no mark, nor does a package that you trust (`--trust`).
+
+    A wrapper that `functools.wraps` makes of a marked function has the mark as well.
+    """
+    setattr(named, _MARK, True)
+    return named
+
+
+def is_nameable(found: Any) -> bool:
+    """Return True if an object itself has the mark, or `functools.wraps` copied it; a class does not inherit it."""
+    return getattr(found, "__dict__", {}).get(_MARK) is True
+
+
+def is_made_for_params(found: Any, with_params: bool = True) -> bool:
+    """Return True for what has the mark, classes derived from those of Keras, and (`with_params`) classes of params."""
+    if not isinstance(found, type):
+        return is_nameable(found)
+    # By name, since nothing here loads a backend.
+    is_of_keras = any(base.__module__.partition(".")[0] == "keras" for base in found.__mro__[1:])
+    is_params = dataclasses.is_dataclass(found) and hasattr(found, "__pai_dataclass__")
+    return is_nameable(found) or is_of_keras or (with_params and is_params)
+
+
+FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
+# A class may be in the body of another one, as the params classes that are made for a scenario are.
+CLASS_NAME = re.compile(rf"{FULL_NAME.pattern}(?:\.[A-Za-z_]\w*)*", re.ASCII)
+# Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
+SCENARIO_MARK = "__scenario__"
+# Far more than any name has: it is shown in messages, and becomes a path when it is imported.
+_LONGEST_NAME = 200
+
+
+def class_name(cls: type) -> str:
+    """Return the `module:Class` under which stored params name a class.
+
+    Raises:
+        TypeError: it is defined in a function or in a notebook, so no name could find it again.
+    """
+    scenario = vars(cls).get(SCENARIO_MARK)
+    if "<locals>" in cls.__qualname__:
+        shown = scenario or cls.__qualname__
+        raise TypeError(f"{shown} cannot be stored: move it to the top level of {cls.__module__}")
+    if scenario and cls.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise TypeError(
+            f"{scenario} cannot be stored: no other program can import a class of a notebook, move it to a module"
+        )
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def is_full_name(name: Any, pattern: re.Pattern[str] = FULL_NAME) -> bool:
+    """Return True for `module:name` of a length that names have."""
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and pattern.fullmatch(name) is not None
+
+
+class OwnPackage(str):
+    """Name of a package whose code runs already, such as that of the scenario.
+
+    Among trusted packages it means less than another text: a file may name its classes of params, and what is marked
+    with `nameable`.
+    """
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust:
+    """Modules and objects that a file may name.
+
+    Args:
+        packages: packages of which it may name everything, since the user trusts them.
+        own: packages of which it may name classes of params, and what is marked.
+    """
+
+    packages: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Trust:
+        """Return the trust in packages, some of which may be `OwnPackage`."""
+        names = list(names)
+        own = frozenset(str(name) for name in names if isinstance(name, OwnPackage))
+        return cls(frozenset(name for name in names if not isinstance(name, OwnPackage)), own)
+
+    def and_code_of(self, declared: Any) -> Trust:
+        """Return this and the package of a declared class, whose code runs already; `tfaip` is not among them."""
+        if declared is object:
+            return self
+        package = top_package((get_origin(declared) or declared).__module__)
+        return dataclasses.replace(self, own=self.own | ({package} - {OWN_PACKAGE}))
+
+    def require(self, name: str, what: str, also: Iterable[str] = ()) -> None:
+        """Raise unless a file may name something of a package.
+
+        Args:
+            name: of a module.
+            what: is named, for messages.
+            also: further packages.
+
+        Raises:
+            UntrustedName: refused.
+        """
+        allowed = {*self.packages, *self.own, *also}
+        package = top_package(name)
+        if package not in allowed:
+            known = ", ".join(sorted(allowed)) or "none"
+            raise UntrustedName(f"{what} is refused: {package} is not among the trusted packages ({known})", package)
+        # Also of "package.__main__.other": to find the other module, Python imports the parent first.
+        if "__main__" in name.split(".")[1:] and package not in self.packages:
+            raise UntrustedName(f"{what} is refused: to import it would run the program {package}", package)
+
+    def require_made(self, found: Any, name: str, what: str, is_function: bool = False) -> None:
+        """Raise unless a file may name something that is not a class of params.
+
+        Args:
+            found: what the name means.
+            name: of the module that it was found in.
+            what: is named, for messages.
+            is_function: it will be called, so that a class of params needs the mark, too.
+
+        Raises:
+            UntrustedName: it is neither marked nor of a trusted package, or was imported from a package that is not.
+        """
+        home = getattr(found, "__module__", None) or ""
+        is_made = is_made_for_params(found, not is_function)
+        also = {OWN_PACKAGE} if is_made else ()
+        self.require(home, f"{what}, defined in {home},", also)
+        for package in {top_package(name): None, top_package(home): None}:
+            if package not in self.packages and not is_made:
+                raise UntrustedName(
+                    f"{what} is refused: a file may name it only if it is marked with tfaip.params.nameable", package
+                )
+
+
+def check_packages(packages: Iterable[str]) -> list[str]:
+    """Return the packages of `--trust`.
+
+    Raises:
+        UsageError: if one is not the name of a top-level package.
+    """
+    packages = list(packages)
+    for name in packages:
+        if not name.isidentifier():
+            top = top_package(name)
+            hint = f": --trust {top}" if top.isidentifier() else ""
+            raise UsageError(f"--trust {shorten_text(name)}: expected the name of a top-level package{hint}")
+    return packages
+
+
+class UntrustedName(UsageError):
+    """A file names something that it must not.
+
+    Args:
+        refusal: what, and why.
+        package: that would have to be trusted; empty if no package would do, since the name is not complete.
+    """
+
+    def __init__(self, refusal: str, package: str) -> None:
+        self.refusal, self.package = refusal, package
+        super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
+
+    def how_to_trust(self) -> str:
+        """Return the flag that trusts the package, or what to change in the file."""
+        return f"trust it: --trust {self.package}" if self.package else "write the name in full"
+
+
+class NotImportable(UsageError):
+    """A class or function that cannot be imported.
+
+    Args:
+        place: flag or dotted path.
+        problem: the reason.
+        expected: the same in words of what is expected.
+    """
+
+    def __init__(self, place: str, problem: str, expected: str) -> None:
+        self.expected = expected
+        super().__init__(f"{place}: {problem}")
+
+
+def import_named(name: str, place: str, kind: str) -> Any:
+    """Import a class or function.
+
+    Args:
+        name: `module:name`. A name from a file must have been checked before.
+        place: flag or dotted path, for messages.
+        kind: "class" (of params), "function", or "object" for a class or function.
+
+    Raises:
+        NotImportable: if the module cannot be imported, or has no such class or function.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a module may raise anything while it is imported
+        reason = f"{type(error).__name__}: {shorten_text(str(error))}"
+        hint = ""
+        if isinstance(error, ModuleNotFoundError):
+            hint = ": put the directory that holds it on the PYTHONPATH"
+        problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
+        raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
+    found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
+    if found is None or (kind != "class" and not callable(found)):
+        if kind == "class":
+            known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
+        else:
+            kinds = FunctionType if kind == "function" else type | FunctionType
+            known = [key for key, value in vars(module).items() if isinstance(value, kinds)]
+        hint = did_you_mean(attribute, known)
+        shown = shorten_text(module_name)
+        problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
+        raise NotImportable(place, problem, f"a {kind} that module {shown} has")
+    return found
+
+
+def _class_in(module: ModuleType, name: str) -> Any:
+    """Return what a name with dots means in a module, or None; of a class only other classes are looked up."""
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None) if found is module or isinstance(found, type) else None
+    return found
+
+
+def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
+    """Return the params class that a file names.
+
+    Args:
+        name: value of `__cls__`, expected to be `module:Class`.
+        declared: type of the field; the class must be a subclass.
+        trusted: what the file may name, besides classes of `tfaip` and of the package of `declared`.
+        place: dotted path, for messages.
+
+    Raises:
+        UsageError: refused, always before anything is imported that is not trusted; or not found.
+    """
+    current = RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    if not is_full_name(current, CLASS_NAME):
+        raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
+    trusted = trusted.and_code_of(declared)
+    what = f"{place}: __cls__ {shorten(name)}"
+    trusted.require(current.partition(":")[0], what, {OWN_PACKAGE})
+    cls = import_named(current, place, "class")
+    base = get_origin(declared) or declared
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
+        raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
+    if base is object:  # a field of any type; a dataclass that is not made for params may do anything when it is built
+        trusted.require_made(cls, current.partition(":")[0], what)
+    # An allowed module may import a class from one that is not, and hold it by another name.
+    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
+    return cls
+
+
+def check_function(name: str, trusted: Trust, place: str) -> None:
+    """Raise unless a file may name a function.
+
+    Those of `tfaip` read and write files and import modules; a file could choose their arguments, too.
+
+    Args:
+        name: `module:function`.
+        trusted: what the file may name.
+        place: dotted path, for messages.
+
+    Raises:
+        UsageError: refused, always before anything is imported that is not trusted; or not found.
+    """
+    if not is_full_name(name):
+        raise UsageError(f"{place}: expected module:function, got {shorten(name)}")
+    module, what = name.partition(":")[0], f"{place}: function {shorten(name)}"
+    trusted.require(module, what)
+    trusted.require_made(import_named(name, place, "function"), module, what, is_function=True)
+
+
+def check_module(name: str, trusted: Trust, place: str) -> None:
+    """Raise unless a file may name something of a module; nothing is imported.
+
+    Args:
+        name: `module:name`.
+        trusted: what the file may name. Of `tfaip` and of Keras nothing is meant.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if the package is not trusted.
+    """
+    trusted = dataclasses.replace(trusted, packages=trusted.packages - {OWN_PACKAGE})
+    trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
+
+
+# At the end of a text; the second also with parts that are filled in later.
+_MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+# A text may hold values for several fields, which are split once more.
+_SPLITS = 3
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
+
+
+def check_text(text: str, trusted: Trust, place: str) -> None:
+    """Raise unless a file may give a text as the value of a field, which may name classes and functions.
+
+    Args:
+        text: what would follow the flag of the field; every `module:name` in it counts.
+        trusted: what the file may name, besides classes of params of `tfaip`.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
+            whose every function may be named would do, since a placeholder completes the name; or if a module is known
+            only when a placeholder is filled in.
+    """
+    for name in _names_in(text):
+        what = f"{place}: {shorten(name)}"
+        module, _, attribute = name.partition(":")
+        if _PLACEHOLDER.search(module) is not None:
+            raise UntrustedName(f"{what} is refused: its module is known only when the placeholder is filled in", "")
+        trusted.require(module, what, {OWN_PACKAGE})
+        if _PLACEHOLDER.search(attribute) is not None:
+            package = top_package(module)
+            if package in trusted.packages:
+                continue
+            raise UntrustedName(f"{what} is refused: it is known only when the placeholder is filled in", package)
+        try:
+            found = import_named(name, place, "object")
+        except NotImportable:
+            continue  # maybe no name at all
+        trusted.require_made(found, module, what)
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield what could be `module:name` in a text, or in its words as a shell splits them, with placeholders."""
+    for word in _parts(text):
+        for before, after in pairwise(word.split(":")):
+            attribute = _ATTRIBUTE.match(after)
+            if attribute is None:
+                continue
+            modules = [found[0][::-1] for pattern in _MODULES if (found := pattern.match(before[::-1]))]
+            for module in dict.fromkeys(modules):
+                name = f"{module}:{attribute[0]}"
+                if FULL_NAME.fullmatch(_PLACEHOLDER.sub("1", name)) is not None:
+                    yield name
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text, its words, and the words of these."""
+    found, words = {text: None}, [text]
+    for _ in range(_SPLITS):
+        words = [part for word in words for part in _split(word) if part not in found]
+        found.update(dict.fromkeys(words))
+    return list(found)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote without its end
+        return []
