@@ -27,21 +27,21 @@ from tfaip.trainer.scheduler import (
 )
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_schedules, preview_stages, replay
+from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_rates, preview_schedules, replay
 
 MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
 
 
-def preview_rates(params: TrainerParams[Any, Any], batches: int, **fields: Any) -> list[EpochRates]:
+def previewed(params: TrainerParams[Any, Any], batches: int, **fields: Any) -> list[EpochRates]:
     chosen = fields.pop("chosen", None)
-    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, **fields)], chosen)
+    return preview_rates([RatedStage(MAIN, (1, params.epochs), batches, params, **fields)], chosen)
 
 
 def rates_of(rule: LearningRateParams, batches: int = 4, accum: int = 1, epochs: int = 2, **fields: Any) -> list[Any]:
     params = line_params([1.0], learning_rate=rule, epochs=epochs, train_accum_steps=accum)
     rule.epochs = epochs
-    return [[rate for _, rate in rates.points] for rates in preview_rates(params, batches, **fields)]
+    return [[rate for _, rate in rates.points] for rates in previewed(params, batches, **fields)]
 
 
 def test_preview() -> None:
@@ -76,7 +76,7 @@ def test_updates_are_numbered_through_the_stages() -> None:
         RatedStage("b", (3, 3), 4, two),
         RatedStage("main", (4, 5), 3, one, rate_control=False),
     ]
-    rates = preview_stages(stages)
+    rates = preview_rates(stages)
     one.schedules = [ScheduleParams("optimizer.clip_value", {0: 1.0, 5: 2.0})]
     scheduled = preview_schedules(stages)["optimizer.clip_value"]
     assert [epoch.updates for epoch in scheduled] == [(0, 3), (8, 11), (11, 14)]
@@ -92,7 +92,7 @@ def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
     params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)
     params = train(params).params
     records = json.loads((tmp_path / "run" / "history.json").read_text())
-    found = preview_rates(params, 5, network=LineScenario(params.scenario).graph)
+    found = previewed(params, 5, network=LineScenario(params.scenario).graph)
     planned = [[rate for _, rate in rates.points] for rates in found]
     means = [sum(rates) / len(rates) for rates in planned]
     assert [record["effective_lr"] for record in records.values()] == pytest.approx(means, rel=1e-6)
@@ -332,7 +332,7 @@ def test_stages_that_hold_the_rate_keep_it_in_a_replay() -> None:
 
 def test_long_epochs_are_shown_by_some_updates() -> None:
     params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
-    (rates,) = preview_rates(params, 1000)
+    (rates,) = previewed(params, 1000)
     assert rates.updates == (0, 1000)
     assert len(rates.points) == 40
     assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))

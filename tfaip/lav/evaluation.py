@@ -19,7 +19,7 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams, result_of, scalar_results
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
-from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped as EvaluationStopped, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, TensorDict
 

@@ -52,10 +52,10 @@ def main(name: str, flags: list[str]) -> None:
         )
     import_backend()
     from tfaip.trainer.history import read_history
-    from tfaip.trainer.stages.program import StageKind, preview_stages as find_stages
-    from tfaip.trainer.tools.rates import RatedStage, preview_schedules, preview_stages
+    from tfaip.trainer.stages.program import StageKind, preview_stages
+    from tfaip.trainer.tools.rates import RatedStage, preview_rates, preview_schedules
 
-    preview, stages = find_stages(params, scenario), []
+    preview, stages = preview_stages(params, scenario), []
     # Of stages that are known later, the plain params tell the size of their epochs.
     plain = _size_and_network(params, scenario)
     for stage in [stage for stage in preview.stages if stage.kind is StageKind.TRAIN]:
@@ -68,7 +68,7 @@ def main(name: str, flags: list[str]) -> None:
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
         history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
-    rates = preview_stages(stages, history)
+    rates = preview_rates(stages, history)
     if preview.has_stages:
         print("\n".join([*preview.table(), ""]))
     rules = [stage.params.learning_rate for stage in stages if stage.params is not None]

@@ -318,7 +318,7 @@ class History:
     ) -> float | None:
         """Return `absolute_error` divided by the absolute value of epoch `new`, or of epoch `old`.
 
-        See `tfaip.trainer.history.relative_difference` for zeros and non-finite numbers.
+        See `relative_difference` for zeros and non-finite numbers.
         """
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else relative_difference(a, b, mode, divide_by_old)

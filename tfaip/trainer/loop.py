@@ -7,8 +7,8 @@ import math
 import keras
 
 from tfaip.data.pipeline.failures import DropCounts
-from tfaip.lav.evaluation import EvaluationStopped
 from tfaip.params.settings import flags_of
+from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import Training
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History

@@ -228,8 +228,8 @@ class Trainer(Generic[P]):
             All values of the last epoch by name.
 
         Raises:
-            UsageError: if the params, the data or the output directory cannot work; nothing was
-                written.
+            UsageError: if the params, the data or the output directory cannot work; what is found before
+                the first batch writes nothing.
             TrainingInterrupted: after Ctrl-C or SIGTERM; a checkpoint was written.
         """
         params, scenario = self._params, self._scenario

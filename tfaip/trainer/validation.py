@@ -17,11 +17,12 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
-from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
+from tfaip.lav.evaluation import PredictionEvaluation, prints_samples
 from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.fields import FieldAdvice
 from tfaip.params.tree import flag_of
+from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.datasets import Feeder, Scenario, known_size
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import keras
 
 
-# Filled in `optimizers`, since the classes derive from `OptimizerParams` below.
+# Filled below, since the classes derive from `OptimizerParams` below.
 OPTIMIZERS: list[type] = []
 
 

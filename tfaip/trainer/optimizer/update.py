@@ -440,8 +440,6 @@ class AdaBelief(keras.optimizers.Optimizer):
         return ops.sqrt((rho - 4.0) * (rho - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * rho))
 
 
-def _one_minus_power(beta: float | keras.Variable, t: Tensor) -> Tensor:
-    """Return 1 - beta^t, without loss of digits for beta close to 1 unless it is a variable."""
-    if isinstance(beta, keras.Variable):
-        return 1.0 - ops.power(ops.cast(beta, t.dtype), t)
+def _one_minus_power(beta: float, t: Tensor) -> Tensor:
+    """Return 1 - beta^t, without loss of digits for beta close to 1."""
     return -ops.expm1(math.log(beta) * t) if beta > 0 else ops.ones_like(t)

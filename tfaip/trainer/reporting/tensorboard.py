@@ -178,8 +178,6 @@ def _written_bytes(events: Path) -> int:
     return sum(path.stat().st_size for path in events.glob("*.v2"))
 
 
-log = logger(__name__)
-
 PLUGIN = "tensorboard_plugin_profile"
 
 

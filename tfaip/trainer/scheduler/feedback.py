@@ -1,4 +1,4 @@
-"""Base of the learning rates that follow measured values.
+"""Learning rates that follow measured values, and their base.
 
 The history is the only memory of these rules: an edited history takes effect when a run is resumed,
 and `tfaip-replay-learning-rate` decides exactly as a training does.

@@ -23,7 +23,7 @@ EPOCH = "epoch"
 """First part of the names of stages that the hook `params_for_epoch` gives."""
 _RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
 
-# As `tfaip.predict.samplefile` has them.
+# Those of `tfaip.predict.samplefile` that keep any sample.
 SAMPLE_SUFFIXES = (".jsonl", ".npz")
 
 

@@ -236,9 +236,8 @@ class _Planner:
         if isinstance(settings, OverridingStage):
             given = list(settings.overrides.items())
             if isinstance(settings, TrainStage) and settings.no_train_scope is not None:
-                given.append(
-                    ("no_train_scope", settings.no_train_scope or "None")
-                )  # an empty one lifts that of the run
+                # An empty one lifts that of the run.
+                given.append(("no_train_scope", settings.no_train_scope or "None"))
             own = flags_of_overrides(self.plain, given, settings.name)
         elif isinstance(settings, CallStage):
             load_function(settings.function, f"{place}.function")

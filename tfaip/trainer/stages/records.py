@@ -81,7 +81,7 @@ def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]
     for record in records:
         if record["name"] == name:
             return record["number"], before
-        before = record["name"] if record["kind"] == "train" else before
+        before = record["name"] if record["kind"] == StageKind.TRAIN else before
     names = [record["name"] for record in records]
     if not records and name == MAIN:
         return 0, None

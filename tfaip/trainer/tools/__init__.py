@@ -1,1 +1,1 @@
-"""Tools around a training: input benchmark, preview and replay of learning rates."""
+"""Tools around a training: input benchmark, preview and replay of learning rates, reading of runs."""

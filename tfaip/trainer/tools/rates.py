@@ -62,7 +62,7 @@ class RatedStage:
         return range(self.epochs[0], self.epochs[1] + 1)
 
 
-def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
+def preview_rates(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
     """Return the rates of a run, computed by the code that computes them in the training.
 
     Controls that follow scores behave as if there were none.

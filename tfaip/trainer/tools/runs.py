@@ -24,8 +24,8 @@ from tfaip.util.files import is_locked
 from tfaip.util.manifest import read_json_object
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
-# Params that say where a run is and how it was started, not what it does.
 _CLASSES = {"__cls__", "scenario.__cls__", "gen.__cls__"}  # those of the scenario
+# Params that say where a run is and how it was started, not what it does.
 _PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
 _FAILED = re.compile(
     r": the run ended with (?!TrainingInterrupted|KeyboardInterrupt|SystemExit)(?:TfaipError: |UsageError: )?(.*)"
