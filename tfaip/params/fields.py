@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
@@ -297,7 +298,7 @@ def pai_meta(
         disable_subclass_check: accept classes that do not derive from the type of the field.
         enforce_choices: accept nothing but the choices; None: only if they are values.
         fix_dc: the class cannot be chosen.
-        tuple_like: of `paiargparse`, refused: the fields have their own flags.
+        tuple_like: of `paiargparse`, without effect: the fields have their own flags.
 
     Raises:
         ValueError: an argument has no meaning, or the choices are not unique.
@@ -311,7 +312,9 @@ def pai_meta(
     if nargs not in {"*", "+"}:
         raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
     if tuple_like:
-        raise ValueError("pai_meta(tuple_like=True) is not supported: each field has a flag of its own")
+        warnings.warn(
+            "pai_meta(tuple_like=True) has no effect: each field has a flag of its own", DeprecationWarning, stacklevel=2
+        )
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices:
