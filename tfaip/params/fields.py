@@ -312,9 +312,8 @@ def pai_meta(
     if nargs not in {"*", "+"}:
         raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
     if tuple_like:
-        warnings.warn(
-            "pai_meta(tuple_like=True) has no effect: each field has a flag of its own", DeprecationWarning, stacklevel=2
-        )
+        message = "pai_meta(tuple_like=True) has no effect: each field has a flag of its own"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices:
