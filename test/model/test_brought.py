@@ -157,7 +157,7 @@ def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, values, rtol=1e-4, atol=1e-5)
     check = check_formats(load_exported(exported), exported, inputs)
     on_tensorflow = keras.backend.backend() == "tensorflow"
-    assert {graph.format for graph in check.graphs} == {"serve", "keras", *(["onnx"] if on_tensorflow else [])}
+    assert {graph.format for graph in check} == {"serve", "keras", *(["onnx"] if on_tensorflow else [])}
 
 
 def test_frozen_by_the_name_of_a_layer() -> None:
