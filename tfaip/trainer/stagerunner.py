@@ -80,8 +80,8 @@ class StageRunner:
         self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
-        self._directories = None if run.root is None or not run.has_stages else run.root.stage_directories()
-        history, root = History(), None if run.root is None else run.root.root
+        self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
+        history, root = History(), None if run.place is None else run.place.root
         self._sequence = StageSequence(program(history), history, root, run.devices)
         self._setup: Training | None = None
         self._loop: TrainingLoop | None = None

@@ -142,7 +142,7 @@ def call_function(
     offered: dict[str, Any] = {
         "params": stage.params,
         "directory": directory,
-        "run_directory": None if run.root is None else run.root.root.absolute(),
+        "run_directory": None if run.place is None else run.place.root.absolute(),
         "stages": dict(stages),
         "history": history,
         "should_stop": lambda: run.stop.is_asked,
