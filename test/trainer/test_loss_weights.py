@@ -99,7 +99,7 @@ def weights_after(names, loss_weights=None, **fields):
     model.build_symbolically(keras_inputs(X_AND_Y[0]), keras_inputs(X_AND_Y[1]))
     weights = {weight.name: weight for weight in model.trainable_variables}
     optimizer = build_optimizer(SGDOptimizer(**fields), weights, list(weights.values()))
-    optimizer.rate.assign(1.0)
+    optimizer.schedule.base.assign(1.0)
     optimizer.leaves_out_losses = model.leaves_out_losses
     model.compile(optimizer)
     step_again(model)

@@ -26,7 +26,7 @@ from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 
-Scenario = type[ScenarioComponents[Any, Any]]
+ScenarioClass = type[ScenarioComponents[Any, Any]]
 SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 # Characters of a name or path in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
@@ -36,7 +36,7 @@ _LOADS_KERAS = re.compile(
 )
 
 
-def load_scenario(name: str, first: bool = True) -> Scenario:
+def load_scenario(name: str, first: bool = True) -> ScenarioClass:
     """Import a scenario class that a user named; add the working directory to the Python path.
 
     Args:
@@ -56,7 +56,7 @@ def load_scenario(name: str, first: bool = True) -> Scenario:
     return _scenario_in(module_name, class_name)
 
 
-def _scenario_in(module_name: str, class_name: str) -> Scenario:
+def _scenario_in(module_name: str, class_name: str) -> ScenarioClass:
     module = _import_scenario_module(module_name)
     return _named_class(module, class_name) if class_name else _only_scenario(module)
 
@@ -145,7 +145,7 @@ def _may_hold_scenario(name: str) -> bool:
     return is_package and any(origin.parent.rglob("scenario.py"))
 
 
-def _scenarios_of(module: ModuleType) -> dict[str, Scenario]:
+def _scenarios_of(module: ModuleType) -> dict[str, ScenarioClass]:
     """Return the scenarios that `module` defines, or re-exports from a submodule, by name."""
     return {
         name: value
@@ -157,7 +157,7 @@ def _scenarios_of(module: ModuleType) -> dict[str, Scenario]:
     }
 
 
-def _only_scenario(module: ModuleType) -> Scenario:
+def _only_scenario(module: ModuleType) -> ScenarioClass:
     found = _scenarios_of(module)
     if not found:
         raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
@@ -170,7 +170,7 @@ def _only_scenario(module: ModuleType) -> Scenario:
     return leaves.pop()
 
 
-def _named_class(module: ModuleType, name: str) -> Scenario:
+def _named_class(module: ModuleType, name: str) -> ScenarioClass:
     value = getattr(module, name, None)
     if inspect.isclass(value) and issubclass(value, ScenarioComponents):
         return value
@@ -180,7 +180,7 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 
 
-def import_root(scenario: Scenario) -> str | None:
+def import_root(scenario: ScenarioClass) -> str | None:
     """Return the directory that must be on the Python path to import the package of a scenario.
 
     None if the package is tfaip itself, or if the scenario is in no file, as in a notebook.
@@ -191,7 +191,7 @@ def import_root(scenario: Scenario) -> str | None:
     return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
 
 
-def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str | None = None) -> Scenario:
+def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str | None = None) -> ScenarioClass:
     """Import the scenario that a stored file names, and log which package is trusted by that.
 
     Modules are searched in the installed packages first, then in `typed_root` and in the working

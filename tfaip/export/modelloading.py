@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.loading import ScenarioClass, load_trusted_scenario
 from tfaip.components.modelfiles import directory_of, find_former_model, params_file_of
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
@@ -20,7 +20,7 @@ from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
 
-def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
+def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple[ScenarioClass, Any]:
     """Return the scenario class that a model directory names, and its params; load no backend."""
     path = Path(path)
     file, key = params_file_of(path)

@@ -61,7 +61,7 @@ class _Variable:
     key: str
 
 
-def is_saved_model(path: Path) -> bool:
+def has_variables(path: Path) -> bool:
     """Return True if a directory holds a SavedModel with variables."""
     return (path / _INDEX_FILE).is_file()
 

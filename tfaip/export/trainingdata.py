@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.components.loading import Scenario
+from tfaip.components.loading import ScenarioClass
 from tfaip.components.modelfiles import find_former_model
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
@@ -33,7 +33,7 @@ class TrainingDataParams(ParamsBase):
     random_seed: int = option(0, "Seed of the data")
 
 
-def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams | None:
+def load_training_data(path: Path, scenario: ScenarioClass, trusted: Iterable[str] = ()) -> TrainingDataParams | None:
     """Load the data that a model was trained on; None if they are not known."""
     packages = [*scenario.declared_packages(), *trusted]
     file = path / TRAINING_DATA_FILE

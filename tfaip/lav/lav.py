@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.loading import ScenarioClass, load_trusted_scenario
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -63,7 +63,7 @@ class LAV:
         refuse_uncalled(cls, LAV, {"_custom_callbacks": "run, and pass callbacks to super().run"})
 
     def __init__(
-        self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: Scenario | None = None
+        self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: ScenarioClass | None = None
     ) -> None:
         self._params = params
         self._scenario_params = scenario_params
@@ -168,7 +168,7 @@ class MultiLAV(LAV):
     """
 
     def __init__(
-        self, params: LAVParams, model_paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
+        self, params: LAVParams, model_paths: Sequence[str | Path], scenario: ScenarioClass, trusted: Iterable[str] = ()
     ) -> None:
         self._params = params
         self._paths = _names_of(model_paths)

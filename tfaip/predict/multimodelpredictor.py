@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from tfaip.components.loading import Scenario
+from tfaip.components.loading import ScenarioClass
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
@@ -59,7 +59,7 @@ class MultiModelPredictor(Predictor):
         cls,
         paths: Sequence[str | Path],
         params: PredictorParams,
-        scenario: Scenario,
+        scenario: ScenarioClass,
         trusted: Iterable[str] = (),
         *,
         model_paths: Sequence[str | Path] | None = None,
@@ -154,7 +154,7 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
 
 def load_models(
     paths: Sequence[str | Path],
-    scenario: Scenario,
+    scenario: ScenarioClass,
     trusted: Iterable[str] = (),
     model_paths: Sequence[str | Path] | None = None,
 ) -> list[ScenarioComponents[Any, Any]]:

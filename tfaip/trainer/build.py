@@ -79,7 +79,7 @@ class Run:
         preview: its stages, as far as they are known.
         devices: its devices and processes, whose scope is active.
         stop: the stop request of a signal.
-        root: its directory; None: nothing is written.
+        place: its directory; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
         profiler: traces some batches; None: nothing is profiled.
     """
@@ -88,14 +88,14 @@ class Run:
     preview: Preview
     devices: Devices
     stop: StopRequest
-    root: RunDirectory | None
+    place: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
 
     @property
     def directory(self) -> RunDirectory | None:
         """The directory of the run for the process that writes it, the chief; None in the others."""
-        return self.root if self.devices.is_chief else None
+        return self.place if self.devices.is_chief else None
 
     @property
     def has_stages(self) -> bool:

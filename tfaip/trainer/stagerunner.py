@@ -80,10 +80,11 @@ class StageRunner:
         self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
-        self._directories = None if run.root is None or not run.has_stages else run.root.stage_directories()
-        history, root = History(), None if run.root is None else run.root.root
+        self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
+        history, root = History(), None if run.place is None else run.place.root
         self._sequence = StageSequence(program(history), history, root, run.devices)
-        self._setup: Training | None = None
+        self.latest: Training | None = None
+        """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
@@ -100,16 +101,11 @@ class StageRunner:
             self._run.profiler.close()
 
     @property
-    def setup(self) -> Training:
+    def training(self) -> Training:
         """The parts of the stage that was set up last."""
-        if self._setup is None:
+        if self.latest is None:
             raise UsageError("no stage trains: yield a TrainStage, or leave an epoch to the plain params")
-        return self._setup
-
-    @property
-    def latest_setup(self) -> Training | None:
-        """The same; None: there is none yet."""
-        return self._setup
+        return self.latest
 
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.
@@ -147,14 +143,14 @@ class StageRunner:
             self._later, self._stage = continued, None
             return
         self._restore(continued)
-        if self.setup.is_finished():
+        if self.training.is_finished():
             sequence.skip_done(self.progress.history, has_ended=True)
             if sequence.stage is None or sequence.stage.number != stage.number:
                 self._reach()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self.setup.state.restore(checkpoint)
-        self.progress = self.setup.state.progress
+        self.training.state.restore(checkpoint)
+        self.progress = self.training.state.progress
 
     def _reach(self) -> None:
         """Take the stage that the sequence has reached, with its params."""
@@ -176,7 +172,7 @@ class StageRunner:
         """
         progress = self.progress
         if self._later is not None:
-            return progress.history.values(self.setup.stage.last_epoch)
+            return progress.history.values(self.training.stage.last_epoch)
         if self._stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
         elif self._stage.number == 0 and self._stage.kind is not StageKind.TRAIN and self._sequence.repeated is None:
@@ -187,7 +183,7 @@ class StageRunner:
         logs = progress.history.values(progress.epoch)
         while (stage := self._stage) is not None:
             must_train = stage.kind is StageKind.TRAIN
-            is_new = self._setup is None or (must_train and self._setup.stage is not stage)
+            is_new = self.latest is None or (must_train and self.latest.stage is not stage)
             if is_new and stage.kind is not StageKind.CALL:
                 self._change_to(stage)
             if must_train:
@@ -200,15 +196,15 @@ class StageRunner:
             self._sequence.next(result, self.progress.history)
             self._sequence.skip_done(self.progress.history)
             self._reach()
-        if self._setup is not None:  # a trainer may change the params in place, and call `fit` again
-            self._setup = replace(self._setup, params=copy_for_stage(self._setup.params))
+        if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
+            self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
         return logs
 
     def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
         """Train a stage that is set up; also return True if a callback has ended the whole training."""
-        setup, progress = self.setup, self.progress
-        self._loop = loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
-        if not setup.is_finished():
+        training, progress = self.training, self.progress
+        self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
+        if not training.is_finished():
             self._begin_records()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
@@ -217,10 +213,10 @@ class StageRunner:
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
-        if not setup.is_finished():
+        if not training.is_finished():
             return logs, True
-        if setup.early_stopping().stops_after is not None:
-            log.info("stopped early after epoch %d: %s", progress.epoch, setup.best.describe(progress.history))
+        if training.early_stopping().stops_after is not None:
+            log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
         return logs, False
 
     def _begin_records(self) -> None:
@@ -235,9 +231,9 @@ class StageRunner:
     def _finish_training(self, stage: PlannedStage) -> StageResult:
         """Write the record of a trained stage, with its part of the history and the state at its end."""
         history, epoch, best = self.progress.history, self.progress.epoch, None
-        best_epoch = self.setup.best.epoch(history)
+        best_epoch = self.training.best.epoch(history)
         if best_epoch is not None:
-            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.setup.best.monitor)}
+            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.training.best.monitor)}
         result, stored = self._sequence.result(last_epoch=epoch, values=history.values(epoch), best=best)
         own = self._directories
         if own is not None and self._run.devices.is_chief:
@@ -264,7 +260,7 @@ class StageRunner:
         if stage.kind is StageKind.CALL:
             facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories())
         else:
-            predict(self._run, stage, directory, self.setup)
+            predict(self._run, stage, directory, self.training)
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
@@ -281,7 +277,7 @@ class StageRunner:
 
         The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
         """
-        before = self.setup.stage
+        before = self.training.stage
         first = before.last_epoch + 1
         left = 1 if self._is_trial else params.epochs - params.current_epoch
         if left < 1:
@@ -310,8 +306,8 @@ class StageRunner:
         """Completed epochs as the rate control counts them."""
         epoch = self.progress.epoch
         if self._later is not None:
-            epoch = self.setup.stage.last_epoch
-        return epoch if self._setup is None else epoch - self._setup.stage.epoch_offset
+            epoch = self.training.stage.last_epoch
+        return epoch if self.latest is None else epoch - self.latest.stage.epoch_offset
 
     def check_restored(self) -> None:
         """Raise if the checkpoint belongs to a later call of `Trainer.fit` than were made; nothing must be exported."""
@@ -326,7 +322,7 @@ class StageRunner:
 
         The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
         """
-        before = self._setup
+        before = self.latest
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
@@ -346,14 +342,14 @@ class StageRunner:
             # Its memory may be needed for the next one, and models contain circles.
             if self._loop is not None:
                 self._loop.release_model()
-            self._setup = self._loop = before = None
+            self.latest = self._loop = before = None
             self._opened.close()
             gc.collect()
         self._set_up(stage, None, before)
-        if self.setup.model is not model:
+        if self.training.model is not model:
             path = "" if stage.settings is None else f"stages.{stage.name}."
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
-                planned = hand_over(end, self.setup, stage.transfer)
+                planned = hand_over(end, self.training, stage.transfer)
             log.info("weights of stage %s: %s", end.name, counts_text(planned))
             if not is_whole(planned):
                 log_table(planned)
@@ -377,12 +373,12 @@ class StageRunner:
             with flags_of(params, "trainer"):
                 scenario = self._scenario_of(stage, before)
                 place = {RUNNING: self._sequence.record()}
-                self._setup = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
+                self.latest = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
         except UsageError as error:
             if stage.settings is None:
                 raise
             raise UsageError(f"stage {stage.name}: {error}") from error
-        self._opened.enter_context(self._setup.opened())
+        self._opened.enter_context(self.latest.opened())
 
     def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
@@ -445,12 +441,12 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
-def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Transfer:
+def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> Transfer:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
 
     Args:
         end: of the stage before.
-        setup: the parts of the new stage, with a fresh model.
+        training: the parts of the new stage, with a fresh model.
         transfer: which weights are taken over.
 
     Returns:
@@ -459,10 +455,10 @@ def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Trans
     Raises:
         UsageError: if no weight is taken over, and some should.
     """
-    targets, source = setup.state.weights_by_path(), f"stage {end.name}"
+    targets, source = training.state.weights_by_path(), f"stage {end.name}"
     structure: Structure = {}
     if transfer.mode is TransferMode.SUBSET and end.structure:
-        structure = weight_structure(setup.model, setup.scenario)
+        structure = weight_structure(training.model, training.scenario)
     planned = plan_transfer(
         {path: tuple(variable.shape) for path, variable in targets.items()},
         [Source(source, end.weights, structure=end.structure)],
@@ -472,20 +468,20 @@ def hand_over(end: StageEnd, setup: Training, transfer: TransferParams) -> Trans
     )
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
-            f"stage {setup.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
+            f"stage {training.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
             "all; correct transfer.rename, or set transfer.mode none"
         )
     initial = variable_arrays(targets)
     weights = {**initial, **planned.arrays(initial)}
     assign_arrays(targets, weights, source)
     # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(end.params.optimizer) == _rules(setup.params.optimizer)
-    variables = setup.state.optimizer_variables()
+    same_rule = _rules(end.params.optimizer) == _rules(training.params.optimizer)
+    variables = training.state.optimizer_variables()
     arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
     assign_arrays(variables, arrays, source)
-    setup.model.optimizer.continue_after(end.params.train_accum_steps)
+    training.model.optimizer.continue_after(end.params.train_accum_steps)
     if not same_rule:
-        setup.model.optimizer.reset_moments()
+        training.model.optimizer.reset_moments()
     return planned
 
 

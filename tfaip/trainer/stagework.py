@@ -39,19 +39,19 @@ log = logger(__name__)
 _OFFERED = ("params", "directory", "run_directory", "stages", "history", "should_stop")
 
 
-def predict(run: Run, stage: PlannedStage, directory: Path, setup: Training) -> None:
+def predict(run: Run, stage: PlannedStage, directory: Path, training: Training) -> None:
     """Apply the model that was trained last to data, and write the predicted samples.
 
     The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
     same afterwards.
     """
     settings: Any = stage.settings
-    pipeline = _pipeline(stage, settings, setup.scenario)
-    before = setup.state.evaluation_state()
+    pipeline = _pipeline(stage, settings, training.scenario)
+    before = training.state.evaluation_state()
     count = 0
     try:
-        with setup.model.optimizer.with_averages():
-            samples = _predicted(pipeline, setup, run.devices, run.stop)
+        with training.model.optimizer.with_averages():
+            samples = _predicted(pipeline, training, run.devices, run.stop)
             if not run.devices.is_chief:
                 deque(samples, maxlen=0)
                 return
@@ -65,7 +65,7 @@ def predict(run: Run, stage: PlannedStage, directory: Path, setup: Training) -> 
     except EvaluationStopped:
         return  # the caller finds the request
     finally:
-        setup.state.set_back(before)
+        training.state.set_back(before)
     log.info("stage %s: %d samples in %s", stage.name, count, directory / settings.file_name)
 
 
@@ -84,16 +84,16 @@ def _pipeline(stage: PlannedStage, settings: PredictStage, scenario: Scenario) -
     return pipeline.with_params(whole).with_seed(params.random_seed or 0)
 
 
-def _predicted(pipeline: DataPipeline, setup: Training, devices: Devices, stop: StopRequest) -> Iterator[Sample]:
+def _predicted(pipeline: DataPipeline, training: Training, devices: Devices, stop: StopRequest) -> Iterator[Sample]:
     """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
-    graph = setup.scenario.graph
+    graph = training.scenario.graph
     is_shared = devices.num_processes > 1
 
     def outputs_of(inputs: TensorDict) -> TensorDict:
         return full_precision(graph.predict(inputs))
 
     variables = [*graph.trainable_variables, *graph.non_trainable_variables]
-    step = backend.CompiledStep(outputs_of, variables, run_eagerly=setup.params.force_eager)
+    step = backend.CompiledStep(outputs_of, variables, run_eagerly=training.params.force_eager)
     step.read(of_this_process=is_shared)
 
     def collect(own: TensorDict | None) -> list[Any]:
@@ -142,7 +142,7 @@ def call_function(
     offered: dict[str, Any] = {
         "params": stage.params,
         "directory": directory,
-        "run_directory": None if run.root is None else run.root.root.absolute(),
+        "run_directory": None if run.place is None else run.place.root.absolute(),
         "stages": dict(stages),
         "history": history,
         "should_stop": lambda: run.stop.is_asked,

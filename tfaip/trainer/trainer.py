@@ -266,7 +266,7 @@ class Trainer(Generic[P]):
                     raise
                 raise UsageError(f"{error}; changed: {changes}") from error
             self._progress = stages.progress
-            reached = None if stages.latest_setup is None else stages.latest_setup.params
+            reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
             load_history(run, reached, self._progress, is_resumed=self._restore)
             # Take the directory.
@@ -279,8 +279,8 @@ class Trainer(Generic[P]):
                 run_log.write_to(run.directory.log_file)
             if restored is not None and not stages.is_in_later_fit:
                 log_changes(params, restored)
-                if stages.latest_setup is not None:
-                    end_comparisons(params, restored, stages.latest_setup.best, self._progress.history)
+                if stages.latest is not None:
+                    end_comparisons(params, restored, stages.latest.best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
@@ -318,10 +318,10 @@ class Trainer(Generic[P]):
             stages.check_restored()
         finally:
             # Also of a training that was interrupted.
-            self._progress, self._training = stages.progress, stages.latest_setup
+            self._progress, self._training = stages.progress, stages.latest
             self._given_params.current_epoch = self._params.current_epoch
             self._runner = None
-        training, output = stages.setup, stages.setup.run.output
+        training, output = stages.training, stages.training.run.output
         with training.model.optimizer.with_averages():
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
@@ -361,7 +361,7 @@ class Trainer(Generic[P]):
         run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
         self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
-        self._scenario = runner.setup.scenario
+        self._scenario = runner.training.scenario
         return self._logs
 
     def _preview(self) -> Preview:
@@ -437,7 +437,7 @@ class Trainer(Generic[P]):
         """Open the devices, with the model that was trained last, or a new one."""
         params, scenario = self._params, self._scenario
         if self._runner is not None:  # within `train`
-            yield self._runner.setup
+            yield self._runner.training
             return
         known = None if self._training is None else self._training.run.stop
         with flags_of(params, "trainer"), opened_devices(params, known) as (devices, stop):

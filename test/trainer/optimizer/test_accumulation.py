@@ -16,7 +16,7 @@ pytestmark = pytest.mark.backend
 
 def optimizer_of(params, weight, rate=1.0, **kwargs):
     optimizer = build_optimizer(params, {"w": weight}, [weight], **kwargs)
-    optimizer.rate.assign(rate)
+    optimizer.schedule.base.assign(rate)
     return optimizer
 
 

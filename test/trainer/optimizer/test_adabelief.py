@@ -54,7 +54,7 @@ def paper(
 def ours(gradients: np.ndarray, weight: np.ndarray, params: AdaBeliefOptimizer) -> list[np.ndarray]:
     variable = keras.Variable(weight, dtype=str(weight.dtype), name="w")
     optimizer = build_optimizer(params, {"w": variable}, [variable])
-    optimizer.rate.assign(RATE)
+    optimizer.schedule.base.assign(RATE)
     weights = []
     for gradient in gradients:
         optimizer.apply([ops.convert_to_tensor(gradient)], [variable])

@@ -90,7 +90,7 @@ def test_adam_takes_the_epsilon_of_the_params() -> None:
 @pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
 def test_every_optimizer_trains(params: OptimizerParams) -> None:
     training = Training(params, {"kernel": [[2.0, 2.0], [2.0, 2.0]], "bias": [1.0]})
-    training.optimizer.rate.assign(0.125)
+    training.optimizer.schedule.base.assign(0.125)
     kernel, bias = training.step([[1.0, 1.0], [1.0, 1.0]], [1.0])
     # Adadelta begins with steps of about 1e-4 of the rate.
     assert np.all(np.array(kernel) < 2.0 - 1e-5)
@@ -102,7 +102,7 @@ def test_every_optimizer_trains(params: OptimizerParams) -> None:
 def test_weight_decay_is_decoupled_from_the_gradient(cls: type[OptimizerParams]) -> None:
     # FTRL computes weights anew from its sums of gradients, so that it forgets their start whatever the decay is.
     training = Training(cls(weight_decay=0.25), {"kernel": [[2.0, 4.0]]})
-    training.optimizer.rate.assign(0.5)
+    training.optimizer.schedule.base.assign(0.5)
     assert training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
     undecayed = Training(cls(weight_decay=0.0), {"kernel": [[2.0, 4.0]]})
     assert undecayed.step([[0.0, 0.0]]) == [[[2.0, 4.0]]]
@@ -111,7 +111,7 @@ def test_weight_decay_is_decoupled_from_the_gradient(cls: type[OptimizerParams])
 @pytest.mark.backend
 def test_weight_decay_comes_before_the_update() -> None:
     training = Training(SGDOptimizer(weight_decay=0.1, clip_value=1.0), {"w": 2.0})
-    training.optimizer.rate.assign(0.5)
+    training.optimizer.schedule.base.assign(0.5)
     # The clip does not see the decay: 2 - 0.5 * 0.1 * 2 - 0.5 * 1.
     assert training.step(8) == pytest.approx([1.4])
 
@@ -127,7 +127,7 @@ def test_weights_are_excluded_from_the_decay_by_path() -> None:
     variables = {path: keras.Variable(value) for path, value in starts.items()}
     params = SGDOptimizer(weight_decay=0.5, exclude_from_weight_decay=".*/bias|norm")
     optimizer = build_optimizer(params, variables, list(variables.values()))
-    optimizer.rate.assign(1.0)
+    optimizer.schedule.base.assign(1.0)
     optimizer.apply([ops.zeros(()) for _ in variables])
     assert [float(variable) for variable in variables.values()] == [1.0, 2.0, 2.0]
 
@@ -136,7 +136,9 @@ def test_weights_are_excluded_from_the_decay_by_path() -> None:
 def test_the_rate_is_set_between_epochs_of_compiled_training() -> None:
     weights = Weights()
     rates = iter([0.5, 0.125, 0.0])
-    set_rate = CallbackOf(on_epoch_begin=lambda epoch, logs=None: weights.model.optimizer.rate.assign(next(rates)))
+    set_rate = CallbackOf(
+        on_epoch_begin=lambda epoch, logs=None: weights.model.optimizer.schedule.base.assign(next(rates))
+    )
     LineScenario.create_trainer(line_params([1, 1], epochs=3)).train([weights, set_rate])
     assert weights.values == [-1.0, -1.25, -1.25]
 

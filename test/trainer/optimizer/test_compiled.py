@@ -59,7 +59,7 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
     model = keras.Model(ids, total)
     (table,) = model.trainable_variables
     optimizer = build_optimizer(params, {"table": table}, [table], accum_steps, **arguments)
-    optimizer.rate.assign(1.0)
+    optimizer.schedule.base.assign(1.0)
     model.compile(optimizer, "mae", jit_compile=keras.backend.backend() == "jax")
     x = keras.ops.convert_to_tensor([[1, 1, 2, 1]])
     model.fit(x, keras.ops.convert_to_tensor([-1e6]), epochs=accum_steps, shuffle=False, verbose=0)

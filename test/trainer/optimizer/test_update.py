@@ -78,7 +78,7 @@ def number(variable):
 def averaged(rate, initial=1.0):
     weight = keras.Variable(initial, name="w")
     optimizer = build_optimizer(SGDOptimizer(), {"w": weight}, [weight], average_rate=rate)
-    optimizer.rate.assign(1.0)
+    optimizer.schedule.base.assign(1.0)
     return weight, optimizer, optimizer.named_variables({"w": weight})["average/w"]
 
 

@@ -24,7 +24,7 @@ class Training:
     def __init__(self, params: OptimizerParams, starts: dict[str, Any], **arguments: Any) -> None:
         self.weights = {path: keras.Variable(np.array(value, np.float32)) for path, value in starts.items()}
         self.optimizer = build_optimizer(params, self.weights, list(self.weights.values()), **arguments)
-        self.optimizer.rate.assign(1.0)
+        self.optimizer.schedule.base.assign(1.0)
 
     def step(self, *gradients: Any) -> list[Any]:
         """Apply the gradients of a batch, one per variable; the values afterwards."""

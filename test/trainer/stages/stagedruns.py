@@ -83,7 +83,7 @@ class Seen(keras.callbacks.Callback):
         self.models.append(self.model)
         self.steps.append(self.model.train_function)
         self.weights.append(float(np.ravel(keras.ops.convert_to_numpy(self.model.graph.weights[0]))[0]))
-        self.lr.append(round(float(self.model.optimizer.rate + 0.0), 6))
+        self.lr.append(round(float(self.model.optimizer.schedule.base + 0.0), 6))
 
     def num_models(self) -> int:
         """Number of training models that the epochs were trained with."""

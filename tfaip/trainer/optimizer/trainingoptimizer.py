@@ -108,11 +108,6 @@ class TrainingOptimizer(SlotOptimizer):
         self.averages = WeightAverages(weights, variables, rate)
 
     @property
-    def rate(self) -> keras.Variable:
-        """Learning rate of the next updates before rule and modulation, a float32 scalar variable."""
-        return self.schedule.base
-
-    @property
     def variables(self) -> list[keras.Variable]:
         """All variables, those of the groups included."""
         return [*super().variables, *(variable for group in self.groups for variable in group.state)]

@@ -24,7 +24,7 @@ from tfaip.util.logging import logger
 from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
 
 if TYPE_CHECKING:
-    from tfaip.components.loading import Scenario
+    from tfaip.components.loading import ScenarioClass
 
 _MAX_BYTES = 2**16
 
@@ -74,7 +74,7 @@ def read_permission(params_file: Path) -> Permission:
 
 
 def record_permission(
-    params_file: Path, params: Any, scenario: Scenario, permission: Permission, is_resumed: bool = False
+    params_file: Path, params: Any, scenario: ScenarioClass, permission: Permission, is_resumed: bool = False
 ) -> None:
     """Record the packages that the params name, right before they are stored; do nothing if that is impossible.
 

@@ -14,7 +14,7 @@ import numpy as np
 from tfaip.components.modelfiles import find_former_model
 from tfaip.errors import UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
-from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
+from tfaip.export.savedmodelvariables import VARIABLES_DIR, has_variables, read_saved_model
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.variables import variables_by_path
@@ -272,7 +272,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     former = find_former_model(path)
     if former is not None:
         return read_saved_model(former.saved_model, trim_graph_name)
-    if (path / PARAMS_FILE).is_file() and not is_saved_model(path):
+    if (path / PARAMS_FILE).is_file() and not has_variables(path):
         return read_source(_model_of_run(path), trim_graph_name)
     store = CheckpointStore(path)
     if store.checkpoints():
@@ -283,7 +283,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         return _of_checkpoint(path / name, checkpoint)
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
-        if is_saved_model(directory):
+        if has_variables(directory):
             return _of_saved_model(directory, trim_graph_name)
     raise UsageError(
         f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
