@@ -60,7 +60,7 @@ class Training:
         self.model.build_symbolically(keras_inputs({"x": (1,)}), keras_inputs({"y": (1,)}))
         weights = variables_by_path(graph)
         made = build_optimizer(optimizer or AdamOptimizer(), weights, self.model.trainable_variables)
-        made.rate.assign(0.5)
+        made.schedule.base.assign(0.5)
         self.model.compile(optimizer=made)
         self.state = TrainState(self.model, line_params([1]))
         self.train(epochs)

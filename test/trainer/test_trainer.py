@@ -292,7 +292,7 @@ def test_the_trainer_can_be_configured_by_subclass() -> None:
     trainer = MyTrainer(params, LineScenario(params.scenario))
     trainer.train()
     assert weights.values == [-1.0]
-    assert seen[0].rate.shape == ()
+    assert seen[0].schedule.base.shape == ()
     assert type(trainer.params) is type(params)
     assert trainer.params.scenario is trainer.scenario.params
     assert trainer.data is trainer.scenario.data
