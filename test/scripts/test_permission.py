@@ -32,7 +32,7 @@ class Mine(SGDOptimizer):
         return keras.optimizers.SGD
 """
 TYPED = (
-    *("--learning_rate", "Function", "--learning_rate.function", "my_rates:rate"),
+    *("--learning_rate", "Function", "--learning_rate.function", "typed_rates:rate"),
     *("--optimizer", "my_optimizers:Mine"),
 )
 
@@ -44,7 +44,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(path: Path) -> None:
         copy_tiny(path / "scenarios")
         (path / "project").mkdir()
-        (path / "project" / "my_rates.py").write_text(RATES)
+        (path / "project" / "typed_rates.py").write_text(RATES)
         (path / "project" / "my_optimizers.py").write_text(OPTIMIZERS)
 
     return make_once(tmp_path_factory, "code", make)
@@ -107,7 +107,7 @@ def test_what_was_typed_once_is_not_asked_for_again(typed: Path, code: Path, pro
     assert read_params(typed)["epochs"] == 2
     assert project("resume_training", typed, "--help").rc == 0
     record = json.loads(record_of(typed).read_text())
-    assert (set(record["packages"]), record["import_root"]) == ({"my_rates", "my_optimizers"}, f"{code}/scenarios")
+    assert (set(record["packages"]), record["import_root"]) == ({"typed_rates", "my_optimizers"}, f"{code}/scenarios")
     assert record_of(typed).parent.stat().st_mode & 0o777 == 0o700
     assert not any("state" in path.name and path.is_dir() for path in typed.iterdir())
 
@@ -134,22 +134,22 @@ def test_a_copied_run_brings_no_permission(typed: Path, code: Path, project: Run
 def test_an_edited_run_is_asked_for_once(typed: Path, project: Run) -> None:
     (typed / "trainer_params.json").write_text(json.dumps({**read_params(typed), "epochs": 2}))
     assert_refused(project("resume_training", typed, "--help", scenarios=True))
-    trusted = ["--trust", "my_rates", "--trust", "my_optimizers"]
+    trusted = ["--trust", "typed_rates", "--trust", "my_optimizers"]
     assert project("resume_training", typed, *trusted, scenarios=True).rc == 0
     assert project("resume_training", typed, "--help", scenarios=True).rc == 0
 
 
 def assert_refused(result: CommandResult) -> None:
     assert (result.rc, result.stderr.count("\n")) == (2, 1), result
-    assert "is refused: my_" in result.stderr
-    assert result.stderr.rstrip().endswith(("trust it: --trust my_rates", "trust it: --trust my_optimizers"))
+    assert "is refused: " in result.stderr
+    assert result.stderr.rstrip().endswith(("trust it: --trust typed_rates", "trust it: --trust my_optimizers"))
 
 
 @pytest.mark.slow
 def test_every_command_that_takes_a_config_file_takes_trust(
     typed: Path, whole: Path, project: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "rates.yaml").write_text("learning_rate: {__cls__: Function, function: my_rates:rate}")
+    (tmp_path / "rates.yaml").write_text("learning_rate: {__cls__: Function, function: typed_rates:rate}")
     (tmp_path / "class.yaml").write_text("optimizer: my_optimizers:Mine")
     new = ["--trainer.output_dir", tmp_path / "new", "--print_config"]
     rates, optimizer = ["--config", tmp_path / "rates.yaml"], ["--config", tmp_path / "class.yaml"]
@@ -162,12 +162,12 @@ def test_every_command_that_takes_a_config_file_takes_trust(
     ]
     for words in commands:
         assert_refused(project(*words, scenarios=True))
-        printed = well(project(*words, "--trust", "my_rates", "my_optimizers", scenarios=True))
-        assert "Mine" in printed or "my_rates:rate" in printed
+        printed = well(project(*words, "--trust", "typed_rates", "my_optimizers", scenarios=True))
+        assert "Mine" in printed or "typed_rates:rate" in printed
 
 
 def test_trust_names_top_level_packages(run: Run) -> None:
-    for name, hint in (("my_rates.inner", ": --trust my_rates"), ("my-rates", ""), ("../my_rates", "")):
+    for name, hint in (("typed_rates.inner", ": --trust typed_rates"), ("typed-rates", ""), ("../typed_rates", "")):
         expected = f"error: --trust {name}: expected the name of a top-level package{hint}\n"
         assert run("train", "test.support.tiny", "--trust", name) == (2, "", expected)
 
