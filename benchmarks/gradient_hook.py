@@ -76,7 +76,7 @@ def ours(average: bool = False, accum_steps: int = 1, **fields: Any) -> Callable
         weights = {weight.path: weight for weight in model.trainable_variables}
         rate = AverageRate(0.999, ramp=False) if average else None
         built = build_optimizer(AdamOptimizer(**fields), weights, model.trainable_variables, accum_steps, rate)
-        built.rate.assign(0.001)
+        built.schedule.base.assign(0.001)
         return built
 
     return optimizer
