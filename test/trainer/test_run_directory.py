@@ -10,6 +10,7 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.util.manifest import CHECKPOINT_MARKS
 
 
 @pytest.fixture
@@ -256,3 +257,16 @@ def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(
     with pytest.raises(UsageError, match="documents.* is not what a run writes: move it away"):
         RunDirectory(tmp_path).claim(overwrite=True)
     assert (tmp_path / file).read_text() == "years of work"
+
+
+def test_a_checkpoint_with_a_file_of_the_user_stays(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint" / "epoch_0001"
+    checkpoint.mkdir(parents=True)
+    (tmp_path / PARAMS_FILE).write_text("{}")
+    for name in CHECKPOINT_MARKS:
+        (checkpoint / name).touch()
+    RunDirectory(tmp_path).check_free(overwrite=True)
+    (checkpoint / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="epoch_0001 is not what a run writes: move it away"):
+        RunDirectory(tmp_path).claim(overwrite=True)
+    assert (checkpoint / "thesis.tex").read_text() == "years of work"

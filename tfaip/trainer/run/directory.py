@@ -304,8 +304,10 @@ def _is_saved(path: Path) -> bool:
     """Return True for a checkpoint, a half-written one, and the file that names the newest one."""
     if path.name == names.LATEST_FILE:
         return not path.is_dir()
-    is_whole = path.name == final_name(path)
-    return names.is_of_checkpoints(final_name(path)) and (not is_whole or is_ours(path, CHECKPOINT_MARKS))
+    if path.name != final_name(path):
+        return names.is_of_checkpoints(final_name(path))
+    has_user_files = path.is_dir() and {entry.name for entry in path.iterdir()} - {*CHECKPOINT_MARKS, names.BEST_DIR}
+    return names.is_of_checkpoints(path.name) and is_ours(path, CHECKPOINT_MARKS) and not has_user_files
 
 
 def model_of_run(root: Path) -> Path | None:
