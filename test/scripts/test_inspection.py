@@ -77,7 +77,8 @@ def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedPr
     path = os.pathsep.join([str(REPOSITORY), str(cwd)])
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$0" -m {command}', sys.executable],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        # Buffered, as most users have it.
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "", **environment},
         cwd=cwd,
         capture_output=True,
         check=False,

@@ -95,9 +95,9 @@ from tfaip.trainer.signals import StopRequest
 with StopRequest(Devices(), "SIGUSR1") as stop:
     for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1):
         os.kill(os.getpid(), number)
-    print(stop.received.name)
+    print(stop.received.name, flush=True)
 os.kill(os.getpid(), signal.SIGUSR1)
-print("survived")
+print("survived", flush=True)
 """
     result = finish_command(start_python("-c", script), timeout_s=50)
     assert (result.rc, result.stdout) == (-signal.SIGUSR1, "SIGUSR1\n")

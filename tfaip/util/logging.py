@@ -123,6 +123,9 @@ class _ReportingHandler(logging.StreamHandler):
 class ConsoleHandler(_ReportingHandler):
     """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
 
+    has_failed = False
+    """True once it could not print, and has said so: what stdout still holds is lost."""
+
     def __init__(self) -> None:
         super().__init__(sys.stdout)
         self.setFormatter(_ConsoleFormatter())
@@ -131,6 +134,11 @@ class ConsoleHandler(_ReportingHandler):
         if getattr(record, CONSOLE_TEXT, None) != "":
             self.stream = sys.stdout
             super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
+        """Report it, and remember that it failed."""
+        super().handleError(record)
+        ConsoleHandler.has_failed = True
 
 
 class _ProgramConsole(ConsoleHandler):

@@ -19,12 +19,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
 from tfaip.util.files import write_json
-from tfaip.util.logging import LOG_FILE_ATTRIBUTE, find_place, is_debug, message_of, setup_console
+from tfaip.util.logging import LOG_FILE_ATTRIBUTE, ConsoleHandler, find_place, is_debug, message_of, setup_console
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
@@ -119,6 +119,11 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
         with contextlib.suppress(OSError):  # of a stream whose descriptor was replaced by a pipe
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr) if is_own_process else ():
+        try:
+            stream.flush()
+        except OSError:  # Python would try it once more at the end, and exit with 120
+            _discard(stream)
     if exit_code:
         from tfaip.backend.distributed import leave_at_once
 
@@ -157,7 +162,9 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
             try:
                 work(argv)
             finally:
-                sys.stdout.flush()
+                # The results of a command are lost with stdout; those of a training are in its directory.
+                with contextlib.suppress(*([OSError] if ConsoleHandler.has_failed else [])):
+                    sys.stdout.flush()
             return 0
         except KeyboardInterrupt:
             received.append(signal.SIGINT)  # if no signal of ours raised it
@@ -276,11 +283,16 @@ def _reader_left() -> bool:
         # The stream forgets what failed; only another write shows if this pipe broke.
         print(flush=True)
     except BrokenPipeError:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
+        _discard(sys.stdout)
         return True
     return False
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard what a stream still holds, and all further output to it."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def _error_lines(error: Exception, exit_code: int) -> list[str]:
