@@ -43,6 +43,7 @@ class Numbers(SequenceGenerator):
         return row(item["number"])
 
 
+@pytest.mark.slow
 def test_items_are_samples_in_each_process() -> None:
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
     expected = epoch(make_pipeline(rows(9), num_processes=0, **options), num_samples=16)
