@@ -30,9 +30,9 @@ from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagework import call_function, check_calls, predict
+from tfaip.trainer.stagework import StageWork
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
@@ -89,7 +89,6 @@ class StageRunner:
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
         self._opened = ExitStack()
-        self._stage: PlannedStage | None = None  # that is set up, or will be
         self._later: Checkpoint | None = None  # of a later call of `Trainer.fit`
 
     def __enter__(self) -> Self:
@@ -119,7 +118,6 @@ class StageRunner:
         """
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
-        check_calls(self._run.preview.stages, self._run.params)
         sequence, sequence.repeated = self._sequence, repeated
         state: Mapping[str, Any] = {RUNNING: None}
         if restored is not None:
@@ -129,9 +127,8 @@ class StageRunner:
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
             sequence.skip_done(self.progress.history)
-        self._reach()
-        stage = self._stage
-        if stage is None or stage.kind is StageKind.CALL:
+        stage = sequence.stage
+        if stage is None or not stage.settings.needs_model:
             return
         # A stage may have a larger model than the one before, of which the checkpoint may be.
         known = None if self._run.has_stages else continued
@@ -139,27 +136,16 @@ class StageRunner:
             self._set_up(stage, self._create_warmstarter() if continued is None else None)
         if continued is None:
             return
-        if state[RUNNING]["first_epoch"] > stage.last_epoch:  # of a later call of `fit`
-            self._later, self._stage = continued, None
+        if state[RUNNING]["first_epoch"] > stage.last_epoch:
+            self._later = continued
             return
         self._restore(continued)
         if self.training.is_finished():
             sequence.skip_done(self.progress.history, has_ended=True)
-            if sequence.stage is None or sequence.stage.number != stage.number:
-                self._reach()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.training.state.restore(checkpoint)
         self.progress = self.training.state.progress
-
-    def _reach(self) -> None:
-        """Take the stage that the sequence has reached, with its params."""
-        self._stage = None
-        if self._sequence.stage is not None:
-            self._stage = self._sequence.resolved()
-            self._stage.params.random_seed = self._run.params.random_seed
-            if self._is_trial:
-                _shorten(self._stage)
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -170,39 +156,37 @@ class StageRunner:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
-        progress = self.progress
+        progress, sequence = self.progress, self._sequence
         if self._later is not None:
             return progress.history.values(self.training.stage.last_epoch)
-        if self._stage is None:
+        if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
-        elif self._stage.number == 0 and self._stage.kind is not StageKind.TRAIN and self._sequence.repeated is None:
+        elif sequence.stage.number == 0 and not sequence.stage.trains and sequence.repeated is None:
             # A checkpoint from which a run can be resumed that begins with other work than training.
             state = beginning(self._run.params, {RUNNING: None})
             self._run.output.save_checkpoint(lambda buffer: state, 0)
             self._run.output.wait()
         logs = progress.history.values(progress.epoch)
-        while (stage := self._stage) is not None:
-            must_train = stage.kind is StageKind.TRAIN
-            is_new = self.latest is None or (must_train and self.latest.stage is not stage)
-            if is_new and stage.kind is not StageKind.CALL:
+        while (stage := sequence.stage) is not None:
+            is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
+            if is_new and stage.settings.needs_model:
                 self._change_to(stage)
-            if must_train:
-                logs, is_ended_by_user = self._train(stage, callbacks)
-                if is_ended_by_user:
+            if stage.trains:
+                logs = self._train(callbacks)
+                if not self.training.is_finished():  # a callback has ended the whole training
                     return logs
                 result = self._finish_training(stage)
             else:
                 result = self._work(stage)
-            self._sequence.next(result, self.progress.history)
-            self._sequence.skip_done(self.progress.history)
-            self._reach()
+            sequence.next(result, self.progress.history)
+            sequence.skip_done(self.progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
         return logs
 
-    def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
-        """Train a stage that is set up; also return True if a callback has ended the whole training."""
-        training, progress = self.training, self.progress
+    def _train(self, callbacks: Callbacks) -> Logs:
+        """Train the stage that is set up."""
+        training, progress, stage = self.training, self.progress, self.training.stage
         self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
             self._begin_records()
@@ -213,11 +197,9 @@ class StageRunner:
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
-        if not training.is_finished():
-            return logs, True
         if training.early_stopping().stops_after is not None:
             log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
-        return logs, False
+        return logs
 
     def _begin_records(self) -> None:
         """Write what the stage is, without the records of what is run again."""
@@ -248,26 +230,23 @@ class StageRunner:
 
     def _work(self, stage: PlannedStage) -> StageResult:
         """Do the work of a stage that does not train."""
-        assert stage.settings is not None  # noqa: S101 (only main has none)
-        log.info("stage %s: %s", stage.name, stage.settings.describe())
+        log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         self._begin_records()
-        directory = self._directories.path(stage.name)
+        if self._is_trial:
+            _shorten(stage)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
-        facts: dict[str, Any] = {}
-        if stage.kind is StageKind.CALL:
-            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories())
-        else:
-            predict(self._run, stage, directory, self.training)
+        directory, history = self._directories.path(stage.name), self.progress.history
+        work = StageWork(self._run, stage, directory, self._sequence.directories(), history, self.latest)
+        facts = work.do()
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
             raise TrainingInterrupted(received)
-        values = self.progress.history.values(self.progress.epoch)
-        result, stored = self._sequence.result(**facts, values=values)
+        result, stored = self._sequence.result(**facts, values=history.values(self.progress.epoch))
         if self._run.devices.is_chief:
             self._directories.finish(stage.name, stored)
         return result
@@ -286,7 +265,7 @@ class StageRunner:
         offset = first - 1 - params.current_epoch
         own = copy_for_stage(params)  # the caller may change the params in place
         stage = replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
-        self._stage = self._sequence.stage = stage = replace(stage, epoch_offset=offset)
+        self._sequence.stage = stage = replace(stage, epoch_offset=offset)
         log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
         self._change_to(stage)
         restored = self._later
@@ -326,7 +305,8 @@ class StageRunner:
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
-        keeps = keeps_graph(before.params, stage.params, stage.transfer)
+        transfer: TransferParams = stage.settings.transfer
+        keeps = keeps_graph(before.params, stage.params, transfer)
         end = StageEnd(
             name=before.stage.name,
             params=before.params,
@@ -347,9 +327,9 @@ class StageRunner:
             gc.collect()
         self._set_up(stage, None, before)
         if self.training.model is not model:
-            path = "" if stage.settings is None else f"stages.{stage.name}."
+            path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
-                planned = hand_over(end, self.training, stage.transfer)
+                planned = hand_over(end, self.training, transfer)
             log.info("weights of stage %s: %s", end.name, counts_text(planned))
             if not is_whole(planned):
                 log_table(planned)
@@ -364,6 +344,8 @@ class StageRunner:
         """
         self._opened.close()
         params: Params = stage.params
+        if self._is_trial:
+            _shorten(stage)
         if self._run.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
@@ -375,7 +357,7 @@ class StageRunner:
                 place = {RUNNING: self._sequence.record()}
                 self.latest = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
         except UsageError as error:
-            if stage.settings is None:
+            if stage.name == MAIN:
                 raise
             raise UsageError(f"stage {stage.name}: {error}") from error
         self._opened.enter_context(self.latest.opened())
@@ -406,11 +388,11 @@ def _specs(scenario: Scenario) -> Any:
 
 def _shorten(stage: PlannedStage) -> None:
     """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
-    params = stage.params
+    params: Params = stage.params
     setup = params.gen.setup
     params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
     setup.val.limit = setup.val.batch_size
-    if stage.kind is not StageKind.TRAIN:
+    if not stage.trains:
         setup.train.limit = setup.train.batch_size
 
 

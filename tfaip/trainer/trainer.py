@@ -42,8 +42,7 @@ from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.start import (
     StartState,
@@ -370,11 +369,11 @@ class Trainer(Generic[P]):
         if not self._is_trial:
             return preview
         stages = list(preview.stages)
-        if not any(stage.kind is StageKind.TRAIN for stage in stages):
-            stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, self._params))
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(self._params, len(stages)))
         epoch = 1
         for i, stage in enumerate(stages):
-            count = 1 if stage.kind is StageKind.TRAIN else 0
+            count = 1 if stage.trains else 0
             stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
             epoch += count
         return Preview(stages, preview.is_complete)
@@ -447,7 +446,7 @@ class Trainer(Generic[P]):
                 self._call_setup_hooks()
                 check_params(params, scenario)
                 seed_run(params, scenario, devices, None)
-                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, params.epochs, params)
+                stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
                 self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
             yield self._training
