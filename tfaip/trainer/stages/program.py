@@ -20,7 +20,7 @@ from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prep
 from tfaip.params.sources import Setting
 from tfaip.params.tree import Place, children, copy_tree, diff, fill_shared, flag_of, walk_places
 from tfaip.params.types import value_text
-from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
+from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
     MAIN,
@@ -345,7 +345,7 @@ def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[s
     texts = {flag: Text(text).replaced(lambda word: with_files(word, files)) for flag, text in given.items()}
     with _naming(stage):
         changed = apply(params, [Setting(flag, text) for flag, text in texts.items()])
-        if getattr(changed, SCHEDULES, None):
+        if getattr(changed, SCHEDULES_FIELD, None):
             _drop_schedules(changed, given)
     return changed
 
@@ -381,7 +381,7 @@ def begins(path: str, beginnings: Iterable[str]) -> bool:
 def _drop_schedules(params: Any, flags: Collection[str]) -> None:
     """Remove the schedules of the run whose values a stage gives itself; a stage that gives both is an error."""
     root = f"{type(params).flag_root}."
-    given = [flag for flag in flags if flag.removeprefix(root).partition(".")[0] != SCHEDULES]
+    given = [flag for flag in flags if flag.removeprefix(root).partition(".")[0] != SCHEDULES_FIELD]
     remaining = schedules_without(params, given)
     if len(given) == len(flags):
         params.schedules = remaining

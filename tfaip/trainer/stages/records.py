@@ -13,6 +13,7 @@ from tfaip.device.collectives import all_gather, broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
+from tfaip.params.stored import flat_params
 from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
@@ -49,15 +50,10 @@ def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) 
         )
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], of: str = "") -> list[str]:
-    found = []
-    for key in dict.fromkeys([*before, *now]):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += _changes(old, new, f"{of}{key}.")
-        elif old != new:
-            found.append(shorten_text(f"{of}{key}: {shorten(old)} -> {shorten(new)}"))
-    return found
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old, new = flat_params(before), flat_params(now)
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
 
 
 def require_place(state: Mapping[str, Any]) -> None:
