@@ -162,17 +162,3 @@ def test_a_rate_of_zero_changes_no_bit() -> None:
 def test_functions_that_cannot_work_are_refused_before_the_first_batch(rule: LearningRateParams, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         train(params_with(rule))
-
-
-@pytest.mark.parametrize(
-    ("cls", "fields", "message"),
-    [
-        (CyclicModulationParams, {"interval_steps": 0}, "interval_steps is 0, expected at least 1$"),
-        (NoamModulationParams, {"model_dim": 0}, "model_dim is 0, expected at least 1$"),
-        (FunctionParams, {"function": "a.b.c"}, "function is 'a.b.c', expected module:function$"),
-        (FunctionParams, {"step_function": True}, "step_function is True, expected False"),
-    ],
-)
-def test_impossible_values_name_the_field(cls: type, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        cls(**fields)

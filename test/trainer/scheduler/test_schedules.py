@@ -24,13 +24,16 @@ from tfaip.trainer.scheduler import (
     SCHEDULES,
     ConstantParams,
     CosineDecayParams,
+    CyclicModulationParams,
     ExponentialDecayParams,
     FunctionParams,
     Interpolation,
     InverseSqrtDecayParams,
     LearningRateParams,
     Mode,
+    NewbobMultiEpochParams,
     NewbobRelParams,
+    NoamModulationParams,
     PiecewiseParams,
     PolynomialDecayParams,
     ReduceOnPlateauParams,
@@ -187,16 +190,11 @@ def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
             return self.lr / 2 ** (epoch - 1)
 
     assert Halving(lr=1.0).base(3, History()) == 0.25
+    assert exponential(step_function=False).base(3, History()) == 1.0  # the step computes the rule
     with pytest.raises(ValueError, match="step_function is False, expected True, as Halving does not implement value"):
         Halving(step_function=False)
     with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
         LearningRateParams().rate(1, History())
-
-
-def test_the_base_of_a_continuous_rule_does_not_change() -> None:
-    params = exponential(step_function=False)
-    assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 1.0, 1.0]
-    assert [params.rate(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -214,9 +212,24 @@ def test_the_base_of_a_continuous_rule_does_not_change() -> None:
         (PiecewiseParams, {"points": {-1: 0.5}}, "points is {-1: 0.5}, expected completed epochs=rate"),
         (PiecewiseParams, {"points": {1: -0.5}}, r"points\[1\] is -0.5, expected at least 0"),
         (PiecewiseParams, {"points": {1: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "rates above 0"),
+        (FunctionParams, {"function": "a.b.c"}, "function is 'a.b.c', expected module:function$"),
+        (FunctionParams, {"step_function": True}, "step_function is True, expected False"),
+        (CyclicModulationParams, {"interval_steps": 0}, "interval_steps is 0, expected at least 1$"),
+        (NoamModulationParams, {"model_dim": 0}, "model_dim is 0, expected at least 1$"),
+        (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
+        (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
+        (NewbobRelParams, {"decay": "half"}, "decay is 'half', expected a number or module:function$"),
+        (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
+        (NewbobRelParams, {"min_lr": 0.1}, r"min_lr is 0.1, expected at most lr \(0.001\)$"),
+        (NewbobRelParams, {"min_lr": 1e-4, "max_lr": 1e-5}, r"max_lr is 1e-05, expected at least min_lr \(0.0001\)$"),
+        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, "expected epochs from 1 to 7, the last .*; one is 8$"),
+        (NewbobRelParams, {"rates": [0.1, -0.1]}, r"rates\[1\] is -0.1, expected at least 0"),
+        (NewbobRelParams, {"step_function": False}, "step_function is False, expected True, as NewbobRelParams"),
+        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold is 0.0, expected at most threshold"),
+        (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
     ],
 )
-def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+def test_impossible_values_name_the_field(cls: type, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cls(**fields)
 
@@ -235,8 +248,7 @@ def parse(*flags: str) -> LearningRateParams:
 @pytest.mark.parametrize("cls", [cls for cls in SCHEDULES if cls is not FunctionParams])
 def test_a_schedule_is_chosen_by_its_short_name(cls: type[LearningRateParams]) -> None:
     params = parse("--learning_rate", cls.__name__.removesuffix("Params"), "--learning_rate.lr", "0.5")
-    assert type(params) is cls
-    assert params.lr == 0.5
+    assert (type(params), params.lr) == (cls, 0.5)
 
 
 def test_fields_are_flags() -> None:
@@ -250,9 +262,8 @@ def test_fields_are_flags() -> None:
 
 
 def test_rates_are_a_list_or_a_dict() -> None:
-    assert parse("--learning_rate.rates", "0.1", "1e-3").rates == [0.1, 0.001]
-    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").rates == {3: 0.1, 5: 0.001}
-    assert parse("--learning_rate.rates", "0.1").listed() == {1: 0.1}
+    assert parse("--learning_rate.rates", "0.1", "1e-3").listed() == {1: 0.1, 2: 0.001}
+    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").listed() == {3: 0.1, 5: 0.001}
     assert parse("--learning_rate.rates").listed() == {}
 
 
