@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import keras
@@ -89,7 +89,8 @@ class StageRunner:
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
         self._opened = ExitStack()
-        self._later: Checkpoint | None = None  # of a later call of `Trainer.fit`
+        self.later: Checkpoint | None = None
+        """The checkpoint that is continued, if it belongs to a later call of `Trainer.fit`, which is still to come."""
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +138,7 @@ class StageRunner:
         if continued is None:
             return
         if state[RUNNING]["first_epoch"] > stage.last_epoch:
-            self._later = continued
+            self.later = continued
             return
         self._restore(continued)
         if self.training.is_finished():
@@ -157,8 +158,6 @@ class StageRunner:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
         progress, sequence = self.progress, self._sequence
-        if self._later is not None:
-            return progress.history.values(self.training.stage.last_epoch)
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
         elif sequence.stage.number == 0 and not sequence.stage.trains and sequence.repeated is None:
@@ -171,6 +170,12 @@ class StageRunner:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
                 self._change_to(stage)
+            if self.later is not None:
+                if self.later.state[RUNNING]["first_epoch"] > stage.last_epoch:
+                    return progress.history.values(stage.last_epoch)
+                history = self.progress.history  # the user may have edited its file
+                self._restore(self.later)
+                self.progress.history, self.later = history, None
             if stage.trains:
                 logs = self._train(callbacks)
                 if not self.training.is_finished():  # a callback has ended the whole training
@@ -251,50 +256,26 @@ class StageRunner:
             self._directories.finish(stage.name, stored)
         return result
 
-    def run_again(self, params: Params, callbacks: Callbacks) -> Logs:
-        """Train again after the last stage, as a later call of `Trainer.fit`, with params that it may have changed.
+    def train_again(self, params: Params) -> None:
+        """Let `run` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.
 
         The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
         """
-        before = self.training.stage
-        first = before.last_epoch + 1
-        left = 1 if self._is_trial else params.epochs - params.current_epoch
-        if left < 1:
-            log.info("training is finished: %d of %d epochs are done", params.current_epoch, params.epochs)
-            return self.progress.history.values(self.progress.epoch)
-        offset = first - 1 - params.current_epoch
-        own = copy_for_stage(params)  # the caller may change the params in place
-        stage = replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
-        self._sequence.stage = stage = replace(stage, epoch_offset=offset)
-        log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
-        self._change_to(stage)
-        restored = self._later
-        if restored is not None and restored.state[RUNNING]["first_epoch"] == first:
-            history, self._later = self.progress.history, None
-            self._restore(restored)
-            self.progress.history = history  # the user may have edited its file
-        return self.run(callbacks)
-
-    @property
-    def is_in_later_fit(self) -> bool:
-        """True if the checkpoint belongs to a later call of `Trainer.fit`, which is still to come."""
-        return self._later is not None
+        before, done = self.training.stage, params.current_epoch
+        last, epochs = before.last_epoch, 1 if self._is_trial else params.epochs - done
+        if epochs > 0:
+            log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
+            own = copy_for_stage(params)  # the caller may change the params in place
+            again = replace(before, first_epoch=last + 1, last_epoch=last + epochs, params=own)
+            self._sequence.stage = replace(again, epoch_offset=last - done)
 
     @property
     def current_epoch(self) -> int:
         """Completed epochs as the rate control counts them."""
-        epoch = self.progress.epoch
-        if self._later is not None:
-            epoch = self.training.stage.last_epoch
-        return epoch if self.latest is None else epoch - self.latest.stage.epoch_offset
-
-    def check_restored(self) -> None:
-        """Raise if the checkpoint belongs to a later call of `Trainer.fit` than were made; nothing must be exported."""
-        if self._later is not None:
-            raise UsageError(
-                "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same calls "
-                "as before, or resume from an earlier checkpoint"
-            )
+        if self.latest is None:
+            return self.progress.epoch
+        stage = self.latest.stage
+        return (self.progress.epoch if self.later is None else stage.last_epoch) - stage.epoch_offset
 
     def _change_to(self, stage: PlannedStage) -> None:
         """Set up a stage that takes over from the one before, if any has trained.
@@ -306,20 +287,17 @@ class StageRunner:
             self._set_up(stage, self._create_warmstarter())
             return
         transfer: TransferParams = stage.settings.transfer
-        keeps = keeps_graph(before.params, stage.params, transfer)
-        end = StageEnd(
-            name=before.stage.name,
-            params=before.params,
-            weights=variable_arrays(before.state.weights_by_path()),
-            structure={} if keeps else weight_structure(before.model, before.scenario),
-            optimizer=variable_arrays(before.state.optimizer_variables()),
-        )
+        keeps, params = keeps_graph(before.params, stage.params, transfer), before.params
+        # Copies: the memory of the model may be needed for the next one.
+        structure = {} if keeps else weight_structure(before.model, before.scenario)
+        end = Source(f"stage {before.stage.name}", variable_arrays(before.state.weights_by_path()), structure=structure)
+        slots = variable_arrays(before.state.optimizer_variables())
         progress = self.progress
         progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
         progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
-            # Its memory may be needed for the next one, and models contain circles.
+            # Models contain circles.
             if self._loop is not None:
                 self._loop.release_model()
             self.latest = self._loop = before = None
@@ -329,8 +307,8 @@ class StageRunner:
         if self.training.model is not model:
             path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
-                planned = hand_over(end, self.training, transfer)
-            log.info("weights of stage %s: %s", end.name, counts_text(planned))
+                planned = hand_over(end, slots, params, self.training, transfer)
+            log.info("weights of %s: %s", end.description, counts_text(planned))
             if not is_whole(planned):
                 log_table(planned)
 
@@ -396,25 +374,6 @@ def _shorten(stage: PlannedStage) -> None:
         setup.train.limit = setup.train.batch_size
 
 
-@dataclass(frozen=True)
-class StageEnd:
-    """The end of the training of a stage, with copies of all values.
-
-    Args:
-        name: of the stage.
-        params: its params.
-        weights: weights by path.
-        structure: the dimensions that they consist of; empty: the next stage trains the same graph.
-        optimizer: variables of the optimizer by name.
-    """
-
-    name: str
-    params: Params
-    weights: Mapping[str, np.ndarray]
-    structure: Structure
-    optimizer: Mapping[str, np.ndarray]
-
-
 def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
     """Return True if the graph of a stage can be trained in the next one as it is."""
     is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
@@ -423,11 +382,15 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
-def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> Transfer:
+def hand_over(
+    end: Source, slots: Mapping[str, np.ndarray], before: Params, training: Training, transfer: TransferParams
+) -> Transfer:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
 
     Args:
-        end: of the stage before.
+        end: its weights; without a structure if the next stage trains the same graph.
+        slots: variables of its optimizer by name.
+        before: its params.
         training: the parts of the new stage, with a fresh model.
         transfer: which weights are taken over.
 
@@ -437,31 +400,27 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> Tr
     Raises:
         UsageError: if no weight is taken over, and some should.
     """
-    targets, source = training.state.weights_by_path(), f"stage {end.name}"
+    targets = training.state.weights_by_path()
     structure: Structure = {}
     if transfer.mode is TransferMode.SUBSET and end.structure:
         structure = weight_structure(training.model, training.scenario)
-    planned = plan_transfer(
-        {path: tuple(variable.shape) for path, variable in targets.items()},
-        [Source(source, end.weights, structure=end.structure)],
-        transfer,
-        transfer.mode,
-        structure,
-    )
+    shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
+    planned = plan_transfer(shapes, [end], transfer, transfer.mode, structure)
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
-            f"stage {training.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
-            "all; correct transfer.rename, or set transfer.mode none"
+            f"stage {training.stage.name} takes over no weight of {end.description}: their paths differ, or transfer "
+            "excludes all; correct transfer.rename, or set transfer.mode none"
         )
     initial = variable_arrays(targets)
     weights = {**initial, **planned.arrays(initial)}
-    assign_arrays(targets, weights, source)
+    assign_arrays(targets, weights, end.description)
     # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(end.params.optimizer) == _rules(training.params.optimizer)
+    same_rule = _rules(before.optimizer) == _rules(training.params.optimizer)
     variables = training.state.optimizer_variables()
-    arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
-    assign_arrays(variables, arrays, source)
-    training.model.optimizer.continue_after(end.params.train_accum_steps)
+    assign_arrays(
+        variables, slot_arrays(planned, slots, variable_arrays(variables), weights, same_rule), end.description
+    )
+    training.model.optimizer.continue_after(before.train_accum_steps)
     if not same_rule:
         training.model.optimizer.reset_moments()
     return planned

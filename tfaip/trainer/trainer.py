@@ -276,7 +276,7 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 claim_directory(run, type(scenario), start, self._permission)
                 run_log.write_to(run.directory.log_file)
-            if restored is not None and not stages.is_in_later_fit:
+            if restored is not None and stages.later is None:
                 log_changes(params, restored)
                 if stages.latest is not None:
                     end_comparisons(params, restored, stages.latest.best, self._progress.history)
@@ -314,7 +314,11 @@ class Trainer(Generic[P]):
         self._is_fitted = False
         try:
             self.fit()
-            stages.check_restored()
+            if stages.later is not None:
+                raise UsageError(
+                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
+                    "calls as before, or resume from an earlier checkpoint"
+                )
         finally:
             # Also of a training that was interrupted.
             self._progress, self._training = stages.progress, stages.latest
@@ -355,10 +359,11 @@ class Trainer(Generic[P]):
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
         check_params(self._params, self._scenario)
-        if not self._is_fitted:
+        if self._is_fitted:
+            runner.train_again(self._params)
+        else:
             self._params.current_epoch = runner.current_epoch
-        run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
-        self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._logs = runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs

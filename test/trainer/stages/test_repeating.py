@@ -256,6 +256,7 @@ def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_another_run_replaces_the_stages(finished: Path, tmp_path: Path) -> None:
     run = copy_of(finished, tmp_path)
+    (run / "calls").unlink()
     # Of a process that was killed before the file had its name.
     (run / "stages" / "b").mkdir()
     (run / "stages" / "b" / ".tmp-stage.json").touch()
