@@ -180,9 +180,12 @@ class StageRunner:
                 logs = self._train(callbacks)
                 if not self.training.is_finished():  # a callback has ended the whole training
                     return logs
-                result = self._finish_training(stage)
+                best, history = self.training.best, self.progress.history
+                epoch = best.epoch(history)
+                value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
+                result = self._finish(stage, last_epoch=self.progress.epoch, best=value)
             else:
-                result = self._work(stage)
+                result = self._finish(stage, **self._work(stage))
             sequence.next(result, self.progress.history)
             sequence.skip_done(self.progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
@@ -215,26 +218,22 @@ class StageRunner:
             self._directories.forget(record["number"])
             self._directories.begin(record)
 
-    def _finish_training(self, stage: PlannedStage) -> StageResult:
-        """Write the record of a trained stage, with its part of the history and the state at its end."""
-        history, epoch, best = self.progress.history, self.progress.epoch, None
-        best_epoch = self.training.best.epoch(history)
-        if best_epoch is not None:
-            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.training.best.monitor)}
-        result, stored = self._sequence.result(last_epoch=epoch, values=history.values(epoch), best=best)
-        own = self._directories
+    def _finish(self, stage: PlannedStage, **facts: Any) -> StageResult:
+        """Write the record of a stage; of a trained one also its part of the history and the state at its end."""
+        history, own, output = self.progress.history, self._directories, self._run.output
+        result, stored = self._sequence.result(values=history.values(self.progress.epoch), **facts)
         if own is not None and self._run.devices.is_chief:
-            output = self._run.output
             output.require_own_directory()
-            own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
-            newest = None if output.store is None else output.store.newest()
-            if newest is not None and stage.name != MAIN:
-                own.keep_state(stage.name, newest)
+            if stage.trains:
+                own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
+                newest = None if output.store is None else output.store.newest()
+                if newest is not None and stage.name != MAIN:
+                    own.keep_state(stage.name, newest)
             own.finish(stage.name, stored)
         return result
 
-    def _work(self, stage: PlannedStage) -> StageResult:
-        """Do the work of a stage that does not train."""
+    def _work(self, stage: PlannedStage) -> dict[str, Any]:
+        """Do the work of a stage that does not train; return facts for its result."""
         log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
@@ -243,18 +242,14 @@ class StageRunner:
             _shorten(stage)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
-        directory, history = self._directories.path(stage.name), self.progress.history
-        work = StageWork(self._run, stage, directory, self._sequence.directories(), history, self.latest)
-        facts = work.do()
+        directory, stages = self._directories.path(stage.name), self._sequence.directories()
+        facts = StageWork(self._run, stage, directory, stages, self.progress.history, self.latest).do()
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
             raise TrainingInterrupted(received)
-        result, stored = self._sequence.result(**facts, values=history.values(self.progress.epoch))
-        if self._run.devices.is_chief:
-            self._directories.finish(stage.name, stored)
-        return result
+        return facts
 
     def train_again(self, params: Params) -> None:
         """Let `run` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from test.support.commands import CommandResult
 from test.trainer.line import LineTrainerParams
@@ -20,7 +18,6 @@ from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
-    FEEDBACK,
     SCHEDULES,
     ConstantParams,
     CosineDecayParams,
@@ -161,29 +158,6 @@ def test_the_trainer_shares_its_number_of_epochs() -> None:
         PolynomialDecayParams().rate(1, History())
 
 
-TIME_RULES = [cls for cls in SCHEDULES if cls not in (*FEEDBACK, FunctionParams)]
-
-
-@pytest.mark.parametrize("cls", TIME_RULES)
-def test_schedules_are_stored_as_json(cls: type[LearningRateParams]) -> None:
-    params = LineTrainerParams(epochs=7, learning_rate=cls(lr=0.25, step_function=False, offset_epochs=1))
-    if isinstance(params.learning_rate, PiecewiseParams):
-        params.learning_rate.points = {2.5: 0.5, 4: 0.25}
-    assert LineTrainerParams.from_json(params.to_json()).learning_rate == params.learning_rate
-
-
-@given(
-    cls=st.sampled_from([cls for cls in TIME_RULES if cls is not PiecewiseParams]),
-    epochs=st.integers(1, 60),
-    offset=st.integers(-5, 70),
-)
-def test_rates_stay_between_zero_and_lr(cls: type[LearningRateParams], epochs: int, offset: int) -> None:
-    params = cls(lr=0.5, offset_epochs=offset, epochs=epochs)
-    assert all(0 <= params.rate(epoch, History()) <= 0.5 for epoch in range(1, epochs + 1))
-    fractional = params.value_after(np.linspace(0, epochs, 50), np) * params.scale()
-    assert np.all((fractional >= 0) & (fractional <= 0.5))
-
-
 def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
     class Halving(LearningRateParams):
         def rule_rate(self, epoch: int, history: History) -> float:
@@ -249,6 +223,8 @@ def parse(*flags: str) -> LearningRateParams:
 def test_a_schedule_is_chosen_by_its_short_name(cls: type[LearningRateParams]) -> None:
     params = parse("--learning_rate", cls.__name__.removesuffix("Params"), "--learning_rate.lr", "0.5")
     assert (type(params), params.lr) == (cls, 0.5)
+    with pytest.raises(UsageError, match="at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$"):
+        parse("--learning_rate", cls.__name__, "--learning_rate.min_lr", "1")
 
 
 def test_fields_are_flags() -> None:
@@ -274,23 +250,6 @@ def test_monitors_and_factors() -> None:
     flags = "--learning_rate.monitor lav_l0_acc val_acc --learning_rate.decay 0.9 --learning_rate.growth pkg.rates:more"
     params = parse("--learning_rate", "NewbobRel", *flags.split())
     assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
-        (
-            ["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"],
-            "^alpha is 2.0.*: change --learning_rate.alpha$",
-        ),
-        (["--learning_rate.min_lr", "1"], "at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$"),
-        (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
-    ],
-)
-def test_mistakes_are_one_line(flags: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse(*flags)
 
 
 @pytest.mark.slow

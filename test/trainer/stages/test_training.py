@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -13,9 +14,10 @@ from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
 from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.model.weights import load_arrays
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams
-from tfaip.trainer.stages.params import PretrainingParams, TrainStage
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 
@@ -103,98 +105,112 @@ def test_the_history_names_the_stages(tmp_path: Path) -> None:
     assert texts == [(1, "a"), (3, "b"), (4, "main")]
 
 
-@pytest.mark.parametrize(("rate_control", "rates"), [(True, [0, 0, 0, 0, 0]), (False, [0, 0, 1, 1, 1])])
-def test_a_stage_may_hold_the_rate_and_keep_its_scores_from_the_control(rate_control: bool, rates: list[float]) -> None:
-    seen = Seen()
-    params = staged_params(
-        [1.0],
-        {"a": stage(2, rate_control=rate_control, learning_rate__lr=0.0)},
-        epochs=5,
-        learning_rate=NewbobAbsParams(lr=1),
-    )
-    train(params, seen)
+class Expected(NamedTuple):
+    """What a run has in each epoch, worked out by hand: weight, rate, updates so far; and how many models it built."""
+
+    weights: list[float]
+    lr: list[float] | None = None
+    updates: list[int] | None = None
+    models: int = 1
+
+
+EIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+HALF = {"samples_per_epoch": 4, "epochs": 2}
+HELD = stage(2, rate_control=False, learning_rate__lr=0.5)
+NEWBOB = NewbobAbsParams(lr=1)
+OTHER_MODEL = stage(1, optimizer__clip_value=99.0)  # for it clips
+# Samples, stages, params of the run, and what is expected. The weight begins with 0 and falls by rate * sample.
+RUNS: dict[str, tuple[list[float], dict[str, StageParams], dict[str, Any], Expected]] = {
     # The scores of epochs 1 and 2 are equal: the control would decay the rate in epoch 3, and never raise it from 0.
-    assert seen.lr == rates
-    assert seen.weights == [-sum(rates[: n + 1]) for n in range(5)]
-
-
-@pytest.mark.slow
-def test_the_control_continues_after_a_stage_with_the_scores_before_it() -> None:
-    seen = Seen()
-    held = stage(2, rate_control=False, learning_rate__lr=0.5)
-    rule = NewbobAbsParams(lr=1, threshold=-1.5)
-    params = staged_params([1.0], {"a": stage(2), "held": held}, epochs=6, learning_rate=rule)
-    train(params, seen)
+    "scores count": (
+        [1.0],
+        {"a": stage(2, learning_rate__lr=0.0)},
+        {"epochs": 5, "learning_rate": NEWBOB},
+        Expected([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]),
+    ),
+    "scores of a held rate do not": (
+        [1.0],
+        {"a": stage(2, rate_control=False, learning_rate__lr=0.0)},
+        {"epochs": 5, "learning_rate": NEWBOB},
+        Expected([0, 0, -1, -2, -3], [0, 0, 1, 1, 1]),
+    ),
     # Losses 0, -1 | -2, -2.5 | -3: epoch 5 compares 2 with 1 (-1 > -1.5), epoch 6 compares 5 with 2 (-2).
-    assert seen.lr == [1, 1, 0.5, 0.5, 0.5, 0.5]
-
-
-def test_early_stopping_counts_from_the_first_epoch_of_a_stage() -> None:
-    seen = Seen()
-    params = staged_params([1.0], {"a": stage(2, learning_rate__lr=0.0)}, epochs=5, learning_rate=None)
-    params.learning_rate = NewbobAbsParams(lr=0.0)
-    params.early_stopping.n_to_go = 3
-    train(params, seen)
+    "scores before a held rate count": (
+        [1.0],
+        {"a": stage(2), "held": HELD},
+        {"epochs": 6, "learning_rate": NewbobAbsParams(lr=1, threshold=-1.5)},
+        Expected([-1, -2, -2.5, -3, -3.5, -4], [1, 1, 0.5, 0.5, 0.5, 0.5]),
+    ),
     # Equal values: the first epoch of each stage is its best one. Stage a has 2 epochs, main stops after its third.
-    assert seen.epochs == [1, 2, 3, 4, 5]
-
-
-DATA = {
+    "early stopping begins again": (
+        [1.0],
+        {"a": stage(2)},
+        {"epochs": 9, "learning_rate": NewbobAbsParams(lr=0.0), "early_stopping": EarlyStoppingParams(n_to_go=3)},
+        Expected([0, 0, 0, 0, 0]),
+    ),
     # Samples 1, 2 | 3, 1; as a batch 1 and 2 move the weight by their mean.
-    "other batches": ({"train.batch_size": 2}, [-1.5, -5.5], [(0, 2), (1, 1)]),
-    "other data": ({"train.x": "7 8 9"}, [-15.0, -18.0], [(0, 2), (1, 2)]),
-}
-
-
-@pytest.mark.parametrize("name", DATA)
-def test_the_stream_of_samples_goes_on_unless_the_data_differ(name: str) -> None:
-    overrides, weights, expected = DATA[name]
-    seen = Seen()
-    stages = {"a": TrainStage(epochs=1, overrides=overrides)}
-    trainer = train(staged_params([1.0, 2.0, 3.0], stages, epochs=2, samples_per_epoch=2), seen)
-    assert (seen.weights, seen.num_models()) == (weights, 1)
-    positions = [trainer.history[epoch].meta["position"] for epoch in (1, 2)]
-    assert [(position["pass_index"], position["consumed"]) for position in positions] == expected
-
-
-# Overrides of the first stage (another clip: another model), params of the run, and the weight after each epoch.
-CARRIED: dict[str, tuple[dict[str, Any], dict[str, Any], list[float]]] = {
+    "the stream goes on": (
+        [1.0, 2.0, 3.0],
+        {"a": stage(1, train__batch_size=2)},
+        {"epochs": 2, "samples_per_epoch": 2},
+        Expected([-1.5, -5.5]),
+    ),
+    "other data begin with a pass": (
+        [1.0, 2.0, 3.0],
+        {"a": stage(1, train__x="7 8 9")},
+        {"epochs": 3, "samples_per_epoch": 2},
+        Expected([-15, -18, -22]),
+    ),
     # (1 + 2 + 3) / 3, then (4 + 5 + 6) / 3, of which 4 is a sample of the stage.
-    "gradients": ({"optimizer.clip_value": 99}, {"train_accum_steps": 3}, [-2.0, -7.0]),
+    "gradients are carried": (
+        EIGHT,
+        {"a": OTHER_MODEL},
+        {**HALF, "train_accum_steps": 3},
+        Expected([-2, -7], updates=[1, 2], models=2),
+    ),
     # (1 + 2 + 3) / 3; 4 is dropped, and each sample moves.
-    "other accumulation": ({"trainer.train_accum_steps": 3}, {}, [-2.0, -28.0]),
-    # Moves 1, 1 + 0.5 * 2 ...: each is the sample and half of the move before.
-    "moments": (
-        {"optimizer.clip_value": 99},
-        {"optimizer": SGDOptimizer(momentum=0.5)},
-        [-(1.0 + 2.5 + 4.25 + 6.125), -(1.0 + 2.5 + 4.25 + 6.125) - (8.0625 + 10.03125 + 12.015625 + 14.0078125)],
+    "another accumulation begins": (
+        EIGHT,
+        {"a": stage(1, trainer__train_accum_steps=3)},
+        HALF,
+        Expected([-2, -28], updates=[1, 5], models=2),
+    ),
+    # Each move is the sample and half of the move before: 1, 2.5, 4.25, 6.125 | 8.0625, 10.03125 ...
+    "moments are carried": (
+        EIGHT,
+        {"a": OTHER_MODEL},
+        {**HALF, "optimizer": SGDOptimizer(momentum=0.5)},
+        Expected([-13.875, -57.9921875], updates=[4, 8], models=2),
+    ),
+    "no transfer": (
+        [1.0],
+        {"a": stage(2)},
+        {"epochs": 3, "transfer": TransferParams(mode=TransferMode.NONE)},
+        Expected([-1, -2, -1], models=2),
+    ),
+    "another precision": (
+        [1.0],
+        {"half": stage(1, device__precision="mixed_bfloat16")},
+        {"epochs": 2},
+        Expected([-1, -2], models=2),
     ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.backend
-@pytest.mark.parametrize("name", CARRIED)
-def test_the_state_of_the_optimizer_is_carried_into_the_next_stage(name: str) -> None:
-    overrides, fields, weights = CARRIED[name]
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_with_stages(name: str) -> None:
+    x, stages, fields, expected = RUNS[name]
     seen = Seen()
-    x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
-    stages = {"a": TrainStage(epochs=1, overrides=overrides)}
-    trainer = train(staged_params(x, stages, epochs=2, samples_per_epoch=4, **fields), seen)
-    assert seen.weights == pytest.approx(weights, rel=1e-6)
-    assert seen.num_models() == 2
-    updates = {"gradients": [1, 2], "other accumulation": [1, 5], "moments": [4, 8]}
-    assert [trainer.history[epoch].meta["updates"] for epoch in (1, 2)] == updates[name]
-
-
-@pytest.mark.slow
-def test_a_stage_without_transfer_begins_with_fresh_weights() -> None:
-    seen = Seen()
-    stages = {"a": stage(2)}
-    params = staged_params([1.0], stages, epochs=3, transfer=TransferParams(mode=TransferMode.NONE))
-    train(params, seen)
-    assert seen.weights == [-1.0, -2.0, -1.0]
-    assert seen.num_models() == 2
+    trainer = train(staged_params(x, stages, **copy.deepcopy(fields)), seen)
+    assert seen.weights == pytest.approx(expected.weights, rel=1e-6)
+    assert seen.num_models() == expected.models
+    assert expected.lr in (None, seen.lr)
+    assert expected.updates in (None, [trainer.history[epoch].meta["updates"] for epoch in trainer.history.epochs])
+    if "precision" in name:
+        assert [model.graph.line.compute_dtype for model in seen.models] == ["bfloat16", "float32"]
+        assert [model.graph.line.variable_dtype for model in seen.models] == ["float32", "float32"]
 
 
 @pytest.mark.slow
@@ -247,16 +263,6 @@ def test_the_best_weights_are_those_of_the_stage(
         three, _ = sgd(two, velocity, 1.0)
         assert "the rate decays: no best weights are kept" in caplog.text
     assert seen.weights == pytest.approx([one, two, three])
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_a_stage_in_another_precision() -> None:
-    seen = Seen()
-    train(staged_params([1.0], {"half": stage(1, device__precision="mixed_bfloat16")}, epochs=2), seen)
-    assert [model.graph.line.compute_dtype for model in seen.models] == ["bfloat16", "float32"]
-    assert [model.graph.line.variable_dtype for model in seen.models] == ["float32", "float32"]
-    assert seen.weights == [-1.0, -2.0]
 
 
 @pytest.mark.slow
