@@ -98,9 +98,6 @@ def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
     first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)
     assert weights_after(first) == [-5.0]
     assert weights_after(live_params([1.0], output_dir=tmp_path / "run"), restore=True) == [-6.0]
-    warm = live_params([1.0], epochs=1, model={"sharp": 2.0})
-    warm.warmstart.model = [str(tmp_path / "run" / "export")]
-    assert weights_after(warm) == [-7.0]
     stages = {"own": TrainStage(epochs=1, overrides={"model.sharp": 5.0})}
     weights = Weights()
     train(live_params([1.0], stages=stages), weights, scenario=LiveScenario)
@@ -190,19 +187,6 @@ def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> 
     np.testing.assert_allclose(weights.values, [-0.25, -0.5, -1.0, -1.5], rtol=1e-6)
     logged = [trainer.history.values(epoch).get("schedule/optimizer.clip_value") for epoch in (1, 2, 3, 4)]
     assert logged == [None, None, 0.5, 0.5]
-
-
-@pytest.mark.slow
-def test_eagerly() -> None:
-    schedules = [
-        ScheduleParams("optimizer.clip_value", {0: 1.0, 1: 0.5}, Interpolation.EXPONENTIAL),
-        step("optimizer.momentum", 0.1, 0.5),
-        step("model.sharpness", 1.0, 2.0),
-        step("graph.drop.rate", 0.0, 0.0),
-    ]
-    model = {"dropout": "Dropout", "rate": 0.5}
-    ours = weights_after(live_params([1.0, 3.0], *schedules, model=model, force_eager=True))
-    np.testing.assert_allclose(ours, weights_after(live_params([1.0, 3.0], *schedules, model=model)), rtol=1e-6)
 
 
 def noisy(tmp_path: Path | None, **fields: Any) -> Any:
