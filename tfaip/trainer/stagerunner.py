@@ -27,7 +27,7 @@ from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.trainer.schedules.epochvalues import EpochValues
+from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
