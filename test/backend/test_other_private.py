@@ -25,9 +25,7 @@ pytestmark = pytest.mark.backend
         ({"SLURM_JOB_ID": "5000", "JAX_COORDINATOR_PORT": "12345"}, 12345),
     ],
 )
-def test_the_port_of_a_launcher_is_that_of_its_job(
-    job: dict[str, str], port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_port_of_a_launcher_is_that_of_its_job(job, port, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(job))
     _choose_port()
     assert os.environ["JAX_COORDINATOR_PORT"] == str(port)

@@ -81,9 +81,7 @@ def sparse(seed: int) -> list[Any]:
     ],
     ids=["amsgrad", "beta_2 close to 1", "beta_1 close to 1", "sparse", "bfloat16", "float64"],
 )
-def test_what_the_kernel_does_not_do_is_done_by_keras(
-    arguments: dict[str, Any], gradients: list[Any], dtype: str
-) -> None:
+def test_what_the_kernel_does_not_do_is_done_by_keras(arguments, gradients, dtype):
     start = np.zeros((5, 3))
     ours = updated(FusedAdam(RATE, **arguments), gradients, start, dtype)
     theirs = updated(keras.optimizers.Adam(RATE, **arguments), gradients, start, dtype)

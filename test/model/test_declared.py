@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -98,9 +97,7 @@ def test_losses(loss: Any, expected: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("stored", [{"loss": "foreign:f"}, {"loss": "foreign:f:g"}, {"metrics": ["foreign:f"]}])
-def test_a_text_of_a_file_imports_nothing(
-    stored: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_of_a_file_imports_nothing(stored, tmp_path, monkeypatch):
     (tmp_path / "foreign.py").write_text("def f(y_true, y_pred):\n    return y_pred\n")
     monkeypatch.syspath_prepend(tmp_path)
     params = TextParams.from_dict(stored)
@@ -394,9 +391,7 @@ def test_the_data_are_known_only_in_a_scenario() -> None:
         (Initializer("HeNormel"), r"^--model.start: .*keras.initializers has no 'HeNormel'; did you mean HeNormal or "),
     ],
 )
-def test_an_object_that_cannot_be_made_names_its_flag(
-    start: Initializer, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_cannot_be_made_names_its_flag(start, expected, monkeypatch):
     params: Any = brought_params("sequential")
     params.scenario.model.start = start
     monkeypatch.setitem(NETWORKS, "sequential", lambda units: params.scenario.model.start.create())

@@ -203,9 +203,7 @@ def test_a_file_names_only_objects_of_keras_and_of_trusted_packages(stored: dict
 @pytest.mark.parametrize(
     "name", ["foreign:X:Y", "foreign:X\n", "foreign:", "foreign:X Y", "foreign:ä", f"foreign:{'x' * 300}"]
 )
-def test_a_file_imports_nothing_whatever_the_form_of_a_name(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_imports_nothing_whatever_the_form_of_a_name(name, tmp_path, monkeypatch):
     (tmp_path / "foreign.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "foreign", raising=False)  # of another test

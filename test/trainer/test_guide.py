@@ -1,21 +1,12 @@
 """Every option of the training guide, typed as a flag, with its effect on a real training in numbers.
 
 The scenario is `test.trainer.line`: w starts at 0, the loss is w * x, so that the gradient of a batch is its x; SGD
-with the rate 1 if nothing else is said. Options with tests of their own, on real runs too:
-
-    no_train_scope, warmstart            test_no_train_scope.py, warmstart/test_warmstarter.py
-    lav_every_n, list files              ../lav/test_lav_in_training.py, ../scenario/listfile/
-    schedules, per epoch or continuous   scheduler/test_schedules.py, scheduler/test_continuous.py
-    profile, force_eager, TensorBoard    test_profiling.py, test_trainer.py, test_tensorboard_server.py
-    exports                              ../model/test_export.py
-    input gradient regularization        ../model/test_inputgradients.py
-    resuming, the scripts themselves     ../scripts/test_{resume_training,kill,scripts_directly}.py
+with the rate 1 if nothing else is said. Options that are not here have tests of their own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,19 +136,9 @@ def test_epochs_of_the_validation(tmp_path: Path) -> None:
     assert ["val_loss" in line for line in lines] == [False, False, True, True]
 
 
-@pytest.fixture
-def _fresh_level() -> Iterator[None]:
-    """The level of the log is that of the environment."""
-    logger = logging.getLogger(ROOT)
-    level = logger.level
-    logger.setLevel(logging.NOTSET)
-    yield
-    logger.setLevel(level)
-
-
-@pytest.mark.usefixtures("_fresh_level")
 @pytest.mark.parametrize(("level", "written"), [("info", True), ("warning", False)])
 def test_the_level_of_the_log(level: str, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(ROOT), "level", logging.NOTSET)  # that of the environment
     monkeypatch.setenv("TFAIP_LOG_LEVEL", level)
     run("", [1], output_dir=tmp_path)
     text = (tmp_path / "train.log").read_text()

@@ -62,13 +62,8 @@ class PairsModel(ModelBase[Any]):
         return [self.error(targets["z"], outputs["y"])]
 
 
-class PairsModelParams(LineModelParams):
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return PairsModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return Scaled
+class PairsModelParams(LineModelParams, cls=PairsModel, graph_cls=Scaled):
+    pass
 
 
 class PairsScenario(Scenario):

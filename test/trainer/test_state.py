@@ -93,45 +93,33 @@ def test_a_restored_training_goes_on_bit_by_bit(step: int) -> None:
     first = Training(epochs=2)
     first.state.progress.step = step
     checkpoint = first.state.capture()
+    captured = {name: array.tobytes() for name, array in checkpoint.arrays.items()}
     first.train(2)
+    assert {name: array.tobytes() for name, array in checkpoint.arrays.items()} == captured != first.content()
     second = Training(epochs=1)
     second.state.restore(checkpoint)
     second.train(2)
     assert second.content() == first.content()
 
 
-def test_progress_is_restored() -> None:
-    first = Training()
+def test_progress_and_random_numbers_are_restored() -> None:
+    first, second = Training(), Training()
     progress = first.state.progress
     progress.epoch, progress.step, progress.position = 3, 2, Position(1, 5, 4)
     progress.history = History({3: EpochRecord(0.5, {"loss": 0.1 + 0.2}, {"updates": 9})})
-    second = Training()
-    second.state.restore(first.state.capture())
-    assert second.state.progress == progress
-    assert second.state.progress is not progress
-
-
-@pytest.mark.backend
-def test_a_captured_state_does_not_follow_the_training() -> None:
-    training = Training(epochs=1)
-    checkpoint = training.state.capture()
-    before = {name: array.tobytes() for name, array in checkpoint.arrays.items()}
-    training.train(1)
-    assert {name: array.tobytes() for name, array in checkpoint.arrays.items()} == before
-    assert training.content() != before
-
-
-def test_random_numbers_of_python_and_numpy_go_on() -> None:
-    state = Training().state
     random.seed(5)
     np.random.seed(5)
     np.random.standard_normal()  # leaves a second number in the cache of the generator
-    checkpoint = state.capture()
-    expected = (random.random(), np.random.standard_normal(), np.random.standard_normal())  # noqa: S311
-    random.seed(6)
-    np.random.seed(6)
-    state.restore(checkpoint)
-    assert (random.random(), np.random.standard_normal(), np.random.standard_normal()) == expected  # noqa: S311
+    checkpoint = first.state.capture()
+    drawn = []
+    for seed in (6, 7):
+        drawn.append((random.random(), np.random.standard_normal(), np.random.standard_normal()))  # noqa: S311
+        random.seed(seed)
+        np.random.seed(seed)
+        second.state.restore(checkpoint)
+    assert drawn[0] == drawn[1]
+    assert second.state.progress == progress
+    assert second.state.progress is not progress
 
 
 @pytest.mark.slow
@@ -146,18 +134,13 @@ def test_metrics_are_restored_within_an_epoch_only() -> None:
         second.state.restore(first.state.capture())
         expected = stored if step else fresh
         assert all(np.array_equal(array, expected[name]) for name, array in second.state.metric_arrays().items())
-
-
-@pytest.mark.backend
-def test_metrics_of_the_running_epoch_survive_an_evaluation() -> None:
-    training = Training(epochs=1)
-    before = training.state.evaluation_state()
-    running = training.state.metric_arrays()
-    training.model.evaluate(({"x": column([9])}, {"y": column([9])}), verbose=0)
-    captured = training.state.capture(before=before).arrays
-    assert all(np.array_equal(captured[name], array) for name, array in running.items())
-    training.state.assign_metrics(running)
-    assert all(np.array_equal(array, running[name]) for name, array in training.state.metric_arrays().items())
+    # Those of the running epoch survive an evaluation.
+    before = first.state.evaluation_state()
+    first.model.evaluate(({"x": column([9])}, {"y": column([9])}), verbose=0)
+    captured = first.state.capture(before=before).arrays
+    assert all(np.array_equal(captured[name], array) for name, array in stored.items())
+    first.state.assign_metrics(stored)
+    assert all(np.array_equal(array, stored[name]) for name, array in first.state.metric_arrays().items())
 
 
 def test_a_checkpoint_of_another_model_or_optimizer_is_refused() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
-from test.trainer.line import LineGraph, LineModelParams, LineScenario, LineTrainerParams, Weights, line_params, train
+from test.trainer.line import (
+    CallbackOf,
+    LineGraph,
+    LineModelParams,
+    LineScenario,
+    LineTrainerParams,
+    Weights,
+    line_params,
+    train,
+)
 from tfaip.model.graphbase import GraphBase
-from tfaip.params import pai_dataclass
 from tfaip.util.typing import TensorDict
 
 
-@pai_dataclass
-@dataclass
 class NoisyModelParams(LineModelParams):
     def graph_cls(self) -> type[GraphBase[Any]]:
         return NoisyGraph
@@ -38,13 +43,9 @@ def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
 @pytest.mark.backend
 def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     drawn: list[float] = []
-
-    class Draw(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            drawn.append(float(keras.random.uniform(())))
-
+    draw = CallbackOf(on_epoch_end=lambda epoch, logs: drawn.append(float(keras.random.uniform(()))))
     for seed in (1, 1, 2):
-        train(line_params([1.0], random_seed=seed), Draw())
+        train(line_params([1.0], random_seed=seed), draw)
     assert drawn[0] == drawn[1] != drawn[2]
 
 
