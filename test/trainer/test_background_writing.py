@@ -105,20 +105,6 @@ def test_the_line_of_a_stop_comes_after_its_checkpoint(tmp_path: Path, monkeypat
     assert seen == ["epoch_0001_step_000002"]
 
 
-def test_what_callbacks_find(tmp_path: Path) -> None:
-    """At the end of an epoch all checkpoints before it, with their history; at the end of the training all of them."""
-    run, seen = tmp_path / "run", []
-
-    def look(epoch: Any = 1, logs: Any = None) -> None:
-        if epoch != 0:
-            seen.append((latest(run), len(json.loads((run / "history.json").read_text()))))
-
-    params = params_of(run)
-    params.checkpoint_save_freq = "4"
-    train(params, CallbackOf(on_epoch_end=look, on_train_end=look))
-    assert seen == [("epoch_0001_step_000004", 1), ("epoch_0002_step_000004", 2), ("epoch_0003", 3)]
-
-
 @pytest.mark.backend
 def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
     """The model is written from the memory of the checkpoint, which has what the callback changes.

@@ -17,8 +17,6 @@ from test.trainer.line import LineScenario, LineTrainerParams, line_params, trai
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts import resume_training, train_from_params
 from tfaip.trainer.run.checkpoint import CheckpointStore
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
 
 
 def params_of(run: Path, epochs: int = 2, **fields: Any) -> LineTrainerParams:
@@ -114,18 +112,6 @@ def test_the_command_makes_a_directory_of_its_own(place, capsys, monkeypatch):
     assert list(taken.iterdir()) == []
 
 
-def test_a_run_from_stored_params_leaves_the_history_file_of_the_other_one(place, monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())
-    run = place / "run"
-    shared, file = run / "shared.json", run / "trainer_params.json"
-    shared.write_text('{"1": {"lr": 0.125}}')
-    file.write_text(json.dumps({**json.loads(file.read_text()), "history_file": str(shared)}))
-    assert train_from_params.main([str(file), "--trainer.output_dir", str(run / "again")]) == 0
-    assert shared.read_text() == '{"1": {"lr": 0.125}}'
-    assert json.loads((run / "again" / "history.json").read_text())["1"]["lr"] != 0.125
-    assert json.loads((run / "again" / "trainer_params.json").read_text())["history_file"] is None
-
-
 def test_a_params_file_of_no_run_may_name_the_output_directory(place, capsys, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())
     own = place.parent / "own"
@@ -201,18 +187,6 @@ def test_a_run_with_something_that_no_run_has_written_is_not_replaced(name: str,
     with pytest.raises(UsageError, match="is not what a run writes: move it away, or choose"):
         train(params_of(place / "run", epochs=1, overwrite=True, checkpoint_sub_dir="saved"))
     assert contents(place) == before
-
-
-def test_the_best_model_is_never_removed_outside_of_the_run(place: Path) -> None:
-    """The last guard: the link came after the checks."""
-    run = place / "run"
-    shutil.rmtree(run / "best")
-    (run / "best").symlink_to(place / "other" / "best")
-    output = RunOutput(RunDirectory(run))
-    shutil.rmtree(run / "checkpoint" / "epoch_0001" / "best")
-    with pytest.raises(TfaipError, match="best is not removed: it is outside of"):
-        output.restore_best(None, "epoch_0001")
-    assert (run / "best").is_symlink()
 
 
 def test_a_copy_of_a_checkpoint_is_not_resumed_under_its_own_name(place: Path) -> None:

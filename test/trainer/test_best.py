@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from test.trainer.line import LineScenario, line_params
 from tfaip.errors import UsageError
 from tfaip.trainer.best import BestModel, EarlyStoppingParams, EarlyStoppingStatus
 from tfaip.trainer.history import EpochRecord, History
@@ -32,13 +34,6 @@ def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
     values = [0.5, 0.7, 0.7, 0.9, float("nan"), 0.8]
     found = [best.is_best(history("val_acc", *values[:epoch]), epoch) for epoch in range(1, len(values) + 1)]
     assert found == [True, True, False, True, False, False]
-
-
-def test_description_and_values() -> None:
-    records = history("val_acc", 0.5, 0.98765, 0.9)
-    assert BestModel("max", "val_acc").describe(records) == "val_acc 0.9877 in epoch 2"
-    assert BestModel("min", "val_acc").describe(records) == "val_acc 0.5000 in epoch 1"
-    assert BestModel("min", "val_acc").values(records) == {1: 0.5, 2: 0.98765, 3: 0.9}
 
 
 def status(values, mode="max", **kwargs):
@@ -78,17 +73,6 @@ def test_best_value_and_counter_epoch_by_epoch():
     assert status(values, "min").current == 0.3
     # The counter stays where it stopped the training.
     assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
-
-
-def test_once_counting_has_begun_epochs_below_its_threshold_count():
-    collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
-    params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
-    assert params.status(collapsed, "max") == EarlyStoppingStatus(0.6, 3, 4)
-    assert params.status({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == EarlyStoppingStatus(0.6, 3, 4)
-    mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
-    assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
-        -0.6, 3, 4
-    )
 
 
 @pytest.mark.parametrize("limit", [0.9, 0.1])
@@ -168,3 +152,33 @@ def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency,
 def test_impossible_values_name_the_field(kwargs, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         EarlyStoppingParams(**kwargs)
+
+
+@pytest.mark.guard
+def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
+    class Seen(keras.callbacks.Callback):
+        def __init__(self, of):
+            super().__init__()
+            self.of, self.n = of, []
+
+        def on_train_begin(self, logs=None):
+            self.n.append(self.of.n)
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.n.append(self.of.n)
+            assert (self.of.mode, self.of.monitor) == ("min", "val_loss/mean_epoch")
+            assert self.of.current == logs["val_loss"]
+
+    counted = []
+    for epochs, restore in ((2, False), (9, True)):
+        run = line_params([1.0], [1.0], tmp_path / "run", lr=0.0, epochs=epochs, export_best=True)
+        run.early_stopping = EarlyStoppingParams(n_to_go=5, best_model_name="finest")
+        trainer = LineScenario.create_trainer(run, restore=restore)
+        seen = Seen(trainer.params.early_stopping)
+        trainer.train([seen])
+        counted.append(seen.n)
+        assert trainer.early_stopping.n == seen.n[-1]
+        assert (run.early_stopping.monitor, run.early_stopping.n) == (None, 0)
+    assert counted == [[0, 1, 2], [2, 3, 4, 5]]
+    assert (tmp_path / "run" / "finest" / "weights.safetensors").is_file()
+    assert not (tmp_path / "run" / "best").exists()

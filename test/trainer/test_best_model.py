@@ -17,9 +17,7 @@ from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParam
 from tfaip.errors import TfaipError
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
-from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files
 
@@ -161,13 +159,6 @@ def test_a_model_of_an_abandoned_epoch_goes_though_earlier_ones_were_not_exporte
     assert not (run / "best").exists()
 
 
-def test_what_the_summary_calls_the_best_model(run: Path) -> None:
-    resumed(run, "epoch_0004", [1.0] * 5, export_best=False)
-    text = (run / "train.log").read_text()
-    assert "Best epoch    val_loss 5.0000 in epoch 5" in text
-    assert f"Earlier best  {run / 'best'}" in text  # that of epoch 4
-
-
 def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -> None:
     kept = {path.parts[-3]: path.stat().st_ino for path in four_epochs.glob(f"checkpoint/*/best/{WEIGHTS_FILE}")}
     assert sorted(kept) == [
@@ -267,12 +258,3 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, run: Path) -> 
         damage(run / "best" / file)
         resumed(run, "epoch_0004", [1.0] * 4)
         assert files_below(run / "best") == before
-
-
-def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
-    """The best model is restored already: the next resume, from the newest checkpoint, takes its model."""
-    kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
-    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002")
-    assert best_weight(run) == 8.0
-    train(falling(run, [1.0] * 4), restore=True)
-    assert best_weight(run) == 6.0

@@ -129,17 +129,6 @@ def test_damage_falls_back_to_the_one_before(damaged, how, store, tmp_path, capl
     assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
 
 
-def test_nothing_to_resume(store: CheckpointStore, tmp_path: Path) -> None:
-    for path in store.checkpoints():
-        (path / STATE_FILE).unlink()
-    with pytest.raises(UsageError, match=f"all 3 checkpoints in {tmp_path} are damaged: nothing to resume"):
-        restored(store)
-    assert len(store.checkpoints()) == 3  # perhaps something can still be rescued from them
-    with pytest.raises(UsageError, match=f"no checkpoint in {tmp_path}/missing: nothing to resume"):
-        CheckpointStore(tmp_path / "missing").read()
-    assert not (tmp_path / "missing").exists()
-
-
 def test_leftovers_are_removed_and_other_files_are_none_of_ours(store: CheckpointStore, tmp_path: Path) -> None:
     (tmp_path / ".tmp-epoch_0004").mkdir()
     (tmp_path / ".tmp-latest").touch()

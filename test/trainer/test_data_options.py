@@ -14,19 +14,17 @@ import pytest
 from keras import ops
 
 from test.trainer import line
-from test.trainer.line import CallbackOf, LineModel, LineModelParams, Weights, by_hand
+from test.trainer.line import LineModel, LineModelParams, Weights, by_hand
 from test.trainer.rows import RowsDataParams, RowsParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.dataprocessor import Processor
 from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenario import Scenario
 from tfaip.util.typing import TensorDict
 
 JAX = keras.backend.backend() == "jax"
 SHAPES: list[tuple[int | None, ...]] = []
-READ: list[tuple[str, int]] = []
 
 
 class Count(Generator):
@@ -43,14 +41,6 @@ class Count(Generator):
 
     def yields_batches(self) -> bool:
         return self.batch_size > 0
-
-
-class Seen(Processor):
-    """Notes which samples it gets."""
-
-    def apply(self, sample: Sample) -> Sample:
-        READ.append((self.mode.value, sample.meta))
-        return sample
 
 
 class SumsModelParams(LineModelParams, cls=LineModel):
@@ -174,25 +164,3 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     # Those of the symbolic build, and of the graph on TensorFlow, are not known.
     compiled = sorted(shape for shape in SHAPES if all(isinstance(size, int) for size in shape))
     assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
-
-
-@pytest.mark.guard
-def test_preloaded_data_are_processed_once(caplog: pytest.LogCaptureFixture) -> None:
-    def run(**fields: Any) -> tuple[list[float], list[tuple[str, int]]]:
-        READ.clear()
-        params = sums_params(LENGTHS, epochs=3, **fields)
-        params.gen.setup.train.shuffle_buffer_size = -1
-        params.gen.val = RowsParams(lengths=[2, 3])
-        params.scenario.data.pre_proc.processors = [Seen()]
-        values: list[float] = []
-        ends = CallbackOf(on_epoch_end=lambda epoch, logs: values.extend([logs["loss"], logs["val_loss"]]))
-        train(params, ends)
-        return values, sorted(READ)
-
-    plain, seen = run()
-    assert len(seen) >= 3 * (16 + 2)
-    with caplog.at_level("INFO"):
-        preloaded, once = run(preload_data=True)
-    assert preloaded == plain
-    assert once == [("evaluation", 0), ("evaluation", 1), *(("training", index) for index in range(16))]
-    assert [message for message in caplog.messages if "is in memory after" in message][0].startswith("training data")

@@ -128,16 +128,6 @@ def test_a_checkpoint_of_a_call_that_is_not_made_any_more(tmp_path: Path) -> Non
     assert not (tmp_path / "export").exists()  # the model has none of the trained weights
 
 
-class WiderTrainer(Trainer[LineTrainerParams]):
-    """Changes the model in place before the second training."""
-
-    def fit(self) -> Logs:
-        super().fit()
-        self.params.scenario.model.loss = "square"
-        self.params.current_epoch = 1
-        return super().fit()
-
-
 class CountingTrainer(Trainer[LineTrainerParams]):
     """Sets a number that the trainer of tfaip 1.2 read."""
 
@@ -151,16 +141,6 @@ def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> Non
         "CountingTrainer sets _steps_per_epoch, which the training does not read: set self.params.samples_per_epoch, "
         "a number of samples"
     ]
-
-
-@pytest.mark.slow
-def test_a_model_that_was_changed_in_place_is_built_anew() -> None:
-    made = params(None)
-    made.gen.train.x, made.gen.train.y = [1.0], [3.0]
-    made.learning_rate = ConstantParams(lr=0.25)
-    trainer, _ = run(made, WiderTrainer)
-    # Two steps of -0.25, then one of the gradient 2 * (w - 3) of the square.
-    assert weight(trainer) == -0.5 - 0.25 * 2 * (-0.5 - 3)
 
 
 def test_fit_alone_is_refused_and_a_trial_runs_all_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

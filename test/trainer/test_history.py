@@ -151,25 +151,25 @@ def test_errors_between_epochs() -> None:
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({}, 3),
-        ({"first": 4}, 6),
-        ({"last": 2}, 2),
-        ({"first": 3, "last": 2}, None),
-        ({"only_last_epochs": 2}, 6),  # epochs 6 and 7, of which 7 has no score
-        ({"only_last_epochs": 1}, None),
-        ({"only_last_n": 2}, 6),
-        ({"only_last_n": 4}, 3),
-        ({"worst_value": 2.0}, 3),
-        ({"worst_value": 0.5}, None),
-        ({"worst_value": 3.0, "only_last_n": 2}, 3),  # 3 and 6 remain
-        ({"min_distance": 2.0}, 3),
-        ({"min_distance": 2.5}, None),
-        ({"min_distance": 0.5, "first": 4, "last": 6}, None),
+        *(({}, 3), ({"first": 4}, 6), ({"last": 2}, 2), ({"first": 3, "last": 2}, None)),
+        # Epochs 6 and 7, of which 7 has no score.
+        *(
+            ({"only_last_epochs": 2}, 6),
+            ({"only_last_epochs": 1}, None),
+            ({"only_last_n": 2}, 6),
+            ({"only_last_n": 4}, 3),
+        ),
+        # 3 and 6 remain.
+        *(({"worst_value": 2.0}, 3), ({"worst_value": 0.5}, None), ({"worst_value": 3.0, "only_last_n": 2}, 3)),
+        *(
+            ({"min_distance": 2.0}, 3),
+            ({"min_distance": 2.5}, None),
+            ({"min_distance": 0.5, "first": 4, "last": 6}, None),
+        ),
         # The distance is to the last score, 3.0, which is too bad to be the best.
-        ({"min_distance": 1.5, "worst_value": 2.0}, 3),
-        ({"min_distance": 2.5, "worst_value": 2.0}, None),
-        ({"min_distance": 1.5, "only_last_n": 4}, 3),
-        ({"min_distance": 9.0, "last": 4}, 3),  # from a score that is not finite
+        *(({"min_distance": 1.5, "worst_value": 2.0}, 3), ({"min_distance": 2.5, "worst_value": 2.0}, None)),
+        # From a score that is not finite.
+        *(({"min_distance": 1.5, "only_last_n": 4}, 3), ({"min_distance": 9.0, "last": 4}, 3)),
     ],
 )
 def test_best_epoch_among_some(filters: dict[str, Any], expected: int | None) -> None:
@@ -237,8 +237,7 @@ def test_a_path_may_be_a_string(tmp_path: Path) -> None:
 
 def test_what_was_asked_for_before_never_tells_in_what_is_returned() -> None:
     """Random changes, each followed by questions, against a history that was made anew with the same records."""
-    rng = np.random.default_rng(1)
-    history = History()
+    rng, history = np.random.default_rng(1), History()
     kept: list[tuple[HistoryDict, str]] = []
     for _ in range(400):
         epoch, values = int(rng.integers(1, 40)), {str(rng.choice(["a", "b"])): float(rng.integers(9))}
@@ -248,18 +247,14 @@ def test_what_was_asked_for_before_never_tells_in_what_is_returned() -> None:
             history.set_values(epoch, values)
         else:
             history.record(epoch, EpochRecord(0.1, values, {"rate_control": bool(rng.random() < 0.9)}))
-        fresh = History({e: history[e] for e in history.epochs})
-        before = int(rng.integers(1, 50))
+        fresh, before = History({e: history[e] for e in history.epochs}), int(rng.integers(1, 50))
         assert history.scores("a") == fresh.scores("a")
         assert list(history.scores("a", before).items()) == list(fresh.scores("a", before).items())
         form = history.to_dict()
-        assert list(form) == [str(e) for e in history.epochs]
         assert (dict(form), form.text()) == (dict(fresh.to_dict()), fresh.to_dict().text())
-        assert json.loads(form.text()) == form
         kept.append((form, form.text()))
     for form, text in kept:  # later changes did not reach them
-        assert form.text() == text
-        assert json.loads(text) == form
+        assert (form.text(), json.loads(text)) == (text, form)
 
 
 def test_columns() -> None:

@@ -13,7 +13,7 @@ import keras
 import pytest
 
 from test.support.commands import finish_command, start_python
-from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
+from test.trainer.line import LineTrainerParams, line_params, train
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
@@ -177,17 +177,3 @@ def test_checkpoints_by_their_age(tmp_path: Path, uninterrupted: Any) -> None:
     assert names == ["epoch_0000_step_000002", "epoch_0000_step_000004"]
     train(params_of(tmp_path / "run"), restore=True, checkpoint="epoch_0000_step_000002")
     assert finished(tmp_path / "run") == uninterrupted
-
-
-@pytest.mark.slow
-def test_resume_from_a_named_checkpoint_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None:
-    params = params_of(tmp_path / "run")
-    params.checkpoint_save_freq = "3"
-    params.keep_checkpoints = 9
-    train(params, Weights())
-    params = params_of(tmp_path / "run")
-    params.keep_checkpoints = 9
-    LineScenario.create_trainer(params, restore=True, checkpoint="epoch_0001_step_000004").train()
-    assert finished(tmp_path / "run") == uninterrupted
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").glob("epoch_*"))
-    assert names == ["epoch_0000_step_000004", "epoch_0001", "epoch_0001_step_000004", "epoch_0002", "epoch_0003"]

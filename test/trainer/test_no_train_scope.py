@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from test.support.commands import run_several
-from test.support.runs import copy_tiny
 from test.trainer.net import (
     CONV,
     ENCODER,
@@ -112,6 +110,7 @@ def test_another_training_of_the_same_scenario_freezes_anew() -> None:
 @pytest.mark.backend
 def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path) -> None:
     train(net_params(tmp_path / "run", no_train_scope="encoder", epochs=1))
+    assert "no_train_scope 'encoder' freezes encoder" in (tmp_path / "run" / "train.log").read_text()
     arrays = load_arrays(tmp_path / "run" / "checkpoint" / "epoch_0001" / "state.safetensors")
     slots = {name for name in arrays if name.startswith("optimizer/") and name.count("/") > 1}
     assert slots == {f"optimizer/{kind}/{path}" for kind in ("momentum", "velocity") for path in HEAD}
@@ -164,17 +163,3 @@ def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
     assert states[0] == states[1]
     with pytest.raises(TfaipError, match="the checkpoint does not fit the model: missing .*optimizer/"):
         train(params("parts", 4, scope="head"), restore=True)
-
-
-@pytest.mark.slow
-def test_from_the_command_line(tmp_path: Path) -> None:
-    copy_tiny(tmp_path)
-    flags = ["tiny", "--trainer.epochs", "1", "--trainer.output_dir", "run", "--trainer.no_train_scope"]
-    commands = [["train", *flags, "hid.*"], ["train", *flags, "nothing", "--overwrite"]]
-    result = run_several(commands, cwd=tmp_path)
-    lines = result.stdout.splitlines()
-    assert "no_train_scope 'hid.*' freezes hidden: 2 of 4 weights are trained" in lines
-    # The second one failed.
-    assert [line.split() for line in lines if line.startswith("$ ")] == [["$", *command] for command in commands]
-    assert (result.rc, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("error: --trainer.no_train_scope 'nothing' matches no layer")

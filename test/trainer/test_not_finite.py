@@ -23,7 +23,6 @@ from test.trainer.line import (
     Weights,
     line_params,
     train,
-    weight,
 )
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.device.device_config import Precision
@@ -120,13 +119,6 @@ def test_a_score_that_is_not_finite_lets_controls_decay_the_rate(tmp_path: Path)
     plateau = Weights()
     train(falling(None, (1.6, 3.5), ReduceOnPlateauParams(lr=1.0, patience_epochs=2, monitor="val_score")), plateau)
     assert plateau.values == [4.0, 3.0, 2.0, 1.5, 1.0]
-
-
-@pytest.mark.slow
-def test_a_resume_reads_such_a_score_as_the_whole_run_does(tmp_path: Path) -> None:
-    control = NewbobAbsParams(lr=1.0, threshold=-0.6, monitor="val_score")
-    train(falling(tmp_path / "run", (2.6, 3.5), control, epochs=2))
-    assert weight(train(falling(tmp_path / "run", (2.6, 3.5), control), restore=True)) == 1.75
 
 
 def test_such_scores_stop_a_training_early_are_never_the_best_and_warned_of_once(tmp_path: Path, caplog) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train, weight
+from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import UsageError
 
 
@@ -61,16 +61,6 @@ def test_a_training_that_ends_within_ends_the_trace(tmp_path: Path) -> None:
         except ZeroDivisionError:
             assert name == "failed"
         assert traced(tmp_path / name) == [0, 2, 4, 6]
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_the_trained_numbers_are_those_of_a_run_without_it(tmp_path: Path) -> None:
-    for profile in (False, True):
-        params = params_of(tmp_path / str(profile), [3, 6])
-        params.profile = profile
-        assert weight(train(params)) == -8.0
-    assert not (tmp_path / "False" / "train" / "plugins").exists()
 
 
 def test_without_the_plugin_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

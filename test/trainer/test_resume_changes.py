@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import pytest
 
-from test.support.runs import history
+from test.support.runs import checkpoints, history
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from test.trainer.line import line_params, train, weight
 from tfaip.data.pipeline.definitions import Sample
@@ -19,7 +19,6 @@ from tfaip.data.pipeline.processor.dataprocessor import Processor, StreamProcess
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.trainer.best import EarlyStoppingParams
-from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams, NewbobRelParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 
@@ -101,6 +100,13 @@ def test_another_number_of_batches_per_update_begins_with_a_whole_update(tmp_pat
     assert ("gradients of 2 batches are dropped" in log) == (before == 3)
 
 
+def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:
+    always = {"steps_per_execution": 1, "keep_checkpoints": 9}
+    train(line_params([1.0] * 11, None, tmp_path, checkpoint_save_freq="2", train_accum_steps=2, **always))
+    # An update every second batch, a checkpoint every second update.
+    assert checkpoints(tmp_path) == ["epoch_0000_step_000004", "epoch_0000_step_000008", "epoch_0001"]
+
+
 @pytest.mark.slow
 def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
     # The three batches of the second epoch complete an update with the five that wait.
@@ -111,15 +117,6 @@ def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
     log = (tmp_path / "run" / "train.log").read_text()
     warning = "no weight will change: train_accum_steps is 8, but only %d batches remain"
     assert [warning % batches in log for batches in (5, 3, 7)] == [True, False, True]
-
-
-def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:
-    params = tiny_params(tmp_path / "run", checkpoint_save_freq="2", train_accum_steps=2, keep_checkpoints=9)
-    params.steps_per_execution = 1
-    TinyScenario.create_trainer(params).train()
-    # 11 batches; an update every second batch, a checkpoint every second update.
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").iterdir() if path.is_dir())
-    assert names == ["epoch_0000_step_000004", "epoch_0000_step_000008", "epoch_0001"]
 
 
 def test_dropped_samples_are_counted_and_told(tmp_path: Path) -> None:
@@ -201,18 +198,3 @@ def test_a_shorter_patience_counts_from_the_resume(before, tmp_path, caplog):
     assert train(params).epoch == 1
     line = "n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best"
     assert line in caplog.messages
-
-
-@pytest.mark.parametrize(
-    ("rule", "first", "later"),
-    [
-        (ConstantParams(), True, True),
-        (ConstantParams(rates=[0.1]), False, False),
-        (ConstantParams(rates={5: 0.1}), True, False),
-        (ExponentialDecayParams(rates={5: 0.1, 6: 0.1}, epochs=6), True, False),
-        (NewbobRelParams(), True, False),
-        (NewbobRelParams(rates=[0.1], relative_to_lr=True), False, True),
-    ],
-)
-def test_which_rules_read_the_rate_from_an_epoch_on(rule: LearningRateParams, first: bool, later: bool) -> None:
-    assert (rule.uses_lr(1), rule.uses_lr(5)) == (first, later)

@@ -53,7 +53,7 @@ class LooseScenario(Scenario):
 
 
 def loose_params(run: Path | None) -> Any:
-    return by_hand(LooseScenario.default_trainer_params(), run)
+    return by_hand(LooseScenario.default_trainer_params(), run, export_best=True)
 
 
 @pytest.mark.slow

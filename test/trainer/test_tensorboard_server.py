@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,8 +26,6 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.slow  # the server and its run, which all cases share
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class CurveModel(TinyModel):
@@ -189,22 +186,3 @@ def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, server: Se
     for _ in range(2):
         assert server.read("projector/runs") == []
     assert "heckpoint" not in server.new_messages()
-
-
-@pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
-def test_the_page_in_a_browser(server: Server, tmp_path: Path) -> None:
-    assert CHROMIUM is not None, "chromium is not installed"
-    # An empty page of this size has a few kB, one with curves many times that. A busy machine may want another look.
-    page = f"{server.address}#timeseries"
-    assert any(screenshot(page, tmp_path / f"tensorboard_{attempt}.png") > 40_000 for attempt in range(3))
-
-
-def screenshot(address: str, picture: Path) -> int:
-    """Take a picture of a page; returns the size of the file."""
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += [f"--user-data-dir={picture.with_suffix('.profile')}", "--window-size=1400,900"]
-    command += ["--virtual-time-budget=20000", f"--screenshot={picture}", address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr
-    return picture.stat().st_size

@@ -16,7 +16,6 @@ from test.trainer.line import LineGraph, LineScenario, PointsParams, Weights, li
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
-from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict
 
@@ -66,7 +65,7 @@ def test_eagerly_the_python_code_of_the_graph_runs_in_every_batch(force_eager: b
 
 @pytest.mark.backend
 def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
-    x, val_x = [1.0, 2.0, 4.0], [3.0, 5.0, 1.0, 2.0, 7.0]
+    x, val_x = [1.0, 2.0, 4.0], [3.0, 5.0, 1.0, 2.0, 7.0]  # the last batch of the validation is smaller
     params = line_params(x, val_x, tmp_path / "run", lr=0.01)
     params.scenario.model.loss = "square"
     params.scenario.model.start = 2.0
@@ -101,23 +100,6 @@ def test_epochs_that_are_no_multiple_of_an_execution() -> None:
     assert int(weights.model.optimizer.iterations) == 57
 
 
-@pytest.mark.backend
-def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
-    params = line_params([1, 2, 6], epochs=1)
-    params.gen.setup.train.batch_size = 2
-    trainer = LineScenario.create_trainer(params)
-    logs = trainer.train()
-    # Gradients 1.5 and 6; losses 0 and -1.5 * 6, weighted by size: (2 * 0 + 1 * -9) / 3.
-    assert weight(trainer) == pytest.approx(-7.5)
-    assert logs["loss"] == pytest.approx(-3.0)
-
-
-def test_validation_every_second_epoch_and_after_the_last(tmp_path: Path) -> None:
-    train(line_params([1], [1], tmp_path / "run", epochs=5, val_every_n=2))
-    validated = [epoch for epoch, record in history(tmp_path / "run").items() if "val_loss" in record["values"]]
-    assert validated == ["2", "4", "5"]
-
-
 class AbsentPointsParams(PointsParams):
     """Data that cannot be read."""
 
@@ -145,24 +127,6 @@ def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pyte
     trainer = train(params)
     assert weight(trainer) == -2.0
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_resume_goes_on_where_the_run_ended(tmp_path: Path) -> None:
-    whole, parts = Weights(), Weights()
-    optimizer = AdamOptimizer(clip_global_norm=2.0)
-    params = line_params([1, 2, 3], [2], tmp_path / "whole", epochs=4, lr=0.1, optimizer=optimizer)
-    train(params, whole)
-    params = line_params([1, 2, 3], [2], tmp_path / "parts", epochs=2, lr=0.1, optimizer=optimizer)
-    train(params, parts)
-    params = line_params([1, 2, 3], [2], tmp_path / "parts", epochs=4, lr=0.1, optimizer=optimizer)
-    train(params, parts, restore=True)
-    assert parts.values == whole.values
-    values = [
-        {epoch: (record["lr"], record["values"]) for epoch, record in history(tmp_path / name).items()}
-        for name in ("whole", "parts")
-    ]
-    assert values[0] == values[1]
 
 
 def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
 from test.trainer.line import (
@@ -52,11 +54,19 @@ def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
 @pytest.mark.guard
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
 def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
-    whole, first, second = Weights(), Weights(), Weights()
-    train(noisy(4), whole)
-    train(noisy(2, tmp_path / "run"), first)
-    train(noisy(4, tmp_path / "run"), second, restore=True)
-    assert first.values + second.values == whole.values
+    """Layers from the generator of Keras, and callbacks from those of Python and NumPy."""
+    whole, parts, drawn = Weights(), Weights(), []
+
+    def draw(epoch: int, logs: Any) -> None:
+        drawn.append((random.random(), np.random.standard_normal()))  # noqa: S311
+
+    train(noisy(4), whole, CallbackOf(on_epoch_end=draw))
+    train(noisy(2, tmp_path / "run"), parts, CallbackOf(on_epoch_end=draw))
+    np.random.seed(3)
+    random.seed(3)
+    train(noisy(4, tmp_path / "run"), parts, CallbackOf(on_epoch_end=draw), restore=True)
+    assert parts.values == whole.values
+    assert drawn[4:] == drawn[:4]
     moves = [b - a for a, b in zip(whole.values, whole.values[1:], strict=False)]
     assert len(set(moves)) == 3  # without noise each epoch would move the weight by -6
 
