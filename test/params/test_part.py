@@ -27,7 +27,7 @@ class Untouchable(Generator):
     """Fails wherever its code is called, as code that reads files may."""
 
     size: int = option(5, "Number of samples", low=1)
-    files: list[str] = []  # noqa: RUF012
+    files: list[str] = []
 
     def __len__(self) -> int:
         raise AssertionError("called")
@@ -56,8 +56,8 @@ def sent(value: Any) -> Any:
 class Tree(ParamsBase):
     source: DataGeneratorParams = Untouchable()
     optional: Untouchable | None = Untouchable(size=2)
-    several: list[DataGeneratorParams] = [Untouchable(size=3)]  # noqa: RUF012
-    named: dict[str, DataGeneratorParams] = {"a": Untouchable(size=4)}  # noqa: RUF012
+    several: list[DataGeneratorParams] = [Untouchable(size=3)]
+    named: dict[str, DataGeneratorParams] = {"a": Untouchable(size=4)}
 
 
 def parsed(*flags: str) -> Any:
@@ -89,9 +89,9 @@ def test_a_tree_calls_no_code_of_its_parts(capsys: pytest.CaptureFixture[str]) -
 class Rows(Generator):
     """Stores what it computes."""
 
-    numbers: list[int] = [1, 2]  # noqa: RUF012
+    numbers: list[int] = [1, 2]
     table: Any = option(None, "Array in memory", mode="ignore")
-    rows: list[DataBaseParams] = []  # noqa: RUF012
+    rows: list[DataBaseParams] = []
 
     @cached_property
     def total(self) -> int:
@@ -197,7 +197,7 @@ def test_decorators_are_accepted() -> None:
 
 def test_a_part_may_name_another_class() -> None:
     class Named(Generator, cls="tfaip.data.pipeline.datagenerator:RawDataGenerator"):
-        samples: list[Sample] = []  # noqa: RUF012
+        samples: list[Sample] = []
 
     assert not is_part(Named)
     assert type(Named().create(PipelineMode.TRAINING)) is RawDataGenerator
