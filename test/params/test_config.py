@@ -10,18 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from test.params.cli_params import (
-    AdamOptimizer,
-    CNNGraphParams,
-    ConvolutionLayerParams,
-    CosineRateParams,
-    DenseLayerParams,
-    LayerParams,
-    Mode,
-    RangeParams,
-    RunParams,
-    SGDOptimizer,
-)
+from test.params import cli_params as p
 from test.params.conftest import Write
 from tfaip.errors import UsageError
 from tfaip.params import commandline
@@ -29,10 +18,10 @@ from tfaip.params.commandline import ParamsParser
 from tfaip.params.tree import diff
 
 
-def parse(*argv: str, default: RunParams | None = None) -> Any:
+def parse(*argv: str, default: p.RunParams | None = None) -> Any:
     parser = ParamsParser("tfaip-test")
     parser.add_option("--dry_run")
-    parser.add_params("run", RunParams, default=default or RunParams(output_dir="out"))
+    parser.add_params("run", p.RunParams, default=default or p.RunParams(output_dir="out"))
     return parser.parse(argv).run
 
 
@@ -66,11 +55,11 @@ train: {batch_size: 2, lists: [a, b]}
 data: {size: [1, 2]}
 """
 
-FULL_PARAMS = RunParams(
+FULL_PARAMS = p.RunParams(
     output_dir="out",
     epochs=5,
     overwrite=True,
-    mode=Mode.SLOW,
+    mode=p.Mode.SLOW,
     gpus=[0, 1],
     weights={"a": 1.0, "b": 2.5},
     points={0.5: 1.0, 2.0: 3.0},
@@ -78,13 +67,13 @@ FULL_PARAMS = RunParams(
     either="3",
     anything={"deep": [1, None]},
     grid=[[1, 2]],
-    span=RangeParams(0.25, 4.0),
-    backup=SGDOptimizer(momentum=0.001),
-    optimizer=AdamOptimizer(beta_1=0.5),
-    learning_rate=CosineRateParams(lr=1e-4),
-    graph=CNNGraphParams(
-        layers=[DenseLayerParams(), ConvolutionLayerParams(kernel=5), LayerParams(units=2)],
-        heads={"a": DenseLayerParams(), "b": LayerParams(units=3)},
+    span=p.RangeParams(0.25, 4.0),
+    backup=p.SGDOptimizer(momentum=0.001),
+    optimizer=p.AdamOptimizer(beta_1=0.5),
+    learning_rate=p.CosineRateParams(lr=1e-4),
+    graph=p.CNNGraphParams(
+        layers=[p.DenseLayerParams(), p.ConvolutionLayerParams(kernel=5), p.LayerParams(units=2)],
+        heads={"a": p.DenseLayerParams(), "b": p.LayerParams(units=3)},
         pool=7,
     ),
 )
@@ -107,17 +96,17 @@ def test_precedence(write: Write) -> None:
     assert parse("--config", one, two).epochs == 2
     assert parse("--config", two, "--config", one).epochs == 1
     run = parse("--config", one, two, "--run.epochs", "3")
-    assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, SGDOptimizer(clip_norm=2.0))
-    assert parse("--config", two, one).optimizer == SGDOptimizer(clip_norm=1.0)
+    assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, p.SGDOptimizer(clip_norm=2.0))
+    assert parse("--config", two, one).optimizer == p.SGDOptimizer(clip_norm=1.0)
 
 
 def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Write) -> None:
     file = write(
         "a.yaml", "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
     )
-    assert parse("--config", file, "--optimizer", "SGD").optimizer == SGDOptimizer(clip_norm=3.0)
+    assert parse("--config", file, "--optimizer", "SGD").optimizer == p.SGDOptimizer(clip_norm=3.0)
     layers = parse("--config", file, "--run.graph.layers", "conv").graph.layers
-    assert layers == [ConvolutionLayerParams(units=8)]
+    assert layers == [p.ConvolutionLayerParams(units=8)]
     # In one and the same file it is a mistake.
     bad = write("bad.yaml", "optimizer: {__cls__: SGD, beta_1: 0.5}")
     with pytest.raises(UsageError, match=r"bad\.yaml: unknown key optimizer\.beta_1; it belongs to Adam"):
@@ -126,7 +115,7 @@ def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Wri
 
 def test_none_for_optional_nodes(write: Write) -> None:
     file = write("a.yaml", "run.backup: null")
-    assert parse("--config", file, default=RunParams(output_dir="o", backup=SGDOptimizer())).backup is None
+    assert parse("--config", file, default=p.RunParams(output_dir="o", backup=p.SGDOptimizer())).backup is None
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -230,12 +219,12 @@ def test_errors_about_the_file_itself(write: Write) -> None:
         with pytest.raises(UsageError) as error:
             parse(*argv)
         assert str(error.value).startswith(message)
-    assert parse("--config", write("empty.yaml", "# nothing")) == RunParams(output_dir="out")
+    assert parse("--config", write("empty.yaml", "# nothing")) == p.RunParams(output_dir="out")
 
 
 def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> None:
     parser = ParamsParser("tfaip-test")
-    parser.add_params("run", RunParams)
+    parser.add_params("run", p.RunParams)
     parser.accept_former("old.branch", "run")
     (tmp_path / "a.yaml").write_text("old:\n  branch:\n    output_dir: a\n")
     assert parser.parse(["--config", str(tmp_path / "a.yaml")]).run.output_dir == "a"

@@ -8,26 +8,14 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from test.params.cli_params import (
-    AdamOptimizer,
-    CNNGraphParams,
-    ConstantRateParams,
-    ConvolutionLayerParams,
-    CosineRateParams,
-    DenseLayerParams,
-    MLPGraphParams,
-    Mode,
-    RangeParams,
-    RunParams,
-    SGDOptimizer,
-)
+from test.params import cli_params as p
 from test.params.conftest import Write
 from test.params.test_config import parse
 from test.support.commands import finish_command, start_python
 from tfaip.params.help import yaml_text
 
 
-def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: RunParams | None = None) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: p.RunParams | None = None) -> str:
     with pytest.raises(SystemExit) as end:
         parse(*argv, "--print_config", default=default)
     assert end.value.code == 0
@@ -58,7 +46,7 @@ def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[
 
 
 def test_print_config_does_not_ask_for_required_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "run.output_dir: null  # default" in printed(capsys, default=RunParams()).splitlines()
+    assert "run.output_dir: null  # default" in printed(capsys, default=p.RunParams()).splitlines()
 
 
 # 1.5 and the like need no quotes; all these would be taken for something else.
@@ -94,19 +82,21 @@ def test_strings_stay_strings_in_yaml(subtests: pytest.Subtests) -> None:
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 integers = st.integers(-(2**63), 2**63 - 1)
 numbers = st.floats(allow_nan=False)
-rates = st.builds(ConstantRateParams, numbers) | st.builds(CosineRateParams, numbers, st.none() | numbers, numbers)
-layers = st.builds(DenseLayerParams, integers, st.booleans()) | st.builds(ConvolutionLayerParams, kernel=integers)
+rates = st.builds(p.ConstantRateParams, numbers) | st.builds(p.CosineRateParams, numbers, st.none() | numbers, numbers)
+layers = st.builds(p.DenseLayerParams, integers, st.booleans()) | st.builds(p.ConvolutionLayerParams, kernel=integers)
 keys = st.from_regex(r"\A[a-z]\w*\Z")
-graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(keys, layers))
+graphs = st.builds(p.MLPGraphParams, st.lists(layers)) | st.builds(
+    p.CNNGraphParams, heads=st.dictionaries(keys, layers)
+)
 
 
 @given(
     st.builds(
-        RunParams,
+        p.RunParams,
         output_dir=text.filter(bool),
         epochs=st.integers(0, 2**62 - 1),
         overwrite=st.booleans(),
-        mode=st.sampled_from(Mode),
+        mode=st.sampled_from(p.Mode),
         gpus=st.lists(integers),
         weights=st.dictionaries(text, numbers),
         points=st.dictionaries(numbers, numbers),
@@ -114,14 +104,15 @@ graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams,
         either=integers | text,
         anything=st.none() | integers | text | st.lists(text),
         grid=st.lists(st.lists(integers)),
-        span=st.builds(RangeParams, numbers, numbers),
-        optimizer=st.builds(AdamOptimizer, st.none() | numbers, numbers) | st.builds(SGDOptimizer, momentum=numbers),
+        span=st.builds(p.RangeParams, numbers, numbers),
+        optimizer=st.builds(p.AdamOptimizer, st.none() | numbers, numbers)
+        | st.builds(p.SGDOptimizer, momentum=numbers),
         learning_rate=rates,
         graph=graphs,
-        backup=st.none() | st.builds(SGDOptimizer, momentum=numbers),
+        backup=st.none() | st.builds(p.SGDOptimizer, momentum=numbers),
     )
 )
-def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: RunParams) -> None:
+def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: p.RunParams) -> None:
     import contextlib
     import io
 
@@ -129,7 +120,7 @@ def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params:
     with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
         parse("--print_config", default=params)
     file.write_text(out.getvalue(), encoding="utf-8")
-    assert parse("--config", str(file), default=RunParams()) == params
+    assert parse("--config", str(file), default=p.RunParams()) == params
 
 
 def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_imported_them(tmp_path: Path) -> None:
