@@ -175,7 +175,7 @@ def test_topics_of_several_groups(capsys: pytest.CaptureFixture[str]) -> None:
     # A class in a list: the flag that chooses it, and its own flags.
     shown = topic(capsys, "DenseLayerParams")
     assert "--run.graph.layers CLASS ..." in shown
-    assert shown[-3:] == DENSE
+    assert shown[-3:] == ["DenseLayerParams", "--run.graph.layers.0.units int", "--run.graph.layers.0.bias bool"]
     for word, hint in (("epoch_", "epochs"), ("CosinRateParams", "CosineRateParams")):
         with pytest.raises(UsageError, match=f"^--help '{word}': no flag, class or help text.*; did you mean {hint}"):
             help_of(capsys, topics=(word,))
