@@ -142,8 +142,8 @@ class CountingParams(ParamsBase):
         ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
         ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),
         ("anything", NESTED, "--holder.anything contains itself, or is nested too deeply"),
-        ("anything", CountingParams(), "--holder.anything.count is 1, but would be read from a file as 2"),
-        ("epochs", -1, "epochs is negative"),
+        ("anything", CountingParams(), "--holder.anything.count is 2, but would be read from a file as 3"),
+        ("epochs", -1, "--holder.*: epochs is negative"),
     ],
 )
 def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, message: str) -> None:
