@@ -83,23 +83,6 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
         inputbenchmark._log_parts(make_pipeline(DamagedParams(rows(4)), **params))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "which scenario? expected: tfaip-benchmark-input-pipeline SCENARIO"),
-        (["--time_limit", "3"], "which scenario?"),
-        ([TINY, "--time_limit", "0"], "time_limit is 0.0, expected seconds above 0"),
-        ([TINY, "--train.batch_siz", "3"], "batch_size"),
-        (["no.such.scenario"], "no.such"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(main, arguments) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
-
-
 def test_the_table() -> None:
     parts = [Part("generator", 0.001, True), Part("Slow", 0.008, True), Part("batching", 0.001, False)]
     assert list(part_lines(parts)) == [
