@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_resume_behind_any_batch_gives_the_remaining_ones(
         assert first + epoch(pipeline, first[-1][1], (steps - stop - 1) * batch_size) == whole
 
 
-class Counting:
+class Counting(Sequence[Any]):
     """A list that knows which of its samples were read."""
 
     def __init__(self, samples: list[Sample]) -> None:
@@ -186,7 +187,7 @@ class Counting:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: Any) -> Sample:
         self.read.append(index)
         return self.samples[index]
 

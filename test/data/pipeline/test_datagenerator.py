@@ -9,7 +9,7 @@ import pytest
 
 from test.data.support import IterableRowsParams, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -67,14 +67,13 @@ def test_lengths() -> None:
 
 def test_random_access_is_recognised_and_generates() -> None:
     generator = WithAccess(MODE, DataGeneratorParams())
-    assert isinstance(generator, RandomAccess)
-    assert not isinstance(generator, BatchAccess)
+    assert generator.has_random_access()
     assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
 
 
 def test_a_generator_that_overrides_nothing_says_what_to_do() -> None:
     generator = OnlyLength(MODE, DataGeneratorParams())
-    assert not isinstance(generator, RandomAccess)
+    assert not generator.has_random_access()
     with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
         generator.generate()
 
@@ -89,7 +88,7 @@ def test_unknown_length_is_an_error_but_not_for_truth() -> None:
 def test_raw_sequences_have_random_access() -> None:
     samples = tuple(rows(3))
     generator = RawDataGeneratorParams(samples=samples).create(MODE)
-    assert isinstance(generator, RandomAccess)
+    assert generator.has_random_access()
     assert len(generator) == 3
     assert generator[1].meta == {"id": 1}
     assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
@@ -97,5 +96,5 @@ def test_raw_sequences_have_random_access() -> None:
 
 def test_raw_iterables_may_be_endless() -> None:
     generator = RawDataGeneratorParams(samples=map(row, count())).create(MODE)
-    assert not isinstance(generator, RandomAccess)
+    assert not generator.has_random_access()
     assert [sample.meta["id"] for sample in islice(generator.generate(), 3)] == [0, 1, 2]

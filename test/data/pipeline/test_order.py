@@ -49,7 +49,7 @@ def test_an_exception_names_the_generator_and_the_place() -> None:
     samples = (sample if sample.meta["id"] < 5 else 1 / 0 for sample in rows(9))
     with pytest.raises(ZeroDivisionError) as info:
         order(RawDataGeneratorParams(samples=samples))
-    assert info.value.__notes__ == ["while RawIterableGenerator.generate ran, after 5 samples"]
+    assert info.value.__notes__ == ["while RawDataGenerator.generate ran, after 5 samples"]
 
 
 def test_random_access_is_permuted_by_seed_and_pass() -> None:

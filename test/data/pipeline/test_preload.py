@@ -24,7 +24,7 @@ from test.data.support import (
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
-from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams
@@ -152,10 +152,10 @@ def test_another_mode_begins_with_the_data_as_it_was() -> None:
 
 
 def test_a_generator_keeps_its_abilities() -> None:
-    assert isinstance(make_pipeline(rows(3)).as_preloaded().generator, RandomAccess)
+    assert make_pipeline(rows(3)).as_preloaded().generator.has_random_access()
     source = IterableRowsParams(count=7, length_is_known=False)
     iterable = make_pipeline(source, [AddParams()], limit=100).as_preloaded()
-    assert not isinstance(iterable.generator, RandomAccess)
+    assert not iterable.generator.has_random_access()
     assert iterable.epoch_size() == 7  # now it is known
 
 
@@ -164,7 +164,7 @@ def test_data_without_an_end() -> None:
     with pytest.raises(UsageError) as info:
         endless.as_preloaded()
     assert str(info.value) == (
-        "preload_data holds all training data in memory, but the number of samples of RawIterableGenerator is not "
+        "preload_data holds all training data in memory, but the number of samples of RawDataGenerator is not "
         "known, so that they may be endless: expected a __len__, or a limit (at most so many samples are held),"
         " or no preload_data"
     )

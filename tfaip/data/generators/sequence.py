@@ -63,15 +63,6 @@ class DatasetGenerator(SequenceGenerator):
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)
 
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build the generator, with random access if the data set has it.
-
-        Raises:
-            UsageError: if there is no data set, or it is something else.
-        """
-        created: Any = super().create(mode)
-        return created if _has_random_access(created._items) else _DatasetStream(mode, created)
-
     def open_items(self) -> Any:
         """Return the data set; a subclass may open it here, from fields of its own."""
         _check(self.dataset, type(self).__name__)
@@ -114,8 +105,23 @@ class DatasetGenerator(SequenceGenerator):
         """Return True for a list: workers get its items instead of a copy of all."""
         return isinstance(self._items, list | tuple | _Rows)
 
+    def has_random_access(self) -> bool:
+        """Return True if the data set has it."""
+        return _has_random_access(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items) if hasattr(self._items, "__len__") else DataGenerator.__len__(self)
+
     def __getitem__(self, index: int) -> Sample:
-        return _with_row(super().__getitem__(index), index)
+        return self._numbered(index, self._items[index])
+
+    def generate(self) -> Iterator[Sample]:
+        return (self._numbered(row, item) for row, item in enumerate(self._items))
+
+    def _numbered(self, row: int, item: Any) -> Sample:
+        """Return the sample of an item; its number is its meta unless it has another."""
+        sample = self.sample(item)
+        return sample.new_meta({"row": row}) if sample.meta is None else sample
 
     if not TYPE_CHECKING:  # see Part
 
@@ -142,18 +148,6 @@ class _Rows(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
-
-
-class _DatasetStream(DataGenerator[DatasetGenerator]):
-    """The same for a data set that can only be iterated."""
-
-    def __len__(self) -> int:
-        items = self.params._items
-        return len(items) if hasattr(items, "__len__") else super().__len__()
-
-    def generate(self) -> Iterator[Sample]:
-        for row, item in enumerate(self.params._items):
-            yield _with_row(self.params.sample(item), row)
 
 
 def _has_random_access(dataset: Any) -> bool:
@@ -207,14 +201,6 @@ def _value(value: Any) -> Any:
 
     is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
     return np.asarray(value) if is_array else value
-
-
-def _with_row(sample: Sample, row: int) -> Sample:
-    """Return the sample; the number of its item is its meta unless it has another."""
-    if sample.meta is None:
-        sample = sample.copy()
-        sample.meta = {"row": row}
-    return sample
 
 
 P = TypeVar("P", bound=DataGeneratorParams)

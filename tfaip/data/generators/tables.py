@@ -3,32 +3,82 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
+from tfaip.data.pipeline.datagenerator import missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+from tfaip.params.fields import FieldError, check_fields
 
 # More than anybody lists; their order takes 8 bytes each.
 MAX_SAMPLES = 10**9
 
 
-def place_of(index: int, ends: Sequence[int]) -> tuple[int, int]:
-    """Return the number of the source that has a sample, and its index in this source.
+class Joined:
+    """Sources in a row: `joined[index]` is the source that has a sample, and the index of the sample in it.
 
     Args:
-        index: of the sample among those of all sources.
-        ends: for each source the index after its last sample.
+        sources: the sources.
+        sizes: the number of samples of each.
     """
-    number = bisect_right(ends, index)
-    begin = ends[number - 1] if number else 0
-    return number, index - begin
+
+    def __init__(self, sources: Sequence[Any], sizes: Iterable[int]) -> None:
+        self._sources = sources
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        number = bisect_right(self._ends, index)
+        return self._sources[number], index - (self._ends[number - 1] if number else 0)
 
 
-def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
-    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
+def open_tables(open_table: Callable[..., Any], kind: str, params: Any, mode: PipelineMode) -> Joined:
+    """Return the rows of the files of a generator.
+
+    Args:
+        open_table: opens a file, and raises any error.
+        kind: of the files, for messages.
+        params: name the files and their columns.
+        mode: purpose of the samples.
+    """
+    if not params.files:
+        raise missing_file(kind, mode, "files")
+    tables = []
+    for path in params.files:
+        try:
+            tables.append(open_table(path, params, mode))
+        except UsageError:
+            raise
+        except Exception as error:  # the libraries raise errors of many classes
+            raise unreadable_file(kind, path, error, "files") from error
+    return Joined(tables, map(len, tables))
+
+
+def check_ratios(params: Any, name: str, count: int) -> None:
+    """Raise unless a field has a number for each of `count` sources."""
+    check_fields(params)  # they may have been set after the constructor
+    ratios = getattr(params, name)
+    if len(ratios) != count:
+        raise FieldError(name, ratios, f"one number for each of the {count} sources")
+
+
+def scaled_sizes(sizes: list[int], ratios: list[float], params: Any, name: str) -> list[int]:
+    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100.
+
+    Raises:
+        FieldError: if these are too many samples; `params` have the ratios in the field `name`.
+    """
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
     scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
-    return [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
+    sizes = [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
+    if sum(sizes) > MAX_SAMPLES:
+        expected = f"ratios that give a pass at most {MAX_SAMPLES:,} samples, with every one in it"
+        raise FieldError(name, getattr(params, name), expected)
+    return sizes
 
 
 def missing_columns(params: Any, mode: PipelineMode, found: Collection[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
@@ -14,9 +14,6 @@ from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice
 from tfaip.util.classes import check_hook_names
 from tfaip.util.text import shorten, shorten_text
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class DataGeneratorParams(ParamsBase):
@@ -33,7 +30,10 @@ class DataGeneratorParams(ParamsBase):
 
 
 P = TypeVar("P", bound=DataGeneratorParams)
-_HOOKS = ("__len__", "__getitem__", "get_batch", "generate", "yields_batches", "in_memory", "shuffle")
+_HOOKS = (
+    *("__len__", "__getitem__", "get_batch", "generate", "shuffle"),
+    *("yields_batches", "in_memory", "has_random_access"),
+)
 
 
 class DataGenerator(Generic[P]):
@@ -42,7 +42,8 @@ class DataGenerator(Generic[P]):
     Override `generate`, and `__len__` where the number is known. A generator that also has
     `__getitem__(index) -> Sample` (and so a length) offers *random access*: training data is then
     shuffled as a whole and resuming costs nothing. One whose samples are rows of arrays can also
-    have `get_batch`, see `BatchAccess`.
+    have `get_batch(indices) -> Sample` (`indices` of shape `[n]`): one sample whose arrays have the leading
+    dimension n, and a list or None as meta. Its rows must equal `self[i]` for each index.
 
     Args:
         mode: purpose of the pipeline.
@@ -69,9 +70,14 @@ class DataGenerator(Generic[P]):
 
     def generate(self) -> Iterable[Sample]:
         """Return the samples of one pass, always in the same order. Default: by random access."""
-        if not isinstance(self, RandomAccess):
+        if not self.has_random_access():
             raise NotImplementedError(f"override generate (or __len__ and __getitem__) in {type(self).__name__}")
-        return (self[index] for index in range(len(self)))
+        get: Any = self
+        return (get[index] for index in range(len(self)))
+
+    def has_random_access(self) -> bool:
+        """Return True if `self[index]` may be called. Override it if that depends on the params."""
+        return hasattr(self, "__getitem__")
 
     def yields_batches(self) -> bool:
         """Return True if each sample is already a batch: a list of samples, or a stacked sample.
@@ -114,75 +120,49 @@ class Generator(Part, DataGeneratorParams, DataGenerator[Any]):
         return self._create(mode=PipelineMode(mode), params=self) if cls is type(self) else cls(mode=mode, params=self)
 
 
-@runtime_checkable
-class RandomAccess(Protocol):
-    """Protocol of a generator with random access."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Sample: ...
-
-
-@runtime_checkable
-class BatchAccess(Protocol):
-    """Protocol of a generator with random access to many samples at once."""
-
-    def __len__(self) -> int: ...
-
-    def get_batch(self, indices: np.ndarray) -> Sample:
-        """Return the samples at `indices` (shape `[n]`) as one.
-
-        Each array has the leading dimension n, meta is a list or None. The rows must equal those of
-        `self[i]` for each index.
-        """
-        ...
-
-
 class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
     """Samples that exist already; for Python only, not for the command line."""
 
     samples: Iterable[Sample] = option([], "Samples in memory", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build a generator, with random access for a list or tuple."""
-        if isinstance(self.samples, Sequence):
-            return RawDataGenerator(self.samples, mode, self)
-        return RawIterableGenerator(mode, self)
+        return RawDataGenerator(None, mode, self)
 
 
 class RawDataGenerator(DataGenerator[Any]):
-    """Generator over a list or another sequence.
+    """Generator over samples that exist already, with random access if they are a list or another sequence.
 
     Args:
-        samples: the sequence; None: that of `params`.
+        samples: the samples; None: those of `params`.
         mode: purpose of the pipeline.
         params: params of any class; None: `RawDataGeneratorParams` of the samples.
     """
 
     def __init__(
         self,
-        samples: Sequence[Sample] | None = None,
+        samples: Iterable[Sample] | None = None,
         mode: PipelineMode = PipelineMode.TRAINING,
         params: DataGeneratorParams | None = None,
     ) -> None:
         super().__init__(mode, RawDataGeneratorParams(samples or []) if params is None else params)
-        self._samples: Sequence[Sample] = self.params.samples if samples is None else samples
+        self._samples: Any = self.params.samples if samples is None else samples
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self._samples) if self.has_random_access() else super().__len__()
 
     def __getitem__(self, index: int) -> Sample:
-        return self._samples[index]
+        sample: Sample = self._samples[index]
+        return sample
+
+    def generate(self) -> Iterable[Sample]:
+        samples: Iterable[Sample] = self._samples
+        return samples
+
+    def has_random_access(self) -> bool:
+        return isinstance(self._samples, Sequence)
 
     def in_memory(self) -> bool:
         return True
-
-
-class RawIterableGenerator(DataGenerator[RawDataGeneratorParams]):
-    """Generator over any iterable, e.g. an endless stream; its length is not known."""
-
-    def generate(self) -> Iterable[Sample]:
-        return self.params.samples
 
 
 def size_of(generator: DataGenerator[Any]) -> int:

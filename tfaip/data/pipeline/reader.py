@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RandomAccess, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
@@ -102,7 +102,7 @@ class PipelineReader:
         allowed = params.allowed_failures()
         self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
         # Every worker would load data in memory once more.
-        has_access = generator_params is not None and isinstance(generator, RandomAccess)
+        has_access = generator_params is not None and generator.has_random_access()
         self.workers_read = has_access and not generator.in_memory()
         """True if workers, if there are some, read the samples; otherwise they are sent them."""
         has_processors_here = self.processors.after_parallel or not self.processors.is_mapping

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
@@ -109,11 +109,11 @@ class BlockProcessor:
     def __init__(
         self, generator: DataGenerator[Any] | None, mapper: SampleMapper, seed: int, batcher: Batcher | None = None
     ) -> None:
-        self._generator = generator if isinstance(generator, RandomAccess) else None
+        self._generator = generator if generator is not None and generator.has_random_access() else None
         self.mapper = mapper
         self._seed = seed
         self._batcher = batcher
-        self.arrays = generator if batcher and not mapper and isinstance(generator, BatchAccess) else None
+        self.arrays: Any = generator if batcher and not mapper and hasattr(generator, "get_batch") else None
         """Source from which whole batches are cut, without single samples."""
 
     def raw_samples(self, segment: Segment) -> Iterable[Outcome]:
