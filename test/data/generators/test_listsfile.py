@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, TextLines
-from tfaip.data.generators.tables import scaled_sizes
+from tfaip.data.pipeline.datagenerator import scaled_sizes
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 

@@ -11,7 +11,7 @@ import pytest
 from test.data.processors.frames import Frames, Ones
 from test.trainer.epochs import batches_of_epochs, setup_of
 from test.trainer.line import LineModelParams, by_hand
-from tfaip.data.processors.specaugment import SpecAugmentProcessor
+from tfaip.data.pipeline.processor.specaugment import SpecAugmentProcessor
 from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenario import Scenario
 from tfaip.trainer.build import Training

@@ -12,8 +12,15 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NoReturn
 
-from tfaip.data.generators.tables import Joined, columns_of, missing_columns, open_tables, sample_of
-from tfaip.data.pipeline.datagenerator import Generator, unreadable_file
+from tfaip.data.pipeline.datagenerator import (
+    Generator,
+    Joined,
+    columns_of,
+    missing_columns,
+    open_tables,
+    sample_of,
+    unreadable_file,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option

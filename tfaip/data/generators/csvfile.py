@@ -10,8 +10,15 @@ from functools import cached_property
 from io import BytesIO, TextIOWrapper
 from typing import TypeVar
 
-from tfaip.data.generators.tables import Joined, columns_of, missing_columns, open_tables, sample_of
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Joined,
+    columns_of,
+    missing_columns,
+    open_tables,
+    sample_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option

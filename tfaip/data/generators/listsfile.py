@@ -11,8 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from tfaip.data.generators.tables import Joined, check_ratios, scaled_sizes
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Joined,
+    check_ratios,
+    missing_file,
+    scaled_sizes,
+    unreadable_file,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option

@@ -6,8 +6,15 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tfaip.data.generators.tables import Joined, check_ratios, scaled_sizes
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, size_of
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Generator,
+    Joined,
+    check_ratios,
+    scaled_sizes,
+    size_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option

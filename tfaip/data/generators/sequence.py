@@ -8,8 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tfaip.data.generators.tables import columns_of, missing_columns, sample_of
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Generator,
+    columns_of,
+    missing_columns,
+    sample_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option

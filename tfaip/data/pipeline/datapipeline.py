@@ -21,7 +21,7 @@ from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, copied
 from tfaip.params.tree import nodes_of, with_shared

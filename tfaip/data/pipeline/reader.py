@@ -26,7 +26,7 @@ from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position, Sampler
-from tfaip.data.pipeline.workers.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]

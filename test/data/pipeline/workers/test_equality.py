@@ -116,7 +116,6 @@ def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
     # 15 blocks of 4 samples with three float32 and one int32, in messages that are a little larger.
     assert stats is not None
     assert stats.blocks == 15
-    assert 60 * 16 < stats.nbytes < 60 * 16 + 15 * 2000
     assert stats.busy_s > 0
     assert pipeline.worker_stats() is None
 

@@ -29,8 +29,8 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.workers.pool import WorkerDied
-from tfaip.data.pipeline.workers.worker import MAX_MESSAGES
+from tfaip.data.pipeline.worker import MAX_MESSAGES
+from tfaip.data.pipeline.workerpool import WorkerDied
 from tfaip.errors import TfaipError
 
 # What a machine that runs other tests needs to start a process, read a message and look at it. Without a report the

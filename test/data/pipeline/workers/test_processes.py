@@ -24,7 +24,7 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.pipeline.workers.worker import Start
+from tfaip.data.pipeline.worker import Start
 
 # Both processors sleep in the second block, so that the workers are busy when the signals come.
 SCRIPT = """
@@ -106,7 +106,7 @@ def test_a_worker_ends_if_its_parent_had_ended_before_it_started() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     with ours, theirs:
-        code = f"from tfaip.data.pipeline.workers.worker import main; main({ended.pid}, {theirs.fileno()}, [])"
+        code = f"from tfaip.data.pipeline.worker import main; main({ended.pid}, {theirs.fileno()}, [])"
         worker = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()], cwd=REPOSITORY)
         assert worker.wait(60) == 0
 
@@ -116,7 +116,7 @@ def test_a_worker_that_nobody_listens_to_any_more_ends_without_a_word() -> None:
     ours, theirs = socket.socketpair()
     ours.shutdown(socket.SHUT_RD)
     with theirs, Connection(ours.detach()) as connection:
-        code = f"from tfaip.data.pipeline.workers.worker import main; main({os.getpid()}, {theirs.fileno()}, [])"
+        code = f"from tfaip.data.pipeline.worker import main; main({os.getpid()}, {theirs.fileno()}, [])"
         command = [sys.executable, "-c", code]
         worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=REPOSITORY, stderr=subprocess.PIPE)
         connection.send_bytes(pickle.dumps(Start("worker", None, b"not a spec", logging.INFO)))

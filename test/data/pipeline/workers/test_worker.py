@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from test.support.commands import finish_command, start_python
-from tfaip.data.pipeline.workers.worker import Slot, create_file, pack, unpack
+from tfaip.data.pipeline.worker import Slot, create_file, pack, unpack
 
 SCRIPT = """
 import os
