@@ -40,12 +40,6 @@ def test_ignore_prefix(tmp_path: Path, prefix: str, expected: list[str]) -> None
     assert lines_of(lists=lists, ignore_prefix=prefix) == expected
 
 
-def test_only_ends_of_lines_separate_samples(tmp_path: Path) -> None:
-    file = tmp_path / "list.txt"
-    file.write_bytes("\ufeffa\u2028b.png\nc\x0cd.png\r\ne\x85f.png\rg".encode())
-    assert lines_of(lists=[str(file)]) == ["a\u2028b.png", "c\x0cd.png", "e\x85f.png", "g"]
-
-
 def test_a_subclass_gives_samples_another_form(tmp_path: Path) -> None:
     class Relative(ListsFileGenerator[ListsFileGeneratorParams]):
         def sample(self, line: str, list_file: Path) -> Sample:
@@ -60,11 +54,6 @@ def test_ratios_repeat_the_lists_that_are_too_short(tmp_path: Path) -> None:
     # b holds 6 of 4/4 shares of 6: a gets 3/2 of that, 9 samples, its lines 0 1 0 1 0 1 0 1 0.
     counts = Counter(lines_of(lists=lists, list_ratios=[3, 2]))
     assert counts == Counter({"a0": 5, "a1": 4, **{f"b{i}": 1 for i in range(6)}})
-
-
-def test_ratios_count_only_in_training(tmp_path: Path) -> None:
-    lists = [write(tmp_path / "a.txt", "a"), write(tmp_path / "b.txt", "b", "c")]
-    assert lines_of(PipelineMode.EVALUATION, lists=lists, list_ratios=[5, 1]) == ["a", "b", "c"]
 
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 10)), min_size=1, max_size=5))
@@ -165,13 +154,6 @@ def test_positions_and_slices(tmp_path: Path) -> None:
         _ = lines[3]
 
 
-def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"one\n" * 100 + b"\xff\n")
-    with pytest.raises(UnicodeDecodeError):
-        TextLines(path, block_bytes=16)
-
-
 @pytest.mark.parametrize("change", ["longer", "shorter", "the same size"])
 def test_a_large_file_that_changes_is_an_error_and_a_small_one_is_kept(change: str, tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
@@ -183,15 +165,6 @@ def test_a_large_file_that_changes_is_an_error_and_a_small_one_is_kept(change: s
     assert list(small) == ["one", "two"]
     with pytest.raises(OSError, match=r"list.txt has changed while it was read: write a new file instead$"):
         _ = large[0]
-
-
-def test_a_file_that_replaces_a_large_one_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_text("one\ntwo\n")
-    lines = TextLines(path, kept_bytes=0)
-    (tmp_path / "new.txt").write_text("three\n")
-    os.replace(tmp_path / "new.txt", path)
-    assert list(lines) == ["one", "two"]
 
 
 def test_its_file_is_closed_with_it(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -64,14 +63,6 @@ def one_pass(samples: Any, **params: Any) -> Ids:
 )
 def test_a_batch_holds_the_samples_of_one_bucket(count: int, params: dict[str, Any], expected: Ids) -> None:
     assert one_pass(rows(count), **params) == expected
-
-
-def test_what_is_left_is_dropped_if_asked_for() -> None:
-    params: Any = {"batch_size": 2, "bucket_boundaries": [2], "batch_drop_remainder": True}
-    assert one_pass(rows(7), **params) == [[1, 2], [0, 3], [4, 5]]
-    pipeline = make_pipeline(rows(7), shuffle_buffer_size=0, **params)
-    with pipeline.generate_input_batches() as batches:
-        assert ids(islice(batches, 5)) == [[1, 2], [0, 3], [4, 5], [1, 2], [0, 3]]
 
 
 def test_positions_name_the_samples_that_wait() -> None:
@@ -214,14 +205,6 @@ def test_resume_reads_only_the_samples_that_wait() -> None:
     assert counting.read == [0, *range(41, 51), *range(5)]  # the last block begins the next pass
 
 
-def test_other_batch_sizes_may_go_on_where_these_stopped() -> None:
-    params: Any = {"bucket_boundaries": [2], "shuffle_buffer_size": 0}
-    (_, position), *_ = epoch(make_pipeline(rows(9), batch_size=4, **params), Position(), 8)
-    assert position == Position(0, 6, 6, (0, 3))  # behind [1, 2, 4, 5]
-    smaller = epoch(make_pipeline(rows(9), batch_size=1, **params), position, 5)
-    assert [[meta["id"] for meta in content[-1]] for content, _ in smaller] == [[0], [7], [8], [3], [6]]
-
-
 def test_without_buckets_those_who_waited_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
     made = epoch(make_pipeline(rows(9), batch_size=3, shuffle_buffer_size=0), Position(0, 6, 6, (0, 3)), 3)
     assert [meta["id"] for meta in made[0][0][-1]] == [6, 7, 8]
@@ -233,16 +216,6 @@ def test_a_pass_that_fills_no_bucket_is_an_error() -> None:
     with (
         pipeline.generate_input_batches() as batches,
         pytest.raises(TfaipError, match=r"pass 0 over the data filled no bucket.* smaller batches \(\[3, 3, 3\]\)"),
-    ):
-        next(batches)
-
-
-def test_data_without_a_length_says_so() -> None:
-    pipeline = make_pipeline(rows(4), bucket_boundaries=[2])
-    pipeline.data.element_length_fn = super(type(pipeline.data), pipeline.data).element_length_fn  # type: ignore[misc]
-    with (
-        pipeline.generate_input_batches() as batches,
-        pytest.raises(NotImplementedError, match=r"bucket_boundaries need a length: override element_length_fn"),
     ):
         next(batches)
 
@@ -269,30 +242,6 @@ def test_batches_from_the_generator_have_no_buckets() -> None:
         pytest.raises(UsageError, match=r"bucket_boundaries is \[2\], but RawDataGenerator yields batches"),
     ):
         next(batches)
-
-
-def test_impossible_buckets_are_refused(subtests: pytest.Subtests) -> None:
-    for boundaries, sizes, message in [
-        ([3, 2], None, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
-        ([0, 2], None, r"bucket_boundaries\[0\] is 0, expected at least 1"),
-        ([2], [4], r"bucket_batch_sizes is \[4\], expected one number per bucket \(2, one more than"),
-        ([2], [4, 0], r"bucket_batch_sizes\[1\] is 0, expected at least 1"),
-        ([], [4, 2], r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
-    ]:
-        with subtests.test(boundaries=boundaries), pytest.raises(ValueError, match=message):
-            make_pipeline(rows(1), bucket_boundaries=boundaries, bucket_batch_sizes=sizes)
-
-
-def test_workers_change_nothing() -> None:
-    def make(processes: int) -> DataPipeline:
-        params: Any = {"batch_size": 4, "bucket_boundaries": [2, 3], "num_processes": processes}
-        return make_pipeline(rows(30), [NoiseParams(), DropParams()], seed=3, **params)
-
-    inline = epoch(make(0), Position(), 60)
-    with make(2) as pipeline:
-        assert epoch(pipeline, Position(), 60) == inline
-        assert epoch(pipeline, inline[6][1], 32) == inline[7:]
-        assert pipeline.worker_stats() is not None
 
 
 @pytest.mark.parametrize("mode", [PipelineMode.EVALUATION, PipelineMode.PREDICTION])

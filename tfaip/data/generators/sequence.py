@@ -71,8 +71,19 @@ class DatasetGenerator(SequenceGenerator):
 
     def open_items(self) -> Any:
         """Return the data set; a subclass may open it here, from fields of its own."""
-        _check(self.dataset, type(self).__name__)
-        return self.dataset
+        name, dataset = type(self).__name__, self.dataset
+        if dataset is None:
+            raise UsageError(
+                f"{name} has no data set, which only Python can give ({name}(dataset=...)) and which is not stored "
+                "with a run: continue a run in Python, with create_trainer(params, restore=True)"
+            )
+        is_iterable = _has_random_access(dataset) or isinstance(dataset, Iterable)
+        if not is_iterable or isinstance(dataset, Mapping | Iterator) or _is_a("DataLoader", dataset):
+            raise UsageError(
+                f"the dataset of {name} is a {type(dataset).__name__}: expected one data set of single items, with a "
+                "length and an index, or one that begins again with each iter()"
+            )
+        return dataset
 
     def sample(self, item: Any) -> Sample:
         """Return the sample of an item; tensors and images become arrays.
@@ -165,40 +176,6 @@ def _has_random_access(dataset: Any) -> bool:
 def _is_a(name: str, dataset: Any) -> bool:
     """Return True for an object of a class of this name, or of one derived from it."""
     return any(base.__name__ == name for base in type(dataset).__mro__)
-
-
-def _check(dataset: Any, name: str) -> None:
-    """Raise unless something is a data set.
-
-    Args:
-        dataset: the value of the field.
-        name: class of the generator, for messages.
-
-    Raises:
-        UsageError: if it is not.
-    """
-    if dataset is None:
-        raise UsageError(
-            f"{name} has no data set, which only Python can give ({name}(dataset=...)) and which is not stored with a "
-            "run: continue a run in Python, with create_trainer(params, restore=True)"
-        )
-    if isinstance(dataset, Mapping):
-        raise UsageError(
-            f"the dataset of {name} is a dict of {shorten_text(', '.join(map(str, dataset)), 100)}: expected one data "
-            "set, for example that of one key"
-        )
-    if _is_a("DataLoader", dataset):
-        raise UsageError(f"the dataset of {name} is a DataLoader, which makes batches: expected its dataset")
-    if isinstance(dataset, Iterator):
-        raise UsageError(
-            f"the dataset of {name} is a {type(dataset).__name__}, which can be read only once: expected an object "
-            "with a length and an index, or one that begins again with each iter()"
-        )
-    if not (_has_random_access(dataset) or isinstance(dataset, Iterable)):
-        raise UsageError(
-            f"the dataset of {name} is a {type(dataset).__name__}: expected an object with __len__ and __getitem__, or "
-            "with __iter__"
-        )
 
 
 def _value(value: Any) -> Any:

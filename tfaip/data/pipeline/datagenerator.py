@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -15,7 +14,7 @@ from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice, FieldError, check_fields
 from tfaip.util.classes import check_hook_names
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 
 
 class DataGeneratorParams(ParamsBase):
@@ -168,29 +167,13 @@ class RawDataGenerator(DataGenerator[Any]):
 
 
 def size_of(generator: DataGenerator[Any]) -> int:
-    """Return the number of samples of one pass.
-
-    Raises:
-        TypeError: if it is not known.
-        UsageError: if `__len__` of the generator returns something else.
-    """
-    # len() would say neither whose value is wrong nor the value.
+    """Return the number of samples of one pass; a `TypeError` if it is not known."""
     try:
-        size: Any = type(generator).__len__(generator)
+        return len(generator)
     except Exception as error:
         if not isinstance(error, TfaipError):
             error.add_note(f"while {type(generator).__name__}.__len__ ran")
         raise
-    try:
-        count = operator.index(size)
-    except TypeError:
-        count = -1
-    if count < 0:
-        raise UsageError(
-            f"{type(generator).__name__}.__len__ returned {shorten(size)}, expected the number of samples of a pass: "
-            "an integer from 0"
-        )
-    return count
 
 
 def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:

@@ -4,7 +4,7 @@ import pytest
 
 from test.data.support import DropParams, NoiseParams, RepeatParams, RowDataParams
 from tfaip.data.databaseparams import DataPipelineParams
-from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.params import (
     ComposedProcessorPipelineParams,
     DataProcessorPipelineParams,
@@ -59,18 +59,6 @@ def test_create_builds_the_processors_of_the_mode(make: type[DataProcessorPipeli
 def test_the_base_says_what_to_use() -> None:
     with pytest.raises(NotImplementedError, match="use SequentialProcessorPipelineParams"):
         DataProcessorPipelineParams().flatten_processors()
-
-
-def test_json_keeps_classes_and_modes() -> None:
-    params = sequential()
-    params.processors[1].modes = INPUT_PROCESSOR  # type: ignore[assignment]
-    again = SequentialProcessorPipelineParams.from_dict(params.to_dict(), trusted=["test"])
-    assert again == params
-
-
-def test_more_workers_than_any_machine_runs_are_refused() -> None:
-    with pytest.raises(ValueError, match="num_threads is 2147483648, expected a number from 1 to 1024, or -1 for"):
-        SequentialProcessorPipelineParams(num_threads=2**31)
 
 
 def test_what_processors_ask_of_the_workers() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from test.data.support import DropParams, NoiseParams, PairParams, RepeatParams, RowDataParams, row, rows
+from test.data.support import DropParams, NoiseParams, PairParams, RowDataParams, row, rows
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import (
@@ -58,25 +58,11 @@ class FaultyGenerating(GeneratingDataProcessor[FaultyParams]):
         yield {"x": 1}
 
 
-def test_nothing_to_do_keeps_all_samples() -> None:
-    assert apply([], rows(3)) == [0, 1, 2]
-
-
 def test_order_of_mapping_and_generating_processors() -> None:
     # 0..5 without 0 and 3: 1 2 4 5; pairs keep the first target: 1 4.
     assert apply([DropParams(every=3), PairParams()], rows(6)) == [1, 4]
     # Pairs of 0..5 keep 0 2 4; without multiples of 3: 2 4.
     assert apply([PairParams(), DropParams(every=3)], rows(6)) == [2, 4]
-
-
-def test_is_mapping() -> None:
-    assert create([NoiseParams(), DropParams()]).is_mapping
-    assert not create([NoiseParams(), RepeatParams()]).is_mapping
-
-
-def test_apply_is_lazy() -> None:
-    processed = create([NoiseParams(), PairParams()]).apply(row(value) for value in iter(int, 1))
-    assert next(processed).meta == {"id": 0}
 
 
 def test_randomness_depends_on_seed_sample_and_processor() -> None:
@@ -99,12 +85,6 @@ def test_randomness_of_a_processor_does_not_depend_on_those_of_other_modes() -> 
 
 def test_an_invalid_sample_is_not_processed_further() -> None:
     assert apply([DropParams(every=1), FaultyParams(fault="map raise")], rows(3)) == []
-
-
-def test_random_numbers_exist_only_inside_a_pipeline() -> None:
-    alone = NoiseParams().create(RowDataParams(), PipelineMode.TRAINING)
-    with pytest.raises(RuntimeError, match="Noise.rng is there only while a pipeline runs"):
-        alone.rng  # noqa: B018
 
 
 def test_an_error_names_the_processor_and_the_sample() -> None:

@@ -29,23 +29,3 @@ def test_a_place_equals_a_fresh_generator(seed: int, number: int, pass_index: in
     fresh = np.random.Generator(bits)
     expected = [*fresh.random(3), fresh.integers(2**32, dtype=np.uint32), fresh.standard_normal()]
     assert draws(stream) == expected
-
-
-def test_draws_go_on_until_the_next_move() -> None:
-    stream = RandomStream(0)
-    first, second = draws(stream), draws(stream)
-    assert first != second
-    stream.move(0, 0, 0)
-    assert draws(stream) == first
-
-
-def test_every_part_of_the_place_counts() -> None:
-    seen = set()
-    for number in range(2):
-        stream = RandomStream(number)
-        for seed in range(2):
-            for pass_index in range(2):
-                for index in range(2):
-                    stream.move(seed, pass_index, index)
-                    seen.add(stream.generator().random())
-    assert len(seen) == 16

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from test.data.pipeline.workers.faults import FaultParams, FilesParams, OnlyHereParams
 from test.data.support import (
@@ -76,27 +75,6 @@ def test_any_number_of_workers_gives_the_same_bytes(processors: list[DataProcess
         assert len(child_processes()) == 2
 
 
-PROCESSORS: list[DataProcessorParams] = [NoiseParams(), DropParams(), RepeatParams(), PairParams()]
-
-
-@pytest.mark.parametrize(("chosen", "seed"), [((1, 0), 2**63), ((0, 2, 1), 12345)])
-def test_seeds_and_windows(chosen: tuple[int, ...], seed: int) -> None:
-    processors = [PROCESSORS[i] for i in chosen]
-    inline = make_pipeline(rows(30), processors, seed=seed, num_processes=0, batch_size=BATCH)
-
-    @settings(max_examples=10)
-    @given(windows=st.tuples(st.integers(1, 60), st.integers(1, 60)))
-    def check(windows: tuple[int, int]) -> None:
-        position = Position()
-        for num_samples in windows:
-            expected = epoch(inline, position, num_samples)
-            assert epoch(parallel, position, num_samples) == expected
-            position = expected[-1][1]
-
-    with make_pipeline(rows(30), processors, seed=seed, num_processes=2, batch_size=BATCH) as parallel:
-        check()
-
-
 def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
     processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
     inline = epoch(composed(processors, 3, num_processes=0), num_samples=SAMPLES)
@@ -153,14 +131,6 @@ def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
         # A stream may wait for the answer to a sample before it gives the next one.
         assert read == list(range(prefetch))
         assert len(list(batches)) == 4
-
-
-def test_what_is_in_memory_is_sent() -> None:
-    samples = FilesParams(count=8).create(PipelineMode.TRAINING).generate()
-    pipeline = make_pipeline(list(samples), [FaultParams(at=-1)], num_processes=1, mode=PipelineMode.EVALUATION)
-    with pipeline.generate_input_samples() as made:
-        by = [(sample.meta["read by"], sample.meta["processed by"]) for sample in made]
-    assert len({reader for reader, _ in by} | {processor for _, processor in by}) == 2
 
 
 def test_workers_are_replaced_after_their_tasks() -> None:

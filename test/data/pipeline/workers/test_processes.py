@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -15,15 +14,13 @@ from multiprocessing.connection import Connection
 import pytest
 
 import tfaip.data.pipeline.executor as executor
-from test.data.pipeline.workers.faults import FaultParams, FilesParams, SlowParams
+from test.data.pipeline.workers.faults import SlowParams
 from test.data.support import make_pipeline, rows
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.support.leaks import child_processes
 from test.support.processes import command_line
-from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
-from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.worker import Start
 
 # Both processors sleep in the second block, so that the workers are busy when the signals come.
@@ -50,22 +47,6 @@ with pipeline.generate_input_batches(auto_repeat=False) as batches:
 print(len(child_processes()))
 """
 
-FORKING_SCRIPT = """
-import os, signal
-from test.data.pipeline.workers.faults import FaultParams, FilesParams
-from test.data.support import make_pipeline
-from test.support.leaks import child_processes
-
-with make_pipeline(FilesParams(count=400), [FaultParams(at=-1)], num_processes=2).generate_input_batches() as batches:
-    next(batches)
-    workers = child_processes()
-    child = os.fork()
-    if child == 0:
-        signal.pause()
-    print(child, *workers, flush=True)
-    signal.pause()
-"""
-
 
 def test_signals_to_the_group_are_for_the_training_process() -> None:
     result = finish_command(start_python("-c", SCRIPT, "none"))
@@ -82,22 +63,6 @@ def test_workers_end_with_the_training_process_even_if_it_is_killed() -> None:
     finish_command(process)
     # `finish_command` waits for the group, and no test may leave shared memory.
     assert [command_line(pid) for pid in workers] == ["", ""]
-
-
-def test_workers_end_even_if_a_child_of_the_training_process_keeps_their_connection() -> None:
-    process = start_python("-c", FORKING_SCRIPT)
-    assert process.stdout is not None
-    child, *workers = [int(pid) for pid in process.stdout.readline().split()]
-    ends = [os.pidfd_open(worker) for worker in workers]
-    try:
-        os.kill(process.pid, signal.SIGKILL)
-        for end in ends:
-            assert select.select([end], [], [], 60.0)[0]  # readable when the process has ended
-    finally:
-        os.kill(child, signal.SIGKILL)
-        for end in ends:
-            os.close(end)
-        finish_command(process)
 
 
 def test_a_worker_ends_if_its_parent_had_ended_before_it_started() -> None:
@@ -122,26 +87,6 @@ def test_a_worker_that_nobody_listens_to_any_more_ends_without_a_word() -> None:
         connection.send_bytes(pickle.dumps(Start("worker", None, b"not a spec", logging.INFO)))
         assert worker.communicate(timeout=60) == (None, b"")
     assert worker.returncode == 0
-
-
-class Stop(Exception):  # noqa: N818
-    """What a training raises in the middle."""
-
-
-@pytest.mark.slow
-def test_nothing_is_left_after_an_early_end() -> None:
-    pipeline = make_pipeline(FilesParams(count=400), [FaultParams(at=-1)], num_processes=2)
-
-    def stop(reason: type[BaseException]) -> None:
-        with pipeline.training_batches(Position(), 400) as batches:
-            next(batches)
-            assert len(child_processes()) == 2
-            raise reason
-
-    for reason in (Stop, KeyboardInterrupt):
-        with pytest.raises(reason):
-            stop(reason)
-        assert not child_processes()
 
 
 def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,22 +115,3 @@ def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.Monk
     # the machine does.
     monkeypatch.setattr(executor, "WORTHWHILE_S", 3600.0)
     assert seen(SlowParams(seconds=0.01)) == {0}
-
-
-def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
-    pipeline = make_pipeline(rows(40), [], num_processes=2)
-    with pipeline.training_batches(Position(), 40) as batches:
-        assert len(list(batches)) == 3
-        assert not child_processes()
-
-
-def test_impossible_params_are_refused(subtests: pytest.Subtests) -> None:
-    for field, value, message in [
-        ("worker_timeout_s", 0, r"worker_timeout_s is 0, expected a number in \(0, "),
-        ("worker_start_s", -2, "worker_start_s is -2, expected a number from 0 to"),
-        ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
-        ("on_error", f"skip:{'9' * 5000}", "on_error is 'skip:999.*, expected raise, skip, or skip:N"),
-        ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
-    ]:
-        with subtests.test(field=field), pytest.raises(ValueError, match=message):
-            DataPipelineParams(**{field: value})

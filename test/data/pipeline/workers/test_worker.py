@@ -70,64 +70,6 @@ def test_interactive_classes_stay_in_their_process() -> None:
     assert "classes that were defined interactively exist only in this process: move them to a module" in result.stderr
 
 
-SCENARIO = """
-import os, sys
-import numpy as np
-from tfaip import Data, Generator, ModelBaseParams, Sample, Scenario, Spec
-
-
-class Numbers(Data):
-    inputs = {"x": Spec(1)}
-
-
-class Count(Generator):
-    looks_up: bool = False
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        if self.looks_up:
-            CountScenario.PipelineParams().to_json()
-        return Sample(inputs={"x": np.ones(1)}, meta=(os.getpid(), "tfaip.trainer.params" in sys.modules))
-
-
-class Model(ModelBaseParams, cls=".none:None"):
-    pass
-
-
-class CountScenario(Scenario):
-    data, model, train = Numbers, Model, Count()
-"""
-USE_OF_SCENARIO = """
-import os
-import sys
-from dataclasses import replace
-import counting
-from tfaip.imports import DataPipelineParams, PipelineMode
-
-
-def main():
-    params = DataPipelineParams(mode=PipelineMode.EVALUATION, num_processes=1)
-    data = counting.Numbers()
-    for generator in (counting.Count(), counting.Count(looks_up=True)):
-        with data.create_pipeline(params, generator).generate_input_samples() as samples:
-            pids, *facts = zip(*(sample.meta for sample in samples))
-        print(os.getpid() in pids, *facts)
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-def test_workers_make_params_classes_of_a_scenario_only_if_they_are_needed(tmp_path: Path) -> None:
-    (tmp_path / "counting.py").write_text(SCENARIO)
-    (tmp_path / "script.py").write_text(USE_OF_SCENARIO)
-    result = finish_command(start_python(tmp_path / "script.py"))
-    assert (result.rc, result.stdout, result.stderr) == (0, "False (False, False)\nFalse (True, True)\n", "")
-
-
 @pytest.fixture
 def ends() -> Iterator[tuple[Slot, Slot]]:
     """The two ends of one slot, as two processes have them."""
@@ -136,13 +78,6 @@ def ends() -> Iterator[tuple[Slot, Slot]]:
     yield writer, reader
     writer.close()
     reader.close()
-
-
-def test_systems_without_anonymous_memory_take_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "memfd_create")
-    slot = Slot(create_file())
-    assert unpack(pack(np.arange(5), slot), slot)[0].tolist() == [0, 1, 2, 3, 4]
-    slot.close()
 
 
 def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tuple[Slot, Slot]) -> None:
