@@ -145,15 +145,6 @@ def test_lines_are_those_that_python_reads(
     assert list(lines) == expected_lines(path.read_bytes(), prefix)
 
 
-def test_positions_and_slices(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"one\n#\ntwo\nthree")
-    lines = TextLines(path, "#")
-    assert (len(lines), lines[1], lines[-1], lines[1:]) == (3, "two", "three", ["two", "three"])
-    with pytest.raises(IndexError):
-        _ = lines[3]
-
-
 @pytest.mark.parametrize("change", ["longer", "shorter", "the same size"])
 def test_a_large_file_that_changes_is_an_error_and_a_small_one_is_kept(change: str, tmp_path: Path) -> None:
     path = tmp_path / "list.txt"

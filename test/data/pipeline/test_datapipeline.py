@@ -10,7 +10,6 @@ import pytest
 from test.data.support import (
     DropParams,
     IterableRowsParams,
-    NoiseParams,
     PairParams,
     RowData,
     RowDataParams,
@@ -37,15 +36,6 @@ def sample_ids(pipeline: DataPipeline, number: int | None = None, **kwargs: Any)
 def batch_ids(pipeline: DataPipeline, number: int | None = None, **kwargs: Any) -> list[list[int]]:
     with pipeline.generate_input_batches(**kwargs) as batches:
         return [[meta["id"] for meta in batch.meta] for batch in islice(batches, number)]
-
-
-def test_other_modes_make_one_pass_in_order(subtests: pytest.Subtests) -> None:
-    for mode in MODES_OF_ONE_PASS:
-        with subtests.test(mode=mode):
-            pipeline = make_pipeline(rows(5), mode=mode, batch_size=2)
-            assert sample_ids(pipeline) == [0, 1, 2, 3, 4]
-            assert batch_ids(pipeline) == [[0, 1], [2, 3], [4]]
-            assert sample_ids(pipeline, 7, auto_repeat=True) == [0, 1, 2, 3, 4, 0, 1]
 
 
 def test_training_repeats_unless_told_otherwise() -> None:
@@ -181,14 +171,6 @@ def test_a_length_that_is_not_known(subtests: pytest.Subtests) -> None:
             assert list(islice(samples, 2))
 
 
-def test_a_batch_can_be_taken_apart() -> None:
-    pipeline = make_pipeline(rows(2), mode=PipelineMode.EVALUATION, batch_size=2)
-    with pipeline.generate_input_batches() as batches:
-        inputs, targets, meta = next(batches)
-    assert (inputs["x"].tolist(), targets["y"].tolist()) == ([[0, -1], [1, 1]], [[0], [1]])
-    assert meta == [{"id": 0}, {"id": 1}]
-
-
 def test_mode_argument_wins_over_the_params() -> None:
     params = DataPipelineParams()
     pipeline = DataPipeline(params, RowData(RowDataParams()), IterableRowsParams(), PipelineMode.TARGETS)
@@ -252,15 +234,6 @@ def test_leaving_the_context_closes_the_generator() -> None:
         assert not closed
     del pipeline, batches
     assert closed
-
-
-def test_process_output_runs_the_post_processors_in_order() -> None:
-    post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(high=1), DropParams(every=2)])
-    data = RowData(RowDataParams(post_proc=post_proc))
-    params = DataPipelineParams(mode=PipelineMode.PREDICTION)
-    pipeline = data.create_pipeline(params, IterableRowsParams())
-    processed = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(5))
-    assert [(sample.meta["id"], sample.outputs) for sample in processed] == [(1, {"o": 1}), (3, {"o": 1})]
 
 
 class ReadyBatchesParams(DataGeneratorParams, cls=":ReadyBatches"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from test.data.pipeline.workers.faults import FaultParams
+from test.data.faults import FaultParams
 from test.data.support import (
     IterableRowsParams,
     NoiseParams,

@@ -6,10 +6,9 @@ import os
 import weakref
 from array import array
 from codecs import BOM_UTF8
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator,
@@ -90,7 +89,7 @@ BLOCK_BYTES = MIB
 KEPT_BYTES = 64 * MIB
 
 
-class TextLines(Sequence[str]):
+class TextLines:
     """Lines of a UTF-8 file without white space around them, without empty lines and comments.
 
     A large file stays open and is read line by line: 12 bytes of memory a line. It must not change.
@@ -131,20 +130,12 @@ class TextLines(Sequence[str]):
     def __len__(self) -> int:
         return len(self._begins)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: int) -> str:
         """Return a line.
 
         Raises:
             OSError: the file has changed since it was opened.
         """
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
         begin, length = self._begins[index], self._lengths[index]
         if self._text is not None:
             line = self._text[begin : begin + length]

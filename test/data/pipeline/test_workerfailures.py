@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from test.data.pipeline.workers.faults import (
+from test.data.faults import (
     FaultParams,
     FilesParams,
     OddError,
