@@ -67,7 +67,13 @@ P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
 
-_FOR_USERS = ("restore_trainer", "parse_trainer_params")
+_UNCALLED = {
+    "restore_trainer": "create_trainer of the scenario",
+    "parse_trainer_params": "create_trainer of the scenario",
+    "setup_model": "build_model, or create_graph of the model",
+    "_create_optimizer": "create of the optimizer params",
+    "create_train_params_logger_callback": "setup_callbacks",
+}
 
 
 class Trainer(Generic[P]):
@@ -102,7 +108,7 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
         permission: Permission | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
+        refuse_uncalled(type(self), Trainer, _UNCALLED)
         self._given_params = params
         self._params = _copy_for_run(params)
         prepare(self._params, "trainer")
