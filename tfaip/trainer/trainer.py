@@ -71,7 +71,7 @@ _UNCALLED = {
     "restore_trainer": "create_trainer of the scenario",
     "parse_trainer_params": "create_trainer of the scenario",
     "setup_model": "build_model, or create_graph of the model",
-    "_create_optimizer": "create of the optimizer params",
+    "_create_optimizer": "cls and arguments of the optimizer params",
     "create_train_params_logger_callback": "setup_callbacks",
 }
 

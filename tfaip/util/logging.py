@@ -149,7 +149,7 @@ class _ProgramConsole(ConsoleHandler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        others = [handler for handler in self._log.handlers if not isinstance(handler, logging.FileHandler | _Memory)]
+        others = [one for one in _printing(self._log) if not isinstance(one, logging.FileHandler)]
         is_handled = self._log.propagate and has_handler_of_program()
         if others == [self] and not is_handled:
             super().emit(record)
@@ -157,7 +157,12 @@ class _ProgramConsole(ConsoleHandler):
 
 def has_handler_of_program() -> bool:
     """Return True if the root logger has a handler, other than the one that TensorFlow's logging library may add."""
-    return any(type(handler).__module__.partition(".")[0] != "absl" for handler in logging.getLogger().handlers)
+    return any(type(handler).__module__.partition(".")[0] != "absl" for handler in _printing(logging.getLogger()))
+
+
+def _printing(log: logging.Logger) -> list[logging.Handler]:
+    """Return the handlers of a logger, without those that only pass records on (`prints = False`)."""
+    return [handler for handler in log.handlers if getattr(handler, "prints", True)]
 
 
 class _ConsoleFormatter(logging.Formatter):
@@ -185,6 +190,8 @@ class _RunFile(_ReportingHandler, logging.FileHandler):
 
 class _Memory(logging.Handler):
     """Keeps records until a file takes them; the module `logging.handlers` takes 6 ms to import."""
+
+    prints = False
 
     def __init__(self) -> None:
         super().__init__()
