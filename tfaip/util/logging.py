@@ -68,8 +68,24 @@ def setup_console() -> None:
     root = logging.getLogger(ROOT)
     root.setLevel(log_level())
     root.propagate = False
-    if not any(type(handler) is ConsoleHandler for handler in root.handlers):
+    if not has_console():
         root.addHandler(ConsoleHandler())
+
+
+@contextlib.contextmanager
+def kept_for_run() -> Iterator[None]:
+    """Context that keeps the messages for the log of a run that begins in its block."""
+    memory = _Memory()
+    logging.getLogger(ROOT).addHandler(memory)
+    try:
+        yield
+    finally:
+        logging.getLogger(ROOT).removeHandler(memory)
+
+
+def has_console() -> bool:
+    """Return True if the log is printed, as in commands."""
+    return any(type(handler) is ConsoleHandler for handler in logging.getLogger(ROOT).handlers)
 
 
 @contextlib.contextmanager
@@ -208,7 +224,8 @@ class RunLog:
     """
 
     def __init__(self) -> None:
-        self._memory = _Memory()
+        begun = [handler for handler in logging.getLogger(ROOT).handlers if isinstance(handler, _Memory)]
+        self._memory = begun[0] if begun else _Memory()
         self._file: logging.FileHandler | None = None
 
     def __enter__(self) -> RunLog:
