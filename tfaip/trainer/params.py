@@ -258,9 +258,9 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         # The run writes to its own directory, and each kind of output to its own place in it.
-        best = self.early_stopping.best_model_name or BEST_DIR
-        check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
+        best, params_copy = self._names_of_best()
+        check_directory_names(self.checkpoint_sub_dir, best, params_copy)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, params_copy, EXPORT_DIR, STAGES_DIR)
         check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
@@ -279,8 +279,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         expected = expected_directory(self.output_dir)
         if expected is not None:
             raise FieldError("output_dir", self.output_dir, expected)
-        best = self.early_stopping.best_model_name or BEST_DIR
-        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, best)
+        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, *self._names_of_best())
+
+    def _names_of_best(self) -> tuple[str, str]:
+        """Return the names of the directory of the best model, and of the copy of the params beside it."""
+        best = self.early_stopping.best_model_name or self.scenario.default_serve_dir or BEST_DIR
+        return best, self.scenario.trainer_params_filename
 
     def checkpoint_every_n_updates(self) -> int | None:
         """Return the number in `checkpoint_save_freq`, or None for "epoch".

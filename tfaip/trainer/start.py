@@ -160,6 +160,8 @@ def claim_directory(
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     stages = directory.stage_directories()
     save_params(directory.params_file, stored)
+    if directory.params_copy:
+        save_params(directory.root / directory.params_copy, stored)
     if start is None:
         return
     if start.from_stage is not None:

@@ -67,7 +67,13 @@ P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
 
-_FOR_USERS = ("restore_trainer", "parse_trainer_params")
+_UNCALLED = {
+    "restore_trainer": "create_trainer of the scenario",
+    "parse_trainer_params": "create_trainer of the scenario",
+    "setup_model": "build_model, or create_graph of the model",
+    "_create_optimizer": "cls and arguments of the optimizer params",
+    "create_train_params_logger_callback": "setup_callbacks",
+}
 
 
 class Trainer(Generic[P]):
@@ -102,7 +108,7 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
         permission: Permission | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
+        refuse_uncalled(type(self), Trainer, _UNCALLED)
         self._given_params = params
         self._params = _copy_for_run(params)
         prepare(self._params, "trainer")
@@ -243,9 +249,10 @@ class Trainer(Generic[P]):
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(scenario), params))
             # Find the state to continue from; nothing is changed yet.
-            start = self._state_to_continue(directory) if self._restore else None
+            is_resumed = self._restore or self._has_trained(directory)
+            start = self._state_to_continue(directory) if is_resumed else None
             restored = None if start is None else start.checkpoint
-            if directory is not None and start is None:
+            if directory is not None and (start is None or not self._restore and changes_text(params, restored)):
                 run_on_chief(devices, partial(self._check_free, directory))
             # Build the run and the first stage, or the one of the checkpoint.
             seed_run(params, scenario, devices, restored)
@@ -268,7 +275,7 @@ class Trainer(Generic[P]):
             self._progress = stages.progress
             reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
-            load_history(run, reached, self._progress, is_resumed=self._restore)
+            load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
             if run.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
@@ -301,6 +308,12 @@ class Trainer(Generic[P]):
                 type(self).__name__,
                 ", ".join(counts),
             )
+
+    def _has_trained(self, directory: RunDirectory | None) -> bool:
+        """Return True if the params are those that a training in the directory has left, with all epochs trained."""
+        params = self._params
+        is_done = 0 < params.epochs <= params.current_epoch
+        return is_done and directory is not None and directory.checkpoints.is_dir() and not params.overwrite
 
     def _state_to_continue(self, directory: RunDirectory | None) -> StartState | None:
         return state_to_continue(directory, self._params, self._checkpoint, self._from_stage)

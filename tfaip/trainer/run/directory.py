@@ -33,7 +33,6 @@ from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, r
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
-_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE)
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, TEMPORARY_PREFIX + STAGE_FILE)
 
@@ -49,12 +48,13 @@ class RunDirectory:
     root: Path
     checkpoint_sub_dir: str = names.CHECKPOINT_DIR
     best_model_name: str = names.BEST_DIR
+    params_copy: str = ""
 
     def __post_init__(self) -> None:
         problem = path_problem(self.root)
         if problem is not None:
             raise UsageError(f"{shorten(str(self.root))} is not a directory of a run: the path {problem}")
-        names.check_directory_names(self.checkpoint_sub_dir, self.best_model_name)
+        names.check_directory_names(self.checkpoint_sub_dir, self.best_model_name, self.params_copy)
 
     @classmethod
     def stored(cls, root: Path) -> RunDirectory:
@@ -64,11 +64,17 @@ class RunDirectory:
         """
         try:
             content = read_json_object(root / PARAMS_FILE)
-            group = content.get("early_stopping")
-            best = group.get("best_model_name", names.BEST_DIR) if isinstance(group, dict) else names.BEST_DIR
-            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best)
+            groups = [content.get(key) for key in ("early_stopping", "scenario")]
+            stopping, scenario = (group if isinstance(group, dict) else {} for group in groups)
+            best = stopping.get("best_model_name") or scenario.get("default_serve_dir") or names.BEST_DIR
+            copied = scenario.get("trainer_params_filename", "")
+            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best, copied)
         except TfaipError:
             return cls(root)
+
+    @property
+    def _files(self) -> list[str]:
+        return [PARAMS_FILE, HISTORY_FILE, LOG_FILE, *filter(None, [self.params_copy])]
 
     @property
     def params_file(self) -> Path:
@@ -181,7 +187,8 @@ class RunDirectory:
         models = {names.EXPORT_DIR, *(run.best_model_name for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
         stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        known = {*_FILES, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
+        files = {name for run in runs for name in run._files}
+        known = {*files, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
         for entry in sorted(self.root.iterdir()):
             name = final_name(entry)
             is_of_events = names.EVENTS_NAME.fullmatch(name) is not None
@@ -195,7 +202,7 @@ class RunDirectory:
                 yield from _others(entry, _is_of_stages)
             elif name in models and is_ours(entry, MODEL_MARKS):
                 yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-            elif name in models or (name in _FILES and not entry.is_file()):
+            elif name in models or (name in files and not entry.is_file()):
                 yield entry
         for store in sorted(stores):
             yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
@@ -239,7 +246,7 @@ class RunDirectory:
         """Return the paths that a run writes to and that may exist already."""
         stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
         events = self._event_directories() if self.root.is_dir() else []
-        return [*(self.root / name for name in _FILES), self.best, self.export, self.stages, *stores, *events]
+        return [*(self.root / name for name in self._files), self.best, self.export, self.stages, *stores, *events]
 
     def _event_directories(self) -> list[Path]:
         return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
@@ -274,7 +281,7 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
