@@ -166,8 +166,6 @@ def test_option_refuses_what_has_no_meaning() -> None:
         option([1], factory=list)
     with pytest.raises(ValueError, match=r"mode='camel'\): expected snake"):
         option(1, mode="camel")
-    with pytest.warns(DeprecationWarning, match=r"tuple_like=True\) has no effect: each field has a flag"):
-        pai_meta(tuple_like=True)
     with pytest.raises(TypeError, match=r"option\(\) has no argument 'lo'; did you mean low"):
         option(1, lo=1)  # type: ignore[call-arg]
 

@@ -210,16 +210,3 @@ def test_parts_and_pairs_are_accepted_alike() -> None:
     assert isinstance(params.create(PipelineMode.PREDICTION), DataGenerator)
     assert Untouchable in ClassChoice(DataGeneratorParams, {}).classes
     assert Generator not in ClassChoice(DataGeneratorParams, {}).classes
-
-
-def test_an_unknown_argument_of_option_is_named(subtests: pytest.Subtests) -> None:
-    for name, hint in [
-        ("min", "did you mean low?"),
-        ("maximum", "did you mean high?"),
-        ("comon", "did you mean common?"),
-    ]:
-        with (
-            subtests.test(name=name),
-            pytest.raises(TypeError, match=re.escape(f"option() has no argument {name!r}; {hint}")),
-        ):
-            option(1, "A number", **{name: 0})

@@ -11,9 +11,8 @@ import re
 import reprlib
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform, get_origin, overload
 
@@ -230,29 +229,26 @@ def _forget(cls: type, name: str) -> None:
 
 def _no_attribute(node: Any, name: str) -> AttributeError:
     """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
+    from tfaip.params.tree import join_path, nodes_by_path
+
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
-    below = list(islice(_paths_below(node, name), _MOST_PATHS))
+    below = []
+    if name not in known:  # else it is looked up again
+        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
     if name in known:
         reason = "is not set yet"
+    elif name in node.__dataclass_fields__:
+        reason = "belongs to the class, objects store none: set it in a subclass"
     elif name in removed:
         reason = f"was removed: {removed[name]}"
     elif below:
-        reason = f"does not exist; did you mean {' or '.join(below)}?"
+        reason = f"does not exist; did you mean {' or '.join(below[:_MOST_PATHS])}?"
     else:
         reason = f"does not exist{did_you_mean(name, known)}"
+    if isinstance(node, Part):
+        reason += "; these are params: compute other values in a functools.cached_property"
     return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)
-
-
-def _paths_below(node: Any, name: str) -> Iterator[str]:
-    """Yield the dotted paths of all fields of this name in the parts of a node."""
-    for part in fields(node):
-        value: Any = vars(node).get(part.name)
-        if isinstance(value, ParamsBase):
-            if name in value.__dataclass_fields__:  # type: ignore[attr-defined]
-                yield f"{part.name}.{name}"
-            for path in _paths_below(value, name):
-                yield f"{part.name}.{path}"
 
 
 # --- From a class body to a dataclass
@@ -432,22 +428,9 @@ class Part(ParamsBase):
             if self._is_created:
                 object.__setattr__(self, name, value)
                 return
-            of_class = type(self).__dataclass_fields__.keys() - {field.name for field in fields(self)}
-            if name in of_class:
-                raise AttributeError(
-                    f"{type(self).__name__}.{name} belongs to the class, objects store none: set it in a subclass",
-                    name=name,
-                    obj=self,
-                )
-            try:
-                super().__setattr__(name, value)
-            except AttributeError as error:
-                raise AttributeError(
-                    f"{error}; these are params, and only the object that `create` makes of them may store more: "
-                    "compute the value in a functools.cached_property",
-                    name=name,
-                    obj=self,
-                ) from None
+            if name in type(self).__dataclass_fields__.keys() - {field.name for field in fields(self)}:
+                raise _no_attribute(self, name)
+            super().__setattr__(name, value)
             for computed in vars(self).keys() - self.__getstate__().keys():
                 del vars(self)[computed]
 

@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
@@ -301,7 +300,7 @@ def pai_meta(
         tuple_like: of `paiargparse`, without effect: the fields have their own flags.
 
     Raises:
-        ValueError: an argument has no meaning, or the choices are not unique.
+        ValueError: an argument has no meaning.
     """
     metadata = Metadata(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
@@ -311,26 +310,11 @@ def pai_meta(
         raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
     if nargs not in {"*", "+"}:
         raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
-    if tuple_like:
-        message = "pai_meta(tuple_like=True) has no effect: each field has a flag of its own"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
-    if choices:
-        are_classes = _are_classes(choices)
-        metadata["enforce_choices"] = (not are_classes) if enforce_choices is None else enforce_choices
+    if choices and enforce_choices is None:
+        metadata["enforce_choices"] = not any(map(dataclasses.is_dataclass, choices))
     return metadata
-
-
-def _are_classes(choices: Sequence[Any]) -> bool:
-    """Return True if the choices are params classes, False if they are values."""
-    classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
-    if classes and len(classes) < len(choices):
-        raise ValueError("pai_meta(choices=...) mixes params classes and values")
-    keys = [getattr(choice, "__name__", choice) for choice in choices] if classes else choices
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"pai_meta(choices=...) must be unique, got {', '.join(map(str, keys))}")
-    return bool(classes)
 
 
 def is_common(meta: Mapping[str, Any]) -> bool:
@@ -348,10 +332,6 @@ class _Options(LimitOptions, total=False):
     enforce_choices: bool | None
     disable_subclass_check: bool
     fix_dc: bool
-
-
-# As other libraries call them.
-_OTHER_NAMES = {"min": "low", "ge": "low", "minimum": "low", "max": "high", "le": "high", "maximum": "high"}
 
 
 # Declared as a function that returns the value, not as a field specifier of `dataclass_transform`:
@@ -380,15 +360,8 @@ def option(
         TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    for name in given:
-        if name not in _Options.__annotations__:
-            near = _OTHER_NAMES.get(name)
-            hint = (
-                f"; did you mean {near}?"
-                if near
-                else did_you_mean(name, [*_Options.__annotations__, "common", "factory"])
-            )
-            raise TypeError(f"option() has no argument {name!r}{hint}")
+    for name in given.keys() - _Options.__annotations__.keys():
+        raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
     ends: dict[str, Any] = {name: value for name, value in given.items() if name in LimitOptions.__annotations__}
     choices = ends.pop("choices", None)
     flag: dict[str, Any] = {name: value for name, value in given.items() if name not in LimitOptions.__annotations__}

@@ -6,6 +6,7 @@ the key as a part of the path; those without nodes are values like any other.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -352,15 +353,8 @@ def fill_shared(params: Any, source: Any, strict: bool = True) -> None:
     Raises:
         UsageError: if there is no such value, or several.
     """
-    for path, node, attribute in _holders(params):
-        try:
-            value = _find(attribute, node, path, source)
-        except UsageError:
-            if strict:
-                raise
-            continue
-        if vars(node).get(attribute.name) is not value:
-            setattr(node, attribute.name, value)
+    for node, attribute, value in _shared_values(params, source, strict):
+        setattr(node, attribute.name, value)
 
 
 def with_shared(params: T, source: Any) -> T:
@@ -375,27 +369,24 @@ def with_shared(params: T, source: Any) -> T:
     Raises:
         UsageError: if there is no such value, or several.
     """
-    changes = False
-    for path, node, attribute in _holders(params):
-        value = vars(node).get(attribute.name)
-        found = _find(attribute, node, path, source, value)
-        changes = changes or found is not value
-    if not changes:
-        return params
-    params = copied(params)
-    for path, node, attribute in _holders(params):
-        setattr(node, attribute.name, _find(attribute, node, path, source, vars(node).get(attribute.name)))
+    if any(_shared_values(params, source)):
+        params = copied(params)
+        fill_shared(params, source)
     return params
 
 
-def _holders(params: Any) -> Iterator[tuple[str, Any, Shared]]:
-    """Yield each node that has a shared attribute, with its path."""
-    for path, node in _nodes(params):
+def _shared_values(params: Any, source: Any, strict: bool = True) -> Iterator[tuple[Any, Shared, Any]]:
+    """Yield each shared attribute that has another value than the one in the source, with its node and this value."""
+    for path, node in nodes_by_path(params):
         for attribute in shared_of(type(node)).values():
-            yield path, node, attribute
+            given = vars(node).get(attribute.name)
+            with contextlib.nullcontext() if strict else contextlib.suppress(UsageError):
+                value = _find(attribute, node, path, source, given)
+                if value is not given:
+                    yield node, attribute, value
 
 
-def _nodes(params: Any) -> Iterator[tuple[str, Any]]:
+def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
     """Yield the nodes of a tree with their dotted paths, each once, parents first."""
     seen = set()
     waiting = deque([("", params)])
@@ -408,14 +399,14 @@ def _nodes(params: Any) -> Iterator[tuple[str, Any]]:
         for field in node_fields(node):
             below = join_path(path, field.name)
             value = getattr(node, field.name, None)
-            items = items_of(value) if _holds_nodes(value) else None
+            items = items_of(value) if _holdsnodes_by_path(value) else None
             if items is None:
                 waiting.append((below, value))
             else:
                 waiting.extend((f"{below}.{name}", item) for name, item in items.items())
 
 
-def _holds_nodes(value: Any) -> bool:
+def _holdsnodes_by_path(value: Any) -> bool:
     """Return True for a container of nodes; fast for one of a million samples."""
     if isinstance(value, Mapping):
         value = list(value.values())
@@ -429,7 +420,8 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
     for first in (data, source):
         if isinstance(first, declared) and first is not node:
             return first
-    found = [(name, other) for name, other in _nodes(source) if isinstance(other, declared) and other is not node]
+    others = [(name, other) for name, other in nodes_by_path(source) if other is not node]
+    found = [(name, other) for name, other in others if isinstance(other, declared)]
     if len(found) == 1:
         return found[0][1]
     if not found and given is not None:
