@@ -17,29 +17,29 @@ from typing import Any, ClassVar, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Decoder, Text, encode, is_excluded, is_own_default
+from tfaip.params.codec import Decoder, Text, encode, is_own_default
 from tfaip.params.fields import FieldError
 from tfaip.params.names import (
     RETURNN_OPTIONS,
     listed,
     nearest,
     removed_fields,
-    renamed_fields,
     warn_removed,
-    warn_renamed,
 )
 from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
+from tfaip.params.stored import flat_params
 from tfaip.params.tree import (
     Place,
     children,
     copy_tree,
     diff,
     flag_of,
-    is_node,
     node_fields,
+    nodes_by_path,
     nodes_of,
+    place_at,
     post_init,
     walk_places,
 )
@@ -200,16 +200,10 @@ def get_flag(params: Any, flag: str) -> Any:
             return value
         if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
             return value.arguments.get(name.removeprefix(f"{place.flag}."))
-        if is_node(value):
-            for old, new in renamed_fields(type(value)).items():
-                if new in (children(value) or {}) and place.below(new, value).prefix + old == name:
-                    warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
-                    return getattr(value, new)
-    note = removed_note(name, [_resolve(params, [])])
-    if note is not None:
-        raise UsageError(f"--{name} was removed: {note}")
-    _resolve(params, [Source(COMMAND_LINE, {name: None})])
-    raise AssertionError(name)
+    roots = [_resolve(params, [])]
+    note = removed_note(name, roots)
+    reason = _hint(name, roots, (), "--") if note is None else f", which was removed: {note}"
+    raise UsageError(f"unknown flag --{shorten_text(name)}{reason}")
 
 
 def set_flags(params: Any, values: Mapping[str, Any]) -> None:
@@ -452,7 +446,41 @@ def conform(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit; the message names the flag of its field.
     """
-    _conform_node(params, Place.of_root(root))
+    for path, node in nodes_by_path(params):
+        place, types_of = place_at(params, root, path), field_types(type(node))
+        for field in node_fields(node):
+            if hasattr(node, field.name):
+                _conform_field(node, field, types_of[field.name], place.below(field.name, node).label)
+
+
+def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, label: str) -> None:
+    value = getattr(node, field.name)
+    # None, if the type allows it, means that there is deliberately no value.
+    if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+        raise UsageError(f"{label} is required, and empty: give it a value")
+    try:
+        if children(value) is not None:
+            return
+        encoded = encode(value, None, label)
+    except TypeError:
+        return  # it can be used, but not stored: `require_readable` finds it
+    except RecursionError as error:
+        raise UsageError(f"{label} contains itself, or is nested too deeply") from error
+    try:
+        decoded = _OWN.decode(encoded, declared, label)
+        if not _is_lossless(value, decoded):
+            raise UsageError(
+                f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+                f"value, or the type of the field ({shorten_text(type_name(declared))})"
+            )
+    except UsageError:
+        if is_own_default(field, encoded):
+            return
+        raise
+    # The object itself stays, if possible: it may be shared. A frozen node keeps its value, which means the same.
+    if type(value) is not type(decoded) or repr(value) != repr(decoded):
+        with contextlib.suppress(dataclasses.FrozenInstanceError):
+            setattr(node, field.name, decoded)
 
 
 def require_readable(params: Any, cls: Any, root: str) -> None:
@@ -472,24 +500,14 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     except (AttributeError, TypeError) as error:
         raise UsageError(str(error)) from error
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
-    decoded = _OWN.decode(encoded, cls, root)
-    for change in diff(params, decoded):
-        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
+    before, after = flat_params(encoded), flat_params(encode(_OWN.decode(encoded, cls, root)))
+    for path in before | after:
+        old, new = before.get(path), after.get(path)
+        if old != new and repr(old) != repr(new):  # NaN is not equal to itself
             raise UsageError(
-                f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
-                f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
+                f"{flag_of(params, root, path)} is {shorten(old)}, but would be read from a file as {shorten(new)}: "
+                "__post_init__ must give the same values when it runs again"
             )
-
-
-def _is_excluded(params: Any, path: str) -> bool:
-    """Return True if a field of the path, or the node of one, is not to be stored."""
-    value = params
-    for name in path.split("."):
-        below = (children(value) or {}).get(name)
-        if is_node(value) and any(f.name == name and is_excluded(f.metadata, below) for f in node_fields(value)):
-            return True
-        value = below
-    return False
 
 
 class _OwnValues(Decoder):
@@ -500,55 +518,6 @@ class _OwnValues(Decoder):
 
 
 _OWN = _OwnValues(None)
-
-
-def _conform_node(node: Any, place: Place, above: tuple[Any, ...] = ()) -> None:
-    """Check the fields of a node and everything below it; `above` are the nodes that hold it."""
-    if any(node is other for other in above):
-        raise UsageError(f"{place.label} contains itself: give it a copy")
-    cls: Any = type(node)
-    types_of = field_types(cls)
-    for field in node_fields(node):
-        if not hasattr(node, field.name):
-            continue  # declared with init=False, and not set yet
-        value, below = getattr(node, field.name), place.below(field.name, node)
-        # None, if the type allows it, means that there is deliberately no value.
-        if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
-            raise UsageError(f"{below.label} is required, and empty: give it a value")
-        try:
-            parts = children(value)
-            conformed = value if parts is not None else _conformed(value, types_of[field.name], below)
-        except UsageError:
-            if not is_own_default(field, encode(value)):
-                raise
-            conformed = value
-        except RecursionError as error:
-            raise UsageError(f"{below.label} contains itself, or is nested too deeply") from error
-        found = [(below, value)]
-        if not is_node(value):
-            found = [(below.below(name, value), part) for name, part in (parts or {}).items()]
-        for part_place, part in found:
-            if is_node(part):
-                _conform_node(part, part_place, (*above, node))
-        if conformed is not value:
-            # A frozen node keeps its value, which means the same.
-            with contextlib.suppress(dataclasses.FrozenInstanceError):
-                setattr(node, field.name, conformed)
-
-
-def _conformed(value: Any, declared: Any, place: Place) -> Any:
-    try:
-        encoded = encode(value, None, place.label)
-    except TypeError:
-        return value  # it can be used, but not stored: `require_readable` finds it
-    decoded = _OWN.decode(encoded, declared, place.label)
-    if not _is_lossless(value, decoded):
-        raise UsageError(
-            f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
-            f"value, or the type of the field ({shorten_text(type_name(declared))})"
-        )
-    # The object itself stays, if possible: it may be shared.
-    return value if type(value) is type(decoded) and repr(value) == repr(decoded) else decoded
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:
