@@ -16,6 +16,7 @@ from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform, get_origin, overload
 
+from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
 from tfaip.params.names import (
     OWN_PACKAGE,
@@ -25,15 +26,6 @@ from tfaip.params.names import (
     removed_fields,
     top_package,
     warn_removed,
-)
-from tfaip.params.types import (
-    UNBOUND,
-    BoundDefault,
-    anchored,
-    annotated_metadata,
-    bound_argument,
-    declaration,
-    is_params_class,
 )
 from tfaip.util.classes import overrides
 
@@ -272,7 +264,7 @@ def _prepare_body(cls: type) -> None:
         if is_simple and name not in own and name not in vars(cls):
             continue
         value, nearest = _nearest(cls, name)
-        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault)
+        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, types.BoundDefault)
         if name in own:
             if name not in vars(cls):  # the default stays, as an attribute does
                 setattr(cls, name, new if is_bound else field(default=nearest.default))
@@ -288,12 +280,12 @@ def _prepare_body(cls: type) -> None:
             said = {key: item for key, item in given.metadata.items() if item is not None}
             new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
         elif nearest is inherited[name]:  # else a base class before that which `@dataclass` takes it from has another
-            argument = bound_argument(cls, name) if is_bound or name not in explicit else UNBOUND
-            if argument is UNBOUND or not (is_bound or is_params_class(argument)):
+            argument = types.bound_argument(cls, name) if is_bound or name not in explicit else types.UNBOUND
+            if argument is types.UNBOUND or not (is_bound or types.is_params_class(argument)):
                 continue
-            new.default, new.default_factory = MISSING, BoundDefault(cls, name)
-        owner, annotation = declaration(cls.__mro__[1:], name)
-        retained[name] = anchored(annotation, owner.__module__)
+            new.default, new.default_factory = MISSING, types.BoundDefault(cls, name)
+        owner, annotation = types.declaration(cls.__mro__[1:], name)
+        retained[name] = types.anchored(annotation, owner.__module__)
         setattr(cls, name, new)
     for name, annotation in own.items():
         text = annotation if isinstance(annotation, str) else str(get_origin(annotation) or annotation)
@@ -302,14 +294,14 @@ def _prepare_body(cls: type) -> None:
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
-        if attached := annotated_metadata(annotation, cls):
+        if attached := types.annotated_metadata(annotation, cls):
             if not isinstance(value, Field):
                 value = field(default=value) if value is MISSING else default_field(value)
                 setattr(cls, name, value)
             said = {key: item for key, item in value.metadata.items() if item is not None}
             value.metadata = MappingProxyType({**value.metadata, **attached, **said})
-        if isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
-            value.default_factory = BoundDefault(cls, name)
+        if isinstance(value, Field) and isinstance(value.default_factory, types.BoundDefault):
+            value.default_factory = types.BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):
             value.default, value.default_factory = MISSING, default_field(value.default).default_factory
         elif not isinstance(value, Field) and value is not MISSING and is_mutable(value):
