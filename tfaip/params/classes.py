@@ -27,7 +27,6 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
-from tfaip.util.classes import overrides
 
 T = TypeVar("T")
 
@@ -431,7 +430,7 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     """Return True for a class that is params and code in one."""
     if not (isinstance(cls, type) and issubclass(cls, Part)):
         return False
-    return not cls._is_created and not overrides(cls, Part, "cls")
+    return not cls._is_created and inspect.getattr_static(cls, "cls") is vars(Part)["cls"]
 
 
 @overload

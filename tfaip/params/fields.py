@@ -398,27 +398,36 @@ def is_mutable(value: Any) -> bool:
     return type(value).__hash__ is None
 
 
-def copied(value: Any) -> Any:
-    """Return a copy of a value with all containers and params in it; arrays are shared.
+def copied(value: T, copies: dict[int, Any] | None = None) -> T:
+    """Return a copy of a value with all containers and params in it; arrays and others, which may be large, are shared.
 
-    `copy.deepcopy` would double a data set that a generator holds.
+    Args:
+        value: params, a container, or any value.
+        copies: the copies so far by the id of the original: one node in two places stays one node.
+
+    Raises:
+        RecursionError: if a container holds itself.
     """
-    if not is_mutable(value) or hasattr(value, "__array__"):
-        return value
+    new: Any
+    copies = {} if copies is None else copies
+    if id(value) in copies:
+        return copies[id(value)]
     if isinstance(value, tuple):
-        items = map(copied, value)
-        return value._make(items) if hasattr(value, "_make") else tuple(items)
-    if not isinstance(value, list | dict) and not dataclasses.is_dataclass(value):
-        return copy.deepcopy(value)
-    new = copy.copy(value)
-    if isinstance(new, list):
-        new[:] = map(copied, new)
-    elif isinstance(new, dict):
-        new.update((key, copied(item)) for key, item in new.items())
+        items = [copied(item, copies) for item in value]
+        new = value._make(items) if hasattr(value, "_make") else tuple(items)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        new = copies[id(value)] = copy.copy(value)
+        for field in dataclasses.fields(value):
+            if hasattr(value, field.name):  # also in frozen nodes
+                object.__setattr__(new, field.name, copied(getattr(value, field.name), copies))
+    elif type(value).__hash__ is not None or hasattr(value, "__array__"):
+        new = value
     else:
-        for field in dataclasses.fields(new):
-            if hasattr(new, field.name):
-                object.__setattr__(new, field.name, copied(getattr(new, field.name)))
+        new = copy.copy(value)
+        if isinstance(new, list):
+            new[:] = [copied(item, copies) for item in new]
+        elif isinstance(new, dict):
+            new.update((key, copied(item, copies)) for key, item in new.items())
     return new
 
 

@@ -15,10 +15,10 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
-from tfaip.params.fields import COMMON, help_of, is_common
+from tfaip.params.fields import COMMON, copied, help_of, is_common
 from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, copy_tree, field_default, has_default, is_node, items_of, node_fields, values_of
+from tfaip.params.tree import Place, field_default, has_default, is_node, items_of, node_fields, values_of
 from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -263,7 +263,7 @@ class Resolver:
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
-                default = copy_tree(default)  # in which values can be set
+                default = copied(default)  # in which values can be set
             inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
 

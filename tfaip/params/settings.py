@@ -19,7 +19,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Decoder, Text, encode, is_own_default
-from tfaip.params.fields import FieldError
+from tfaip.params.fields import FieldError, copied
 from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
@@ -56,7 +56,7 @@ def apply(tree: T, settings: Iterable[Setting]) -> T:
         Source(origin, {setting.path: setting.value for setting in given})
         for origin, given in groupby(settings, lambda setting: setting.origin)
     ]
-    built: T = build(_resolve(trees.copy_tree(tree), sources))
+    built: T = build(_resolve(copied(tree), sources))
     return built
 
 

@@ -513,6 +513,9 @@ class NamedObject:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.stored() == other.stored()
 
+    def __copy__(self) -> NamedObject:
+        return type(self)(self.name, **self.arguments)
+
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.arguments.items()]
         return f"{type(self).__name__}({', '.join([repr(str(self.name)), *given])})"
