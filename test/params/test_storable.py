@@ -160,11 +160,6 @@ def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, m
     assert str(error.value).startswith(message)
 
 
-def test_a_tree_that_contains_itself() -> None:
-    params = HolderParams()
-    params.anything = params
-    with pytest.raises(UsageError, match=r"^--holder\.anything contains itself: give it a copy$"):
-        prepare(params, "holder")
 
 
 def test_what_cannot_be_stored_is_named() -> None:

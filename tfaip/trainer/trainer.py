@@ -27,9 +27,10 @@ from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
+from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import copy_tree, fill_shared, share_tree
+from tfaip.params.tree import fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
@@ -548,6 +549,6 @@ def _copy_for_run(params: P) -> P:
     copies: dict[int, Any] = {}
     try:
         share_tree(params.scenario, copies)
-        return copy_tree(params, copies)
+        return copied(params, copies)
     except RecursionError:
         return params  # it contains itself: the check of the params names the field
