@@ -31,7 +31,6 @@ from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import (
-    EpochSchedules,
     Feeder,
     Scenario,
     check_batch_sizes,
@@ -39,6 +38,7 @@ from tfaip.trainer.datasets import (
     create_validation_pipeline,
     first_batch,
 )
+from tfaip.trainer.epochschedules import EpochSchedules
 from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display

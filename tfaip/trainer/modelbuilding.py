@@ -31,7 +31,7 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.schedules.epochvalues import with_value
 from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules import apply_rules, weight_noise
@@ -104,7 +104,7 @@ def _new_model(
     """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
     data, own, penalty = scenario.data, scenario.params, None
     if own.use_input_gradient_regularization:
-        weight = schedules.variables.get(INPUT_GRADIENT, own.input_gradient_regularization_lambda)
+        weight = schedules.variables.get(INPUT_GRADIENT_PATH, own.input_gradient_regularization_lambda)
         penalty = InputGradientPenalty(own.input_gradient_regularization_h, weight)
     model = TrainingModel(
         scenario.model,

@@ -34,7 +34,7 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
@@ -266,7 +266,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
-        check_stages(self.stages, self.epochs)
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.

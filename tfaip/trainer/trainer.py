@@ -43,8 +43,7 @@ from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.start import (
     StartState,
@@ -285,7 +284,7 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 claim_directory(run, type(scenario), start, self._permission)
                 run_log.write_to(run.directory.log_file)
-            if restored is not None and not stages.is_in_later_fit:
+            if restored is not None and stages.later is None:
                 log_changes(params, restored)
                 if stages.latest is not None:
                     end_comparisons(params, restored, stages.latest.best, self._progress.history)
@@ -329,7 +328,11 @@ class Trainer(Generic[P]):
         self._is_fitted = False
         try:
             self.fit()
-            stages.check_restored()
+            if stages.later is not None:
+                raise UsageError(
+                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
+                    "calls as before, or resume from an earlier checkpoint"
+                )
         finally:
             # Also of a training that was interrupted.
             self._progress, self._training = stages.progress, stages.latest
@@ -370,10 +373,11 @@ class Trainer(Generic[P]):
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
         check_params(self._params, self._scenario)
-        if not self._is_fitted:
+        if self._is_fitted:
+            runner.train_again(self._params)
+        else:
             self._params.current_epoch = runner.current_epoch
-        run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
-        self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._logs = runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs
@@ -384,11 +388,11 @@ class Trainer(Generic[P]):
         if not self._is_trial:
             return preview
         stages = list(preview.stages)
-        if not any(stage.kind is StageKind.TRAIN for stage in stages):
-            stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, self._params))
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(self._params, len(stages)))
         epoch = 1
         for i, stage in enumerate(stages):
-            count = 1 if stage.kind is StageKind.TRAIN else 0
+            count = 1 if stage.trains else 0
             stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
             epoch += count
         return Preview(stages, preview.is_complete)
@@ -461,7 +465,7 @@ class Trainer(Generic[P]):
                 self._call_setup_hooks()
                 check_params(params, scenario)
                 seed_run(params, scenario, devices, None)
-                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, params.epochs, params)
+                stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
                 self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
             yield self._training
