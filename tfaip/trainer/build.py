@@ -29,31 +29,16 @@ from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
+from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
-from tfaip.trainer.datasets import (
-    EpochSchedules,
-    Feeder,
-    Scenario,
-    check_batch_sizes,
-    create_training_pipeline,
-    create_validation_pipeline,
-    first_batch,
-)
+from tfaip.trainer.datasets import EpochSchedules, Feeder, Scenario, first_batch
 from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
+from tfaip.trainer.run import names
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import (
-    EPOCH_MEAN,
-    LAV_NAME,
-    LOG_FILE,
-    TRAIN,
-    VALIDATION_PREFIX,
-    check_logged,
-    measured_name,
-)
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
@@ -173,7 +158,7 @@ def build_run(
     if directory is not None and params.profile:
         first, last = params.profile_steps
         flag = flag_of(params, params.flag_root, "profile_steps")
-        profiler = Profiler(directory.events(TRAIN), first, last, flag)
+        profiler = Profiler(directory.events(names.TRAIN), first, last, flag)
     output = RunOutput(directory, store, history_file=history_file)
     return Run(params, preview, devices, stop, directory, output, profiler)
 
@@ -252,16 +237,14 @@ class Training:
 
     def epoch_table(self) -> EpochTable:
         """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
-        history, trained = self.state.progress.history, list(self.model.get_metrics_result())
-        names = trained.copy()
+        history, shown = self.state.progress.history, list(self.model.get_metrics_result())
         if self.evaluation.val is not None:
-            names += (f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+            shown += [f"{names.VALIDATION_PREFIX}{name}" for name in shown if name != INPUT_GRADIENT]
         if self.params.lav_every_n > 0:
-            for epoch in history.epochs:
-                if epoch >= self.stage.first_epoch:
-                    names += (name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
-        complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        return EpochTable(names, self.best.monitor, self.model.only_loss, complete, self.events.stage)
+            for epoch in history.of_epochs(self.stage.first_epoch, self.stage.last_epoch).epochs:
+                shown += [name for name in history.values(epoch) if names.LAV_NAME.fullmatch(name)]
+        complete = "the history of the trainer" if self.params.output_dir is None else names.LOG_FILE
+        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.events.stage)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
@@ -304,10 +287,10 @@ def build_training(
     params: Params = stage.params
     devices = replace(run.devices, precision=params.device.precision)
     # Data
-    check_batch_sizes(params, devices)
+    datasets.check_batch_sizes(params, devices)
     schedules = EpochSchedules(params, scenario, devices)
-    train_data = create_training_pipeline(params, scenario)
-    val_data = create_validation_pipeline(params, scenario)
+    train_data = datasets.create_training_pipeline(params, scenario)
+    val_data = datasets.create_validation_pipeline(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
@@ -361,15 +344,12 @@ def _choose_best_model(
 ) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
     values = model.get_metrics_result()
-    check_logged(values)
-    names = [*values, EPOCH_MEAN]
-    logged = list(names)
-    if validates:
-        logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
-    has_lav = params.lav_every_n > 0
+    names.check_logged(values)
+    trained, has_lav = [*values, names.EPOCH_MEAN], params.lav_every_n > 0
+    logged = [*trained, *(f"{names.VALIDATION_PREFIX}{name}" for name in trained if validates)]
     mode, name = scenario.best_logging_settings()
-    best = BestModel.of((mode, measured_name(name, logged, has_lav)), validates, names, first_epoch)
-    if best.follows_lav and params.lav_every_n == 0:
+    best = BestModel.of((mode, names.measured_name(name, logged, has_lav)), validates, trained, first_epoch)
+    if best.follows_lav and not has_lav:
         raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     with below("learning_rate"):
         params.learning_rate.check_run(best, logged, has_lav)
