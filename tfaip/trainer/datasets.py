@@ -364,29 +364,21 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            yield self._element(batch)
-
-    def _element(self, batch: Batch) -> Element:
-        element: Any = batch.inputs, batch.targets
-        if self._padding is not None:
-            element = self._padding(element)
-        if not self._devices:
-            return element
-        rows = batch.size
-        if batch.is_whole:
-            rows *= self._devices
-            element = [{key: self._copies(array) for key, array in part.items()} for part in element]
-        return (*element, {MARK: backend.mark(rows, self._devices, batch.is_whole)})
-
-    def _copies(self, array: np.ndarray) -> np.ndarray:
-        return np.concatenate([array] * self._devices)
+            element: Any = batch.inputs, batch.targets
+            if self._padding is not None:
+                element = self._padding(element)
+            copies = self._devices if batch.is_whole else 1
+            if copies > 1:
+                element = [{key: np.concatenate([array] * copies) for key, array in part.items()} for part in element]
+            if self._devices:
+                element = (*element, {MARK: backend.mark(batch.size * copies, self._devices, batch.is_whole)})
+            yield element
 
     def _prepared(self) -> Iterator[Element]:
         """Return the elements as the backend reads them."""
-        elements: Iterator[Any] = self._elements()
         waiting = backend.num_waiting_batches()
-        if waiting:
-            ahead = Prefetcher(map(backend.to_device, elements), waiting)
-            self._stack.callback(ahead.close)
-            return ahead
-        return elements
+        if not waiting:
+            return self._elements()
+        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
+        self._stack.callback(ahead.close)
+        return ahead

@@ -39,7 +39,6 @@ from tfaip.trainer.build import Training, build_run, build_training, check_param
 from tfaip.trainer.history import History, read_history_file
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
-from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
@@ -53,6 +52,7 @@ from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.process import collecting_new_objects
 from tfaip.util.reading import read_json
+from tfaip.util.terminal import table_lines
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
@@ -320,7 +320,9 @@ class Trainer(Generic[P]):
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
-            log_summary({"Best epoch": training.best.describe(history), **rows})
+            pairs = {"Best epoch": training.best.describe(history), **rows}
+            for line in table_lines(list(pairs.items()), left=2):
+                log.info("%s", line)
         return self._logs
 
     def fit(self) -> Logs:
