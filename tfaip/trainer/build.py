@@ -47,7 +47,6 @@ from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
-from tfaip.util.terminal import ProgressDisplay
 
 log = logger(__name__)
 
@@ -133,13 +132,8 @@ def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Che
     if params.random_seed is None:
         params.random_seed = broadcast(devices, secrets.randbelow(2**31))
     backend.seed(params.random_seed)
-    log.info(
-        "training %s on keras/%s, %s, random seed %d",
-        scenario.scenario_id(),
-        keras.backend.backend(),
-        devices.describe(),
-        params.random_seed,
-    )
+    name, on = scenario.scenario_id(), f"keras/{keras.backend.backend()}, {devices.describe()}"
+    log.info("training %s on %s, random seed %d", name, on, params.random_seed)
 
 
 def build_run(
@@ -177,15 +171,12 @@ class Training:
         scenario: the scenario that is trained.
         devices: devices and processes, with the precision of the stage.
         train_data: pipeline of the training data of the running epoch.
-        sample_data: pipeline of samples for pictures and checks, processed as in a validation.
         schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
-        feeder: gives batches to `fit` and `evaluate`.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
         evaluation: validation and LAV.
         best: decides which epoch is the best one.
         events: writes TensorBoard events.
-        display: shows the progress of an epoch.
         built_from: see `tfaip.trainer.modelbuilding.built_from`.
     """
 
@@ -195,15 +186,12 @@ class Training:
     scenario: Scenario
     devices: Devices
     train_data: DataPipeline
-    sample_data: DataPipeline
     schedules: EpochSchedules
-    feeder: Feeder
     model: TrainingModel
     state: TrainState
     evaluation: EpochEvaluation
     best: BestModel
     events: TensorBoardEvents
-    display: ProgressDisplay
     built_from: Mapping[str, Any]
 
     @contextmanager
@@ -315,6 +303,9 @@ def build_training(
     display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    evaluation = EpochEvaluation(
+        params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
+    )
     training = Training(
         run=run,
         stage=stage,
@@ -322,20 +313,15 @@ def build_training(
         scenario=scenario,
         devices=devices,
         train_data=train_data,
-        sample_data=sample_data,
         schedules=schedules,
-        feeder=feeder,
         model=model,
         state=TrainState(model, run.params, progress, place),
-        evaluation=EpochEvaluation(
-            params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
-        ),
+        evaluation=evaluation,
         best=best,
         events=events,
-        display=display,
         built_from=facts,
     )
-    _prepare_export(training, None if kept is None else run.output.models)
+    _prepare_export(training, sample_data, None if kept is None else run.output.models)
     return training
 
 
@@ -361,7 +347,7 @@ def _choose_best_model(
     return best
 
 
-def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> None:
+def _prepare_export(training: Training, samples: DataPipeline, before: ModelDirectoryWriter | None) -> None:
     """Let the output of a run write the models of a stage, and check that they can be exported.
 
     What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
@@ -369,6 +355,7 @@ def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> 
 
     Args:
         training: the stage.
+        samples: pipeline of samples for the check, processed as in a validation.
         before: writer of the same model in the stage before; None: there is none.
     """
     params, output, best = training.params, training.run.output, training.best
@@ -382,7 +369,7 @@ def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> 
     is_checked = before is not None and before.has_checked(models)
     if models.formats is None or params.skip_model_load_test or is_checked:
         return
-    inputs = first_batch(training.sample_data).inputs
+    inputs = first_batch(samples).inputs
     if training.is_finished():
         models.formats.check_with_write(inputs)
         return

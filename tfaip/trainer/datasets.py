@@ -118,7 +118,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     Raises:
         UsageError: if data are given and have no sample, or cannot be read.
     """
-    generator, given = pipeline.generator_params, ""
+    generator = pipeline.generator_params
+    given = f"val_gen returns {type(generator).__name__}"
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
     is_option = generator is getattr(gen, "val", None)
     if is_option:
@@ -127,16 +128,15 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
             given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
-    is_missing = is_option and not given  # e.g. no file is named
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if is_missing:
+        if not given:  # e.g. no file is named
             return False
         raise
-    if size == 0 and not is_missing:
-        source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
+    if size == 0 and given:
+        source = shorten_text(given, OPTIONS_LIMIT)
         raise FieldAdvice(
             f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
             "the validation off with {val_every_n} 0",
@@ -295,11 +295,8 @@ class Feeder:
         if len(self._shapes) < MANY_SHAPES:
             self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
             if len(self._shapes) == MANY_SHAPES:
-                log.info(
-                    "batches had %d shapes so far, and JAX compiles the step for each: --train.bucket_boundaries (and "
-                    "--val.bucket_boundaries) pad them to a few lengths",
-                    MANY_SHAPES,
-                )
+                advice = "--train.bucket_boundaries (and --val.bucket_boundaries) pad them to a few lengths"
+                log.info("batches had %d shapes so far, and JAX compiles the step for each: %s", MANY_SHAPES, advice)
         return element
 
 

@@ -76,7 +76,9 @@ class TrainingEpoch(StepCallbacks):
         self._feed: Feed | None = None
         self._began = self._checked = self._place()
         profiler = training.run.profiler
-        super().__init__(training.model, training.display, self.steps, progress.step, callbacks.for_batches, profiler)
+        super().__init__(
+            training.model, training.evaluation.display, self.steps, progress.step, callbacks.for_batches, profiler
+        )
 
     def train(self) -> Logs:
         """Train what is left of the epoch; return the means over the whole epoch.
@@ -125,11 +127,11 @@ class TrainingEpoch(StepCallbacks):
         batches = self._batches(position, self._samples_before)
         lengths = training.train_data.params.bucket_lengths()
         stage = "" if training.events.stage is None else f" ({training.events.stage})"
-        training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
+        training.evaluation.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(model.stop_training)
         try:
             with (
-                training.feeder.feed(batches, lengths) as self._feed,
+                training.evaluation.feeder.feed(batches, lengths) as self._feed,
                 model.failures_named(),
                 backend.numerics_checked() if params.debug_nonfinite else contextlib.nullcontext(),
             ):
@@ -154,7 +156,7 @@ class TrainingEpoch(StepCallbacks):
             raise TrainingDiverged(params, self.number, batch, batch, 1, str(error)) from error
         finally:
             self._feed = None
-            training.display.stop()
+            training.evaluation.display.stop()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # Keras has just reset the metrics.

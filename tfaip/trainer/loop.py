@@ -133,14 +133,11 @@ class TrainingLoop:
     def _warn_if_not_finite(self, epoch: int, values: Logs) -> None:
         names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
         new = [name for name in names if name not in self._not_finite]
+        self._not_finite.update(new)
         if new:
-            self._not_finite.update(new)
             shown = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
-            log.warning(
-                "epoch %d: %s; an epoch whose monitored value is not finite is never the best, and counts as worse",
-                epoch,
-                shown,
-            )
+            rule = "an epoch whose monitored value is not finite is never the best, and counts as worse"
+            log.warning("epoch %d: %s; %s", epoch, shown, rule)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any.

@@ -151,10 +151,8 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     for path in frozen:
         layers[path].trainable = False
     if not graph.trainable_variables:
-        raise FieldAdvice(
-            f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train",
-            _FROZEN,
-        )
+        text = f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train"
+        raise FieldAdvice(text, _FROZEN)
     trained, total = len(graph.trainable_weights), len(graph.weights)
     log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)
 
@@ -204,11 +202,8 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
     if given is None:
         return 1 if params.force_eager else backend.steps_per_execution(is_shared)
     if most is not None and given > most:
-        raise FieldAdvice(
-            f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}: "
-            "leave out {steps_per_execution}",
-            "steps_per_execution",
-        )
+        text = f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}"
+        raise FieldAdvice(f"{text}: leave out {{steps_per_execution}}", "steps_per_execution")
     return given
 
 

@@ -296,11 +296,8 @@ class Trainer(Generic[P]):
         changed = [name for name, value in vars(self).items() if before.get(name) is not value]
         counts = [name for name in changed if "steps" in name or "per_epoch" in name]
         if counts and self._params.samples_per_epoch == samples:
-            log.warning(
-                "%s sets %s, which the training does not read: set self.params.samples_per_epoch, a number of samples",
-                type(self).__name__,
-                ", ".join(counts),
-            )
+            advice = "which the training does not read: set self.params.samples_per_epoch, a number of samples"
+            log.warning("%s sets %s, %s", type(self).__name__, ", ".join(counts), advice)
 
     def _run(self, stages: StageRunner) -> Logs:
         """Train all stages, export the final model, and log the summary."""
