@@ -23,10 +23,9 @@ from tfaip.params.codec import encode
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.run.checkpoint import WEIGHTS, Checkpoint
 from tfaip.util.text import shorten_text
 
-WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 # Gradients of an update that is not complete, and their size.

@@ -29,6 +29,7 @@ from tfaip.version import __version__
 
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
+WEIGHTS = "weights/"  # begins the names of the arrays of the graph
 
 log = logger(__name__)
 
