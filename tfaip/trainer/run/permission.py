@@ -69,7 +69,10 @@ def read_permission(params_file: Path) -> Permission:
             return Permission()
         packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
         paths = [path for path in (root, history_file) if path is not None]
-        if not all(map(str.isidentifier, packages)) or not all(map(os.path.isabs, paths)):
+        is_valid = (
+            isinstance(packages, list) and all(map(str.isidentifier, packages)) and all(map(str.isprintable, paths))
+        )
+        if not is_valid or not all(map(os.path.isabs, paths)):
             raise ValueError("it names no packages and absolute paths")
         # A run that was stored there later must not become importable.
         if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
