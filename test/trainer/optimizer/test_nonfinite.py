@@ -90,20 +90,13 @@ def test_a_skipped_update_is_as_if_it_had_not_been():
     assert weight(with_bad) == weight(without) != 0
 
 
-@pytest.mark.parametrize(
-    "clip",
-    [
-        pytest.param({}, marks=pytest.mark.backend),
-        pytest.param({"clip_value": 1.0}, marks=pytest.mark.backend),
-        {"clip_norm": 1.0},
-        pytest.param({"clip_global_norm": 1.0}, marks=pytest.mark.backend),
-    ],
-)
-@pytest.mark.parametrize("bad", [NAN, -INF])
-def test_no_clip_hides_a_gradient_that_is_not_finite(clip, bad):
-    training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
-    assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
-    assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
+@pytest.mark.backend
+@pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
+def test_no_clip_hides_a_gradient_that_is_not_finite(clip):
+    for bad in (NAN, -INF):
+        training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
+        assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
+        assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
 
 
 @pytest.mark.backend

@@ -79,27 +79,19 @@ class AdaBelief(keras.optimizers.Optimizer):
         direction = new_m / _one_minus_power(self.beta_1, t)
         step = direction / (ops.sqrt(new_s / _one_minus_power(self.beta_2, t)) + self.epsilon)
         if self.rectify:
-            rho = self._rho(t)
-            step = ops.where(rho > _TRACTABLE, self._rectification(rho) * step, direction)
+            # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of this difference, which
+            # is small for beta close to 1.
+            limit = 2.0 / (1.0 - self.beta_2) - 1.0
+            rho = limit - 2.0 * t / ops.expm1(-math.log(self.beta_2) * t)
+            r = ops.maximum(rho, _TRACTABLE)
+            factor = ops.sqrt((r - 4.0) * (r - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * r))
+            step = ops.where(rho > _TRACTABLE, factor * step, direction)
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * step)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor arguments; see Keras."""
         names = ("beta_1", "beta_2", "epsilon", "rectify")
         return super().get_config() | {name: getattr(self, name) for name in names}
-
-    def _rho(self, t: Tensor) -> Tensor:
-        # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of
-        # this difference, which is small for beta close to 1.
-        return self._rho_inf() - 2.0 * t / ops.expm1(-math.log(self.beta_2) * t)
-
-    def _rho_inf(self) -> float:
-        return 2.0 / (1.0 - self.beta_2) - 1.0
-
-    def _rectification(self, rho: Tensor) -> Tensor:
-        limit = self._rho_inf()
-        rho = ops.maximum(rho, _TRACTABLE)
-        return ops.sqrt((rho - 4.0) * (rho - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * rho))
 
 
 def _one_minus_power(beta: float, t: Tensor) -> Tensor:
