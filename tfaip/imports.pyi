@@ -106,6 +106,5 @@ from tfaip.trainer.stages.params import (
     TrainStage as TrainStage,
 )
 from tfaip.trainer.trainer import Trainer as Trainer
-from tfaip.trainer.transfer.params import TransferParams as TransferParams
-from tfaip.trainer.warmstart.params import WarmStartParams as WarmStartParams
+from tfaip.trainer.transfer.params import TransferParams as TransferParams, WarmStartParams as WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter as WarmStarter
