@@ -160,8 +160,6 @@ def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, m
     assert str(error.value).startswith(message)
 
 
-
-
 def test_what_cannot_be_stored_is_named() -> None:
     params = HolderParams(anything=[np.zeros(2)])
     conform(params, "holder")  # it may be trained with

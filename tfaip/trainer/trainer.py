@@ -100,7 +100,7 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
         permission: Permission | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
+        refuse_uncalled(type(self), Trainer, _UNCALLED)
         self._given_params = self._params = params
         # What a run finds out completes a copy: nodes, lists, tuples and dicts are copied, other values, which may be
         # large, are shared; so is `params.scenario`, since the scenario was built from this object.

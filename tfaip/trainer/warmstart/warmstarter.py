@@ -25,12 +25,9 @@ from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.transfer.plan import Outcome, Row, Transfer, log_table, plan_transfer, shape_text
-from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
-from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.transfer.plan import AVERAGE, Outcome, Row, Transfer, log_table, plan_transfer, shape_text
-from tfaip.util.classes import overrides
+from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
