@@ -110,7 +110,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     Raises:
         UsageError: if data are given and have no sample, or cannot be read.
     """
-    generator, given = pipeline.generator_params, ""
+    generator = pipeline.generator_params
+    given = f"val_gen returns {type(generator).__name__}"
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
     is_option = generator is getattr(gen, "val", None)
     if is_option:
@@ -119,16 +120,15 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
             given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
-    is_missing = is_option and not given  # e.g. no file is named
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if is_missing:
+        if not given:  # e.g. no file is named
             return False
         raise
-    if size == 0 and not is_missing:
-        source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
+    if size == 0 and given:
+        source = shorten_text(given, OPTIONS_LIMIT)
         raise FieldAdvice(
             f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
             "the validation off with {val_every_n} 0",
@@ -204,11 +204,8 @@ class Feeder:
         if len(self._shapes) < MANY_SHAPES:
             self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
             if len(self._shapes) == MANY_SHAPES:
-                log.info(
-                    "batches had %d shapes so far, and JAX compiles the step for each: --train.bucket_boundaries (and "
-                    "--val.bucket_boundaries) pad them to a few lengths",
-                    MANY_SHAPES,
-                )
+                advice = "--train.bucket_boundaries (and --val.bucket_boundaries) pad them to a few lengths"
+                log.info("batches had %d shapes so far, and JAX compiles the step for each: %s", MANY_SHAPES, advice)
         return element
 
 
@@ -273,29 +270,21 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            yield self._element(batch)
-
-    def _element(self, batch: Batch) -> Element:
-        element: Any = batch.inputs, batch.targets
-        if self._padding is not None:
-            element = self._padding(element)
-        if not self._devices:
-            return element
-        rows = batch.size
-        if batch.is_whole:
-            rows *= self._devices
-            element = [{key: self._copies(array) for key, array in part.items()} for part in element]
-        return (*element, {MARK: backend.mark(rows, self._devices, batch.is_whole)})
-
-    def _copies(self, array: np.ndarray) -> np.ndarray:
-        return np.concatenate([array] * self._devices)
+            element: Any = batch.inputs, batch.targets
+            if self._padding is not None:
+                element = self._padding(element)
+            copies = self._devices if batch.is_whole else 1
+            if copies > 1:
+                element = [{key: np.concatenate([array] * copies) for key, array in part.items()} for part in element]
+            if self._devices:
+                element = (*element, {MARK: backend.mark(batch.size * copies, self._devices, batch.is_whole)})
+            yield element
 
     def _prepared(self) -> Iterator[Element]:
         """Return the elements as the backend reads them."""
-        elements: Iterator[Any] = self._elements()
         waiting = backend.num_waiting_batches()
-        if waiting:
-            ahead = Prefetcher(map(backend.to_device, elements), waiting)
-            self._stack.callback(ahead.close)
-            return ahead
-        return elements
+        if not waiting:
+            return self._elements()
+        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
+        self._stack.callback(ahead.close)
+        return ahead

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
-from tfaip.params.fields import FieldError
+from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prepare
 from tfaip.params.sources import Setting
-from tfaip.params.tree import Place, children, copy_tree, diff, fill_shared, flag_of, walk_places
+from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
 from tfaip.params.types import value_text
 from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
@@ -221,7 +221,7 @@ class _Planner:
             return self._append(stage.settings, stage.params, {})
         if not isinstance(stage, StageParams):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
-        settings: Any = copy_tree(stage)  # the program may change its own
+        settings: Any = copied(stage)  # the program may change its own
         self._check(settings)
         if isinstance(settings, OverridingStage):
             given = list(settings.overrides.items())
@@ -293,11 +293,11 @@ class _Planner:
 
 def copy_for_stage(params: P) -> P:
     """Return a copy of a tree whose shared params are those of the copy."""
-    copied = copy_tree(params)
-    scenario = getattr(copied, "scenario", None)
+    copy = copied(params)
+    scenario = getattr(copy, "scenario", None)
     if scenario is not None:
-        fill_shared(copied, scenario, strict=False)
-    return copied
+        fill_shared(copy, scenario, strict=False)
+    return copy
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
