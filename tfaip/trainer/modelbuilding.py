@@ -31,9 +31,8 @@ from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.epochvalues import with_value
 from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten
