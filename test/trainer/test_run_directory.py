@@ -149,17 +149,17 @@ def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
     elsewhere = run.root.parent / "elsewhere"
-    hparams = ".tmp-events.out.tfevents.0000000000.hparams"
+    events = ".tmp-events.out.tfevents.0000000001.host.1"
     for path in (run.root / "train", elsewhere):
         path.mkdir(exist_ok=True)
-        (path / hparams).touch()
+        (path / events).touch()
     (run.root / "train" / ".tmp-of-the-user").touch()
     (run.root / "validation").symlink_to(elsewhere)
     (run.root / ".tmp-best").mkdir()
     run.clean_up()
     assert not (run.root / ".tmp-best").exists()
     assert [path.name for path in (run.root / "train").iterdir()] == [".tmp-of-the-user"]
-    assert (elsewhere / hparams).exists()
+    assert (elsewhere / events).exists()
     assert run.params_file.exists()
 
 

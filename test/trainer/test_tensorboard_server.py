@@ -96,14 +96,14 @@ class Server:
 
 @pytest.fixture(scope="module")
 def started(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A TensorBoard server on the run; it finds our plugin also in an installation that is older than the plugin."""
+    """A TensorBoard server on the directory of the run; it finds our plugin also in an installation that is older than the plugin."""
     metadata = tmp_path_factory.mktemp("installed") / "tfaip_of_this_test-0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tfaip-of-this-test\nVersion: 0\n")
     plugins = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
     lines = [f"{name} = {target}" for name, target in plugins["tensorboard_plugins"].items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--port", "0", "--load_fast", "false"]
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run.parent), "--port", "0", "--load_fast", "false"]
     path = os.pathsep.join([str(REPOSITORY), str(metadata.parent)])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
     server = Server(subprocess.Popen(command, stderr=subprocess.PIPE, env=environment))
@@ -135,42 +135,42 @@ def curve(server: str, run: str, tag: str) -> dict[int, float]:
 def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
-        ("train", "loss", "loss"),
-        ("train", "mae", "mae"),
-        ("validation", "loss", "val_loss"),
-        ("lav_l0", "loss", "lav_l0_loss"),
+        ("run/train", "loss", "loss"),
+        ("run/train", "mae", "mae"),
+        ("run/validation", "loss", "val_loss"),
+        ("run/lav_l0", "loss", "lav_l0_loss"),
     ]:
         expected = {int(epoch): record["values"][name] for epoch, record in history.items()}
         assert sorted(expected) == [1, 2, 3]
         # Events hold float32.
         assert curve(server, kind, tag) == pytest.approx(expected, rel=1e-7)
     # Rate 0.01, halved after two epochs.
-    assert curve(server, "train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
+    assert curve(server, "run/train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
 
 
 def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
-    tags = read(server, "plugin/histograms/tags")["train"]
+    tags = read(server, "plugin/histograms/tags")["run/train"]
     assert "weights/hidden/kernel" in tags
-    histogram = read(server, "plugin/histograms/histograms", run="train", tag="weights/hidden/kernel")
+    histogram = read(server, "plugin/histograms/histograms", run="run/train", tag="weights/hidden/kernel")
     assert [step for _, step, _ in histogram] == [2]
     # Buckets of (left, right, count): 4 inputs times 8 units.
     assert sum(count for _, _, count in histogram[0][2]) == 32
 
 
 def test_precision_recall_curves(run: Path, server: str) -> None:
-    runs = ["train", "validation", "lav_l0"]
+    runs = ["run/train", "run/validation", "run/lav_l0"]
     points = {kind: read(server, "plugin/pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
     history = json.loads((run / "history.json").read_text())
     assert {kind: [entry["step"] for entry in found] for kind, found in points.items()} == dict.fromkeys(
         runs, [1, 2, 3]
     )
-    for entry in points["validation"]:
+    for entry in points["run/validation"]:
         # At the first threshold everything is taken for positive, so that nothing is missed.
         assert (entry["recall"][0], entry["false_negatives"][0]) == (1.0, 0)
         assert entry["true_positives"][0] + entry["false_positives"][0] == 10
         assert "val_auc" in history[str(entry["step"])]["values"]
     # The prediction graph scores the same samples.
-    assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
+    assert [e["true_positives"] for e in points["run/lav_l0"]] == [e["true_positives"] for e in points["run/validation"]]
 
 
 def ask_hparams(server: str, route: str, **body: Any) -> Any:
@@ -191,19 +191,19 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
     assert not {"early_stopping.monitor", "early_stopping.n"} & names  # these have no flag
 
 
-def test_hyper_parameters_beside_the_values_of_each_kind_of_data(run: Path, server: str) -> None:
+def test_one_row_of_hyper_parameters_beside_all_values(run: Path, server: str) -> None:
     last = json.loads((run / "history.json").read_text())["3"]["values"]
     asked = {"allowedStatuses": ["STATUS_UNKNOWN"], "colParams": [], "startIndex": 0, "sliceSize": 10}
-    trials = {trial["name"]: trial for trial in ask_hparams(server, "session_groups", **asked)["sessionGroups"]}
-    assert set(trials) == {"train", "validation", "lav_l0"}  # relative to --logdir
+    (trial,) = ask_hparams(server, "session_groups", **asked)["sessionGroups"]
+    assert trial["name"] == "run"  # relative to --logdir
+    assert trial["hparams"]["trainer.epochs"] == 3
+    values = {(found["name"]["group"], found["name"]["tag"]): found["value"] for found in trial["metricValues"]}
     for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
-        values = {value["name"]["tag"]: value["value"] for value in trials[kind]["metricValues"]}
-        assert values["loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
-        assert trials[kind]["hparams"]["trainer.epochs"] == 3
+        assert values[kind, "loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
 
 
 def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
-    traces = sorted(f"train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
+    traces = sorted(f"run/train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
     assert len(traces) == 2  # the resumed run wrote one too
     assert sorted(read(server, "plugin/profile/runs")) == traces
     (host,) = read(server, "plugin/profile/hosts", run=traces[0], tag="trace_viewer")
