@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -125,12 +126,14 @@ def test_dropped_samples_are_counted_and_told(tmp_path: Path, monkeypatch: pytes
         return jittered.new_invalid() if self.mode.value == "training" and sample.inputs["x"][0] > 0 else jittered
 
     monkeypatch.setattr(Jitter, "apply", drop_some)
-    params = tiny_params(tmp_path / "run", samples_per_epoch=12)
+    params = tiny_params(tmp_path / "run", samples_per_epoch=12, epochs=2)
     assert isinstance(params.scenario.data.pre_proc.processors[0], Jitter)
     TinyScenario.create_trainer(params).train()
-    dropped = newest_state(tmp_path / "run")["history"]["1"]["meta"]["dropped"]
-    assert dropped > 0
-    assert f"dropped training samples so far: {dropped} invalid" in (tmp_path / "run" / "train.log").read_text()
+    records = newest_state(tmp_path / "run")["history"]
+    first, both = (records[epoch]["meta"]["dropped"] for epoch in ("1", "2"))
+    assert 0 < first < both
+    told = re.findall(r"dropped training samples: (\d+) invalid", (tmp_path / "run" / "train.log").read_text())
+    assert told == [str(first), str(both - first)]
 
 
 @pai_dataclass

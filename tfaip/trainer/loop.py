@@ -207,9 +207,10 @@ class TrainingLoop:
         training.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
         log_epoch(EpochResult(number, logs, seconds, is_best), self._table)
-        dropped = DropCounts(*progress.position.dropped)
+        earlier = progress.history[number - 1].meta if number - 1 in progress.history else {}
+        dropped = DropCounts(*progress.position.dropped).since(earlier.get("position", {}).get("dropped", (0, 0, 0)))
         if dropped.total:
-            log.info("dropped training samples so far: %s", dropped)
+            log.info("dropped training samples: %s", dropped)
         return measured.values
 
     def _record(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
