@@ -18,7 +18,8 @@ data that the training validated on.
 
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
+The flags depend on the model: {PROG} {FLAG} DIR --help shows them
+(--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

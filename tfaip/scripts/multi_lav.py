@@ -16,7 +16,8 @@ dump, and the events for TensorBoard, are those of the vote.
 
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR DIR --help shows the flags (--help all: every one)."""
+The flags depend on the model: {PROG} {FLAG} DIR DIR --help shows them
+(--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

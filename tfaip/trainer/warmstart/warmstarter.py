@@ -32,7 +32,7 @@ from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
-_SHOWN = 5
+_SHOWN = 2
 
 log = logger(__name__)
 
