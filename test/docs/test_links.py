@@ -62,17 +62,3 @@ def test_every_page_of_the_guide_is_linked_from_the_front_page() -> None:
     of_development = {"architecture.md", "keras_notes.md"}
     linked = {target.removeprefix("docs/") for target in targets(REPOSITORY / "README.md")}
     assert {path.name for path in (REPOSITORY / "docs").glob("*.md")} - linked <= of_development
-
-
-def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
-    (tmp_path / "b.md").write_text("# The `x` of b, c\n## The `x` of b, c\n")
-    page = tmp_path / "a.md"
-    page.write_text(
-        "[1](b.md#the-x-of-b-c) [2](b.md#the-x-of-b-c-1) [3](b.md#x) ![4](c.png) `[5](d.md)` <https://e.org>\n"
-    )
-    assert [problem(page, target) for target in targets(page)] == [
-        None,
-        None,
-        "b.md#x: no such heading",
-        "c.png: no such file",
-    ]

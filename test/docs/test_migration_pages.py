@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import yaml
 
 from test.docs.test_docs import DOCS, blocks, commands, run_page, write_files
-from test.support.commands import CommandResult
 from tfaip.imports import ListsFileGeneratorParams, PipelineMode
 from tfaip.scripts import train
 
@@ -71,29 +68,6 @@ def test_the_example_for_users_of_lightning(tmp_path: Path) -> None:
     ]
     assert len(predicted) == 300
     assert set(predicted) == {0, 1, 2}
-
-
-def test_the_rule_of_the_example_gives_the_rates_of_returnn(
-    tmp_path: Path, run_command: Callable[..., CommandResult]
-) -> None:
-    write_files(RETURNN, tmp_path)
-    settings = yaml.safe_load((tmp_path / "phones.yaml").read_text())["learning_rate"]
-    (typed,) = [command for command in commands(RETURNN) if command[0] == "replay_learning_rate"]
-    typed_values: dict[str, list[str]] = {}
-    for word in typed[2:]:
-        if word.startswith("--"):
-            name = word.removeprefix("--learning_rate").removeprefix(".") or "__cls__"
-            typed_values[name] = []
-        else:
-            typed_values[name].append(word)
-    assert typed_values.pop("monitor") == ["dev_score_output"]
-    assert settings.pop("monitor") == "val_ce"
-    in_file = {name: value if isinstance(value, list) else [value] for name, value in settings.items()}
-    assert typed_values == {name: [str(value) for value in values] for name, values in in_file.items()}
-    result = run_command(*typed, cwd=tmp_path)
-    (shown,) = [code for code in blocks(RETURNN, "text") if code.startswith("epoch  recorded")]
-    assert "warning: " not in result.stderr
-    assert result.stdout.startswith(shown)
 
 
 # Classes whose flags a page may name, besides those that are chosen by default.
