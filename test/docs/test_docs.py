@@ -122,27 +122,17 @@ def test_the_tests_of_the_page_about_tests(tmp_path: Path) -> None:
     assert "Ran 1 test in " in result.stderr
 
 
-def test_the_example_of_the_scenario_page_is_short() -> None:
-    files = [code for code in blocks("scenario.md", "python") if code.startswith("# waves/")]
-    assert len(files) == 2
-    assert sum(bool(line.strip()) for code in files for line in code.splitlines()[1:]) <= 80
-
-
-def test_the_table_of_extras_is_complete() -> None:
+def test_the_tables_of_extras_and_commands_are_complete() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     table = (DOCS / "installation.md").read_text().partition("## Extras")[2].partition("## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(project["optional-dependencies"])
+    listed = re.findall(r"^\| `(tfaip-[\w-]+)", (DOCS / "command_line.md").read_text(), re.MULTILINE)
+    assert sorted(set(listed)) == sorted(project["scripts"])
 
 
 def test_no_page_installs_1_2_with_our_extras() -> None:
     pages = [*DOCS.glob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("benchmarks/*.md")]
     assert [page.name for page in pages if re.search(r"install '?tfaip\[\w+\]'?(?! @)", page.read_text())] == []
-
-
-def test_the_table_of_commands_is_complete() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    listed = re.findall(r"^\| `(tfaip-[\w-]+)", (DOCS / "command_line.md").read_text(), re.MULTILINE)
-    assert sorted(set(listed)) == sorted(project["scripts"])
 
 
 def test_files_that_pages_name_exist() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from test.docs.test_docs import DOCS, SHORT, UNEXPORTED, commands, shorten, write_files
 from test.support.commands import REPOSITORY, run_several
@@ -82,18 +81,6 @@ def test_commands_print_what_is_shown(
         # Other processors round the last digits of a float32 in other ways.
         for ours, theirs in zip(printed, expected.split(), strict=True):
             assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line
-
-
-def test_the_rule_that_is_replayed_is_that_of_the_example(tmp_path: Path) -> None:
-    write_files(RETURNN, tmp_path)
-    settings = yaml.safe_load((tmp_path / "phones.yaml").read_text())["learning_rate"]
-    (typed,) = [" ".join(command) for command in commands(RETURNN) if command[0] == "replay_learning_rate"]
-    pairs = re.findall(r"--learning_rate(?:\.(\w+))? ([^-]+)(?= --|$)", typed)
-    values = {name or "__cls__": words.split() for name, words in pairs}
-    assert (values.pop("monitor"), settings.pop("monitor")) == (["dev_score_output"], "val_ce")
-    assert values == {
-        name: [str(one) for one in (value if isinstance(value, list) else [value])] for name, value in settings.items()
-    }
 
 
 def test_commands_of_the_stages_page_are_those_of_known_tests() -> None:
