@@ -67,6 +67,7 @@ def test_the_site_has_what_it_is_made_of(site: Path) -> None:
     assert "Number of checkpoints to keep, at least 2 (at least 2)" in " ".join(text.split())
     # Nothing is loaded from elsewhere.
     assert re.findall(r'(?:<script[^>]*src|<link[^>]*stylesheet[^>]*href)="https?:[^"]*"', front) == []
+    assert "_static/copy.js" in front
 
 
 def test_the_reference_has_every_public_name_once() -> None:
