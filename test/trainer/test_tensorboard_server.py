@@ -96,14 +96,15 @@ class Server:
 
 @pytest.fixture(scope="module")
 def started(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A TensorBoard server on the directory of the run; it finds our plugin also in an installation that is older than the plugin."""
+    """A TensorBoard server on the runs; it finds our plugin also in an installation that is older than the plugin."""
     metadata = tmp_path_factory.mktemp("installed") / "tfaip_of_this_test-0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tfaip-of-this-test\nVersion: 0\n")
     plugins = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
     lines = [f"{name} = {target}" for name, target in plugins["tensorboard_plugins"].items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run.parent), "--port", "0", "--load_fast", "false"]
+    options = ["--logdir", str(run.parent), "--port", "0", "--load_fast", "false"]
+    command = [sys.executable, "-m", "tensorboard.main", *options]
     path = os.pathsep.join([str(REPOSITORY), str(metadata.parent)])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
     server = Server(subprocess.Popen(command, stderr=subprocess.PIPE, env=environment))
@@ -170,7 +171,10 @@ def test_precision_recall_curves(run: Path, server: str) -> None:
         assert entry["true_positives"][0] + entry["false_positives"][0] == 10
         assert "val_auc" in history[str(entry["step"])]["values"]
     # The prediction graph scores the same samples.
-    assert [e["true_positives"] for e in points["run/lav_l0"]] == [e["true_positives"] for e in points["run/validation"]]
+    lav, validation = (
+        [entry["true_positives"] for entry in points[f"run/{kind}"]] for kind in ("lav_l0", "validation")
+    )
+    assert lav == validation
 
 
 def ask_hparams(server: str, route: str, **body: Any) -> Any:

@@ -145,7 +145,8 @@ def test_no_match_is_always_refused(averaged_run: Path) -> None:
         started(averaged_run / "best", rename=["^->old/"], include="head", allow_partial=True)
     assert str(caught.value) == (
         f"nothing in {averaged_run}/best matches the model: it holds encoder/conv/0/bias, encoder/conv/0/kernel "
-        "and 9 more, the model needs head/bias, head/kernel; map names with warmstart.rename 'old->new', or choose another warmstart.model"
+        "and 9 more, the model needs head/bias, head/kernel; "
+        "map names with warmstart.rename 'old->new', or choose another warmstart.model"
     )
 
 

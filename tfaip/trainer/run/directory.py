@@ -14,7 +14,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.history import History
 from tfaip.trainer.run import names
-from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, HPARAMS_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
+from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
     commit_directory,
@@ -33,7 +33,7 @@ from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, r
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
-_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE)
+_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, names.HPARAMS_FILE)
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, TEMPORARY_PREFIX + STAGE_FILE)
 
@@ -112,7 +112,7 @@ class RunDirectory:
     @property
     def hparams_file(self) -> Path:
         """File of the hyper-parameters, for TensorBoard."""
-        return self.root / HPARAMS_FILE
+        return self.root / names.HPARAMS_FILE
 
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
@@ -279,7 +279,7 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, HPARAMS_FILE, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
