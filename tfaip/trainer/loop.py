@@ -208,7 +208,8 @@ class TrainingLoop:
         seconds = progress.history[number].meta["seconds"]
         log_epoch(EpochResult(number, logs, seconds, is_best), self._table)
         earlier = progress.history[number - 1].meta if number - 1 in progress.history else {}
-        dropped = DropCounts(*progress.position.dropped).since(earlier.get("position", {}).get("dropped", (0, 0, 0)))
+        before = earlier.get("position", {}).get("dropped", (0, 0, 0))
+        dropped = DropCounts(*(now - then for now, then in zip(progress.position.dropped, before, strict=True)))
         if dropped.total:
             log.info("dropped training samples: %s", dropped)
         return measured.values

@@ -230,7 +230,7 @@ class DataPipeline:
         """Context that logs at its end how many samples were dropped in it, if there were some."""
         before = self.dropped.numbers()
         yield
-        new = self.dropped.since(before)
+        new = DropCounts(*(now - then for now, then in zip(self.dropped.numbers(), before, strict=True)))
         if new.total:
             log.info("dropped %s samples: %s", self.mode.value, new)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -35,10 +35,6 @@ class DropCounts:
     def numbers(self) -> tuple[int, int, int]:
         """Return the three numbers."""
         return self.invalid, self.too_long, self.failed
-
-    def since(self, before: Iterable[int]) -> DropCounts:
-        """Return what was added to earlier numbers."""
-        return DropCounts(*(now - then for now, then in zip(self.numbers(), before, strict=True)))
 
     @property
     def total(self) -> int:

@@ -25,7 +25,7 @@ from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, UPDATES, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, HPARAMS_FILE, TRAIN, UPDATES, VALIDATION, split_name
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -146,7 +146,7 @@ class TensorBoardEvents:
             if not self._writers:
                 flags = flag_values(self.params).items()
                 shown = {flag: value for flag, value in flags if isinstance(value, bool | int | float | str)}
-                write_hparams(directory.hparams_file, shown)
+                write_hparams(directory.root / HPARAMS_FILE, shown)
             writer = self._writers[kind] = EventWriter(directory.events(kind))
             if kind == TRAIN and self.stage is not None:
                 writer.text("stage", self.stage, epoch)

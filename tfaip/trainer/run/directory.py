@@ -109,11 +109,6 @@ class RunDirectory:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
 
-    @property
-    def hparams_file(self) -> Path:
-        """File of the hyper-parameters, for TensorBoard."""
-        return self.root / names.HPARAMS_FILE
-
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
