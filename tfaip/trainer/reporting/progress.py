@@ -139,7 +139,7 @@ class EpochTable:
             # Within a group the loss comes first, then what the training logs too, in its order, then the rest; the
             # losses of single outputs come last, since there may be no room for them.
             base = split_name(name)[1]
-            return _group(name)[0], name != RATE, base.endswith(f"_{LOSS}"), ranks.get(base, len(trained))
+            return _group(name)[0], name != RATE, base.endswith(f"_{TOTAL_LOSS}"), ranks.get(base, len(trained))
 
         shown.sort(key=place)
         for on_two_lines in (False, True):
