@@ -206,7 +206,7 @@ def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.Log
     with caplog.at_level(logging.INFO, logger="tfaip"):
         assert load_trusted_scenario("tf_zoo:Zoo").scenario_id() == "tf_zoo:Zoo"
         assert load_trusted_scenario("tfaip.scenario.tutorial.min.scenario:MinScenario")
-    assert caplog.messages == ["trusting package tf_zoo, which the stored params name as the scenario's"]
+    assert caplog.messages == ["importing the package tf_zoo: the stored params say that it holds the scenario"]
 
 
 def test_a_stored_id_is_a_name_and_nothing_else(write: Write, subtests: pytest.Subtests) -> None:

@@ -123,17 +123,17 @@ def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Pat
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
     elsewhere = run.root.parent / "elsewhere"
-    hparams = ".tmp-events.out.tfevents.0000000000.hparams"
+    events = ".tmp-events.out.tfevents.0000000001.host.1"
     for path in (run.root / "train", elsewhere):
         path.mkdir(exist_ok=True)
-        (path / hparams).touch()
+        (path / events).touch()
     (run.root / "train" / ".tmp-of-the-user").touch()
     (run.root / "validation").symlink_to(elsewhere)
     (run.root / ".tmp-best").mkdir()
     run.clean_up()
     assert not (run.root / ".tmp-best").exists()
     assert [path.name for path in (run.root / "train").iterdir()] == [".tmp-of-the-user"]
-    assert (elsewhere / hparams).exists()
+    assert (elsewhere / events).exists()
     assert run.params_file.exists()
 
 

@@ -61,7 +61,7 @@ class RunDirectory:
 
     @property
     def _files(self) -> list[str]:
-        return [PARAMS_FILE, HISTORY_FILE, LOG_FILE, *filter(None, [self.params_copy])]
+        return [PARAMS_FILE, HISTORY_FILE, LOG_FILE, names.HPARAMS_FILE, *filter(None, [self.params_copy])]
 
     @property
     def params_file(self) -> Path:
@@ -265,7 +265,7 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
         files.remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
