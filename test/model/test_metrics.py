@@ -35,20 +35,6 @@ def test_called_metrics_are_found_on_attributes_and_in_containers() -> None:
     assert logs == pytest.approx({"loss": 4.0, "mae": 2.0, "mse": 6.0, "rmse": 6**0.5})
 
 
-@pytest.mark.backend
-def test_a_metric_may_be_weighted_compute_from_anything_and_be_read_in_two_steps() -> None:
-    mean, mae = keras.metrics.Mean(name="x_where_y"), keras.metrics.MeanAbsoluteError(name="mae")
-
-    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        mae.update_state(targets["y"], outputs["y"])
-        return [mean(inputs["x"], sample_weight=targets["y"]), mae.result()]
-
-    model = training_model(FunctionModel(output, metric, mean=mean, mae=mae))
-    logs = evaluate(model, [1, 2, 6], [0, 1, 3], batch_size=2)
-    assert (logs["x_where_y"], logs["mae"]) == pytest.approx((5.0, 14 / 3))  # (2 + 3*6) / 4, (2 + 3 + 9) / 3
-    assert model.model_base._best_logging_settings() == ("min", "loss/mean_epoch")  # by default
-
-
 @pytest.mark.parametrize(
     ("loss_name", "metric_names"),
     [("mae", ["mae"]), ("loss", ["loss"]), ("distance", ["mae", "mae"])],

@@ -61,7 +61,6 @@ def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
     model.fit(({"x": column([1, 5])}, {"y": column([1, 0])}), batch_size=2, shuffle=False, verbose=0)
     # d/dw mean(weight * w x) = (1*1 + 0*5) / 2; the rate is 1.
     assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(1.5)
-    assert model.history is None
 
 
 @pytest.mark.backend

@@ -100,25 +100,12 @@ def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool
         assert sorted(run.root.rglob("*")) == before
 
 
-def test_one_process_at_a_time(run: RunDirectory, tmp_path: Path) -> None:
+def test_one_process_at_a_time(run: RunDirectory) -> None:
     other = RunDirectory(run.root)
     with run.locked(), pytest.raises(UsageError, match="another process trains in .*runs/a: choose"), other.locked():
         pass
     with run.locked():
         pass
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot create the output directory .*/file/run: Not a directory"):
-        RunDirectory(tmp_path / "file" / "run").locked().__enter__()
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="exists and is not the directory of a run: choose a new or empty"):
-        RunDirectory(tmp_path).check_free(overwrite)
-    assert (tmp_path / "thesis.tex").exists()
-    with pytest.raises(UsageError, match="exists and is not the directory of a run"):
-        RunDirectory(tmp_path / "thesis.tex").check_free(overwrite)
 
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
