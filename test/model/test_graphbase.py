@@ -260,7 +260,7 @@ def test_params_build_the_layer() -> None:
         LayerBaseParams().create()
 
 
-class ScaleGraph(GraphBase[ModelBaseParams]):
+class ScaledGraph(GraphBase[ModelBaseParams]):
     def __init__(self, params: ScaleParams) -> None:
         super().__init__(ModelBaseParams())
         self.scale = params.create()
@@ -271,7 +271,7 @@ class ScaleGraph(GraphBase[ModelBaseParams]):
 
 @pytest.mark.backend
 def test_the_regularizer_joins_the_loss() -> None:
-    graph = ScaleGraph(ScaleParams(kernel_initializer="ones", kernel_regularizer="l2"))
+    graph = ScaledGraph(ScaleParams(kernel_initializer="ones", kernel_regularizer="l2"))
     model = training_model(FunctionModel(lambda inputs, targets, outputs: {"loss": outputs["y"]}), graph)
     model.fit(({"x": column([3])}, {"y": column([0])}), shuffle=False, verbose=0)
     assert logged(model) == pytest.approx({"loss": 3.01, "regularization": 0.01})

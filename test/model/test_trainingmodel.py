@@ -47,24 +47,6 @@ def test_several_losses_are_weighted_and_summed() -> None:
 
 
 @pytest.mark.backend
-def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
-    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        row = ops.concatenate([outputs["y"], outputs["y"]], axis=-1)
-        return {"a": row, "b": outputs["y"]}
-
-    def weights(inputs: TensorDict, targets: TensorDict) -> TensorDict:
-        return {"a": targets["y"][:, 0]}
-
-    model = training_model(FunctionModel(losses, sample_weights=weights))
-    # a: (2*0 + 2*0 + 6*3 + 6*3) / 4 = 9; b: (2 + 6) / 2 = 4.
-    assert evaluate(model, [1, 3], [0, 3], batch_size=2) == pytest.approx({"loss": 13.0, "a": 9.0, "b": 4.0})
-    model = training_model(FunctionModel(output, sample_weights=lambda inputs, targets: {"loss": targets["y"]}))
-    model.fit(({"x": column([1, 5])}, {"y": column([1, 0])}), batch_size=2, shuffle=False, verbose=0)
-    # d/dw mean(weight * w x) = (1*1 + 0*5) / 2; the rate is 1.
-    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(1.5)
-
-
-@pytest.mark.backend
 def test_losses_of_layers_join_the_loss_as_regularization() -> None:
     class Graph(GraphBase[ModelBaseParams]):
         def __init__(self) -> None:
