@@ -1,7 +1,4 @@
-"""What is used of Keras beyond its documentation: it exists, and does what we need.
-
-A test that fails here, or in `test_keras_models.py`, after an upgrade names what has changed.
-"""
+"""What is used of Keras beyond its documentation: it does what we need; a test that fails after an upgrade names it."""
 
 from __future__ import annotations
 

@@ -174,15 +174,6 @@ def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path:
     assert RunDirectory.stored(tmp_path) == RunDirectory(tmp_path)
 
 
-@pytest.mark.parametrize("link", ["plugins", "plugins/profile", "plugins/profile/2026_01_01"])
-def test_traces_are_not_written_through_a_link(link: str, run: RunDirectory, tmp_path: Path) -> None:
-    path = run.events("train") / link
-    path.parent.mkdir(parents=True)
-    path.symlink_to(tmp_path)
-    with pytest.raises(UsageError, match=f"train/{link} is a link: a run writes within its own directory only"):
-        run.check_resumable()
-
-
 SUB, DEEP, BEST = (
     '{"checkpoint_sub_dir": "my"}',
     '{"checkpoint_sub_dir": "my/old"}',
