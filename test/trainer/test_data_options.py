@@ -221,7 +221,7 @@ def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_d
         (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
     ]:
         params = with_validation(generator, output_dir=tmp_path / "run", preload_data=preload_data)
-        if isinstance(generator, PointsParams):
+        if type(generator) is PointsParams:
             params.gen = FromCode(setup=params.gen.setup, train=params.gen.train)
         with pytest.raises(UsageError, match=f"have no sample {named}") as raised:
             LineScenario.create_trainer(params).train()
