@@ -78,6 +78,10 @@ def test_penalty_and_its_gradient_in_a_training() -> None:
     # The validation is that of the plain loss.
     assert f"val_{NAME}" not in logs
     assert logs["val_loss"] == pytest.approx((2 * (2 - 7.36)) ** 2)
+
+
+@pytest.mark.slow
+def test_without_a_gradient_or_switched_off_there_is_no_penalty() -> None:
     # w = 0: the loss does not depend on x, a direction does not exist.
     params = with_penalty(square_params())
     params.scenario.model.start = 0.0

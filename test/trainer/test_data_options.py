@@ -89,8 +89,9 @@ def sums_params(lengths: list[int], output_dir: Path | None = None, **fields: An
 train = partial(line.train, scenario=SumsScenario)
 
 
-def test_the_size_of_an_epoch() -> None:
-    for lengths, fields, setup, expected in [
+@pytest.mark.parametrize(
+    ("lengths", "fields", "setup", "expected"),
+    [
         # Batches (1, 2) (3, 4) (1, 2), then (3, 4) (1, 2) (3, 4).
         ([1, 2, 3, 4], {"scale_epoch_size": 1.5}, {}, [-6.5, -15.0]),
         ([1, 2, 3, 4], {}, {"limit": 2}, [-1.5, -3.0]),
@@ -106,13 +107,15 @@ def test_the_size_of_an_epoch() -> None:
             {"bucket_boundaries": [4], "bucket_batch_sizes": [4, 1]},
             [-(5 + 7 + (1 + 3 + 2 + 3) / 4)],
         ),
-    ]:
-        params, weights = sums_params([], **{"epochs": 2, **fields}), Weights()
-        params.gen.train = RowsParams(lengths=lengths) if isinstance(lengths, list) else lengths
-        for name, value in setup.items():
-            setattr(params.gen.setup.train, name, value)
-        train(params, weights)
-        assert weights.values == expected
+    ],
+)
+def test_the_size_of_an_epoch(lengths, fields, setup, expected) -> None:
+    params, weights = sums_params([], **{"epochs": 2, **fields}), Weights()
+    params.gen.train = RowsParams(lengths=lengths) if isinstance(lengths, list) else lengths
+    for name, value in setup.items():
+        setattr(params.gen.setup.train, name, value)
+    train(params, weights)
+    assert weights.values == expected
 
 
 def test_a_training_with_buckets() -> None:

@@ -134,6 +134,7 @@ def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> None:
     first = LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=2)).train()
     weights = Weights()
