@@ -126,7 +126,7 @@ def test_a_params_file_of_no_run_may_name_the_output_directory(place, capsys, mo
     assert "named holds another run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log"])
+@pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train/plugins", "train.log"])
 def test_links_out_of_the_run(name: str, place: Path) -> None:
     run = place / "run"
     if (run / name).is_dir():
