@@ -176,40 +176,6 @@ def test_params_come_first_or_by_keyword(subtests: pytest.Subtests) -> None:
             assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
 
 
-def test_a_graph_whose_constructor_begins_with_an_argument_of_a_hook() -> None:
-    class Graph(LineGraph):
-        def __init__(self, extra: int, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self.extra = extra
-
-    class Model(LineModel):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-        def root_graph_cls(self) -> Any:
-            return Graph
-
-    class Data(LineData):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-    class Scenario(LineScenario):
-        data_cls = classmethod(lambda cls: Data)
-        model_cls = classmethod(lambda cls: Model)
-
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-        @classmethod
-        def additional_root_graph_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
-            return {"extra": scenario_params.print_eval_limit}
-
-    trainer = Scenario.create_trainer(line_params([1]))
-    model, graph = trainer.scenario.create_model_and_graph()
-    assert (graph.extra, graph.name) == (10, "graph")
-    assert (model.params, graph.params) == (LineModelParams(), LineModelParams())
-
-
 class KeywordScenario(LineScenario):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -260,10 +260,6 @@ def test_a_model_directory_and_its_saved_model(tutorial):
 
 def test_what_is_no_model(tutorial, tmp_path):
     predictor = Predictor(PredictorParams(), data_with())
-    with pytest.raises(UsageError, match="no exported model at nowhere: the path does not exist"):
-        predictor.set_model("nowhere")
-    with pytest.raises(UsageError, match=r"it holds exported models, give one of them: .*best"):
-        predictor.set_model(tutorial)
     with pytest.raises(UsageError, match="does not fit the data"):
         predictor.set_model(tutorial / "best" / "serve")
     shutil.copy(tutorial / "best" / "scenario_params.json", tmp_path)
@@ -313,12 +309,6 @@ def test_bare_inputs_are_samples_without_targets(graph):
     predictor.benchmark_results.pretty_print(lines.append)
     assert [line.split()[0] for line in lines] == list(predictor.benchmark_results.to_dict())
     assert lines[0].split() == ["samples", "1"]
-
-
-def test_samples_may_come_in_any_iterable(graph):
-    samples = [Sample(inputs={"x": x}) for x in points(3)]
-    for given in (samples, tuple(samples), iter(samples), (sample for sample in samples), [], np.array(samples)):
-        assert len(list(predictor_of(graph).predict_raw(given))) in (0, 3)
 
 
 def test_buckets_do_not_change_the_order(graph, monkeypatch):

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from test.support.commands import REPOSITORY, finish_command, start_python
-
-
-def test_result_of_a_process(tmp_path: Path) -> None:
-    code = "import os, sys; print(os.getcwd(), os.environ['WORD']); print('oh', file=sys.stderr); sys.exit(3)"
-    result = finish_command(start_python("-c", code, cwd=tmp_path, env={"WORD": "hello"}))
-    assert (result.rc, result.stdout, result.stderr) == (3, f"{tmp_path} hello\n", "oh\n")
-
-
-def test_the_package_is_found_from_any_directory(tmp_path: Path) -> None:
-    result = finish_command(start_python("-c", "import tfaip; print(tfaip.__file__)", cwd=tmp_path))
-    assert result.stdout.strip() == str(REPOSITORY / "tfaip" / "__init__.py")
+from test.support.commands import finish_command, start_python
 
 
 def test_a_process_that_hangs_is_killed() -> None:

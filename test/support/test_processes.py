@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from test.support import processes
-from test.support.leaks import child_processes, find_leaks, take_snapshot
+from test.support.leaks import child_processes
 from test.support.processes import command_line, list_processes, memory_map
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
@@ -25,19 +25,6 @@ def test_what_ended_after_it_was_listed_is_left_out(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(processes, "PROC", tmp_path)
     assert list(list_processes()) == [processes.Process(12, "S", 1, 7)]
     assert (command_line(13), memory_map(13)) == ("", "")
-
-
-def test_a_snapshot_while_threads_and_processes_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, listdir, ended = take_snapshot(), os.listdir, "4194999"  # above the highest number that Linux gives
-    listed: list[str] = []
-
-    def listdir_with_ended(path: str | Path) -> list[str]:
-        listed.append(str(path))
-        return [ended, *listdir(path)]
-
-    monkeypatch.setattr(os, "listdir", listdir_with_ended)
-    assert find_leaks(before) == []
-    assert "/proc" in listed
 
 
 def test_the_child_of_a_thread_that_has_ended_is_found() -> None:

@@ -98,15 +98,3 @@ def test_targets_alone_are_not_touched() -> None:
     processors = TutorialScenario.default_params().data.pre_proc.flatten_processors()
     assert [type(params) for params in processors] == [RandomShift, Normalize]
     assert not any(PipelineMode.TARGETS in params.modes for params in processors)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_shift": -1}, "max_shift is -1, expected at least 0"),
-        ({"share": 1.5}, "share is 1.5, expected a number from 0 to 1"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RandomShift(**options)

@@ -109,32 +109,6 @@ def test_jax_trains_and_resumes_without_tensorflow(tmp_path: Path) -> None:
     assert b"\x89PNG" in events
 
 
-def test_help_shows_the_fields_of_the_chosen_graph(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    mlp, cnn = [run("train", FULL, "--model.graph", graph, "--help").stdout for graph in ("MLP", "CNN")]
-    assert "--model.graph.units" in mlp
-    assert "--model.graph.filters" not in mlp
-    assert "--model.graph.filters" in cnn
-    assert max(len(line) for line in cnn.splitlines()) <= 80
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--data.dataset", "mnst"], "mnist"),
-        (["--model.graph", "MLP", "--model.graph.filters", "3"], "--model.graph.filters"),
-        (["--data.pre_proc.processors.0.max_shift", "-1"], "max_shift is -1"),
-    ],
-)
-def test_mistakes_are_one_line(flags: list[str], message: str, run: Run, tmp_path: Path) -> None:
-    result = run("train", FULL, "--trainer.output_dir", tmp_path / "run", *flags)
-    assert (result.rc, result.stdout) == (2, ""), result
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.slow
 def test_the_chosen_dataset_reaches_the_generators(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     nowhere = "http://127.0.0.1:9"
