@@ -118,12 +118,6 @@ def error(name: str) -> str:
     return str(caught.value)
 
 
-def test_several_scenarios_are_listed(write: Write) -> None:
-    write({"tf_two.py": TWO})
-    assert error("tf_two") == "module tf_two defines several scenarios, name one: tf_two:Lions, tf_two:Tigers"
-    assert loaded("tf_two:Tigers") == "tf_two:Tigers"
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

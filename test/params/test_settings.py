@@ -352,7 +352,8 @@ def test_the_params_of_a_training_have_the_flags_of_the_command() -> None:
 STORED = """{
 "__cls__": "mine:Trainer", "epochs": 3, "loss_weights": {"ctc": 0.5}, "schedules": [],
 "optimizer": {"__cls__": "mine:Own", "own": {"__cls__": "mine:Part", "rate": 1}},
-"weight_penalties": [{"__cls__": "mine:Penalty", "l2": 0.1}], "stages": {"small": {"__cls__": "mine:Stage", "epochs": 1}},
+"weight_penalties": [{"__cls__": "mine:Penalty", "l2": 0.1}],
+"stages": {"small": {"__cls__": "mine:Stage", "epochs": 1}},
 "scenario": {"__cls__": "mine:Params", "scenario_id": "mine:Scenario", "print_eval_limit": 1,
   "model": {"__cls__": "mine:Model", "layers": [{"__cls__": "mine:Dense", "units": 8}], "sizes": {"a": 1}}},
 "gen": {"__cls__": "mine:Pipelines", "setup": {"train": {"batch_size": 2}}, "more": 4,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
-
 from test.trainer.line import (
     LineData,
     LineDataParams,
@@ -15,58 +12,30 @@ from test.trainer.line import (
     LineScenarioParams,
     LineTrainerParams,
     line_params,
-    train,
 )
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.trainer import Trainer
 
 
-def test_classes_of_params_are_those_of_the_declaration() -> None:
-    assert LineScenario.params_cls() is LineScenarioParams
-    assert LineScenario.trainer_params_cls() is LineTrainerParams
-    assert LineScenario.data_cls() is LineData
-    assert LineScenario.model_cls() is LineModel
-    assert LineScenario.evaluator_cls() is EvaluatorBase
-    assert LineScenario.trainer_cls() is Trainer
+def test_classes_and_params_are_those_of_the_declaration() -> None:
+    assert (LineScenario.params_cls(), LineScenario.trainer_params_cls()) == (LineScenarioParams, LineTrainerParams)
+    assert (LineScenario.data_cls(), LineScenario.model_cls()) == (LineData, LineModel)
+    assert (LineScenario.evaluator_cls(), LineScenario.trainer_cls()) == (EvaluatorBase, Trainer)
     assert LineScenario.scenario_id() == "test.trainer.line:LineScenario"
-
-
-def test_default_params() -> None:
-    params = LineScenario.default_params()
-    assert (type(params), type(params.data), type(params.model)) == (
-        LineScenarioParams,
-        LineDataParams,
-        LineModelParams,
-    )
-    trainer_params = LineScenario.default_trainer_params()
-    assert type(trainer_params) is LineTrainerParams
-    assert trainer_params.scenario == params
-    assert LineScenario.default_params() is not LineScenario.default_params()
-
-
-def test_overridden_defaults_reach_the_trainer_params() -> None:
-    class Steep(LineScenario):
-        @classmethod
-        def default_params(cls) -> LineScenarioParams:
-            params = super().default_params()
-            params.model.start = 7.0
-            return params
-
-    assert Steep.default_trainer_params().scenario.model.start == 7.0
-    assert LineScenario.default_trainer_params().scenario.model.start == 0.0
+    params, trainer_params = LineScenario.default_params(), LineScenario.default_trainer_params()
+    types = [type(part) for part in (params, params.data, params.model, trainer_params)]
+    assert types == [LineScenarioParams, LineDataParams, LineModelParams, LineTrainerParams]
+    assert trainer_params.scenario == params is not LineScenario.default_params()
 
 
 def test_parts_are_built_once_from_the_params() -> None:
     scenario = LineScenario(LineScenario.default_params())
-    assert type(scenario.data) is LineData
+    assert [type(part) for part in (scenario.data, scenario.model, scenario.graph)] == [LineData, LineModel, LineGraph]
     assert scenario.data is scenario.data
-    assert scenario.data.params is scenario.params.data
-    assert type(scenario.model) is LineModel
-    assert scenario.model.params is scenario.params.model
-    assert type(scenario.graph) is LineGraph
     assert scenario.graph is scenario.graph
-    assert scenario.graph.params is scenario.params.model
+    assert scenario.data.params is scenario.params.data
+    assert scenario.model.params is scenario.graph.params is scenario.params.model
 
 
 def test_the_trainer_gets_params_and_scenario() -> None:
@@ -77,17 +46,6 @@ def test_the_trainer_gets_params_and_scenario() -> None:
     assert trainer.params.gen == params.gen
     assert trainer.scenario.params is params.scenario
     assert type(trainer.scenario) is LineScenario
-
-
-def test_params_come_back_from_an_exported_model(tmp_path: Path) -> None:
-    params = line_params([1.0], output_dir=tmp_path / "run", export_final=True)
-    params.scenario.model.start = 0.5
-    expected = copy.deepcopy(params.scenario)
-    train(params)
-    loaded = LineScenario.params_from_path(tmp_path / "run" / "export")
-    assert loaded.scenario_id == "test.trainer.line:LineScenario"
-    expected.scenario_id = loaded.scenario_id
-    assert loaded == expected
 
 
 def test_declarations_may_be_inherited_and_narrowed() -> None:

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from test.support.commands import REPOSITORY, CommandResult
-from test.support.runs import copy_tiny
 
 Run = Callable[..., CommandResult]
 
@@ -83,29 +81,6 @@ def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedPr
         capture_output=True,
         check=False,
     )
-
-
-def test_values_have_origins_and_are_a_config_file(tmp_path: Path, run: Run) -> None:
-    copy_tiny(tmp_path)
-    (tmp_path / "a.yaml").write_text("trainer:\n  epochs: 7\n  val_every_n: 3\noptimizer: SGD\n")
-    (tmp_path / "b.json").write_text('{"trainer.epochs": 8, "optimizer": {"momentum": 0.5}}')
-    flags = ["--config", "a.yaml", "b.json", "--trainer.val_every_n", "2", "--trainer.output_dir", "run"]
-    first = run("train", "tiny", *flags, "--print_config")
-    assert (first.rc, first.stderr) == (0, ""), first
-    expected = {
-        "trainer.epochs: 8  # b.json",
-        "trainer.val_every_n: 2  # command line",
-        "optimizer: SGD  # a.yaml",
-        "optimizer.momentum: 0.5  # b.json",
-        "trainer.samples_per_epoch: 44  # default",
-        "trainer.output_dir: run  # command line",
-    }
-    assert expected - set(first.stdout.splitlines()) == set()
-    (tmp_path / "all.yaml").write_text(first.stdout)
-    second = run("train", "tiny", "--config", "all.yaml", "--print_config")
-    assert yaml.safe_load(second.stdout) == yaml.safe_load(first.stdout)
-    assert {line.split("  # ")[1] for line in second.stdout.splitlines()} == {"all.yaml"}
-    assert not (tmp_path / "run").exists()
 
 
 def test_preview_of_the_rates_of_all_stages(run: Run) -> None:

@@ -125,7 +125,3 @@ def test_a_training_without_any_list_says_what_to_set():
     params.random_seed = 1
     with pytest.raises(UsageError, match="--train.lists"):
         NumbersScenario.create_trainer(params).train()
-
-
-def test_the_data_class_is_that_of_the_params():
-    assert NumbersScenario.data_cls() is TinyData
