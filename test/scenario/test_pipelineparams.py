@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from test.scenario.listfile.test_listfilescenario import NumbersScenarioParams
+from test.support.fuzz.lists_scenario import NumbersScenarioParams
 from test.trainer.line import LinePipelineParams, LineScenarioParams, PointsParams, by_hand, line_params, train, weight
 from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelines
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams

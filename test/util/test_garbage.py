@@ -42,14 +42,3 @@ def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) 
     assert gc.get_freeze_count() == 0
     gc.collect()
     assert references[1]() is None
-
-
-@pytest.mark.slow
-def test_objects_that_somebody_froze_stay_so(thawed: None) -> None:
-    gc.freeze()
-    frozen = gc.get_freeze_count()
-    with collecting_new_objects():
-        assert gc.get_freeze_count() <= frozen
-    # Some of them may have been freed by their count of references.
-    assert 0 < gc.get_freeze_count() <= frozen
-    gc.unfreeze()

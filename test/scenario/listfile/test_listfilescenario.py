@@ -6,38 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from test.support.tiny.scenario import TinyData, TinyModelParams
-from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
+from test.support.fuzz.lists_scenario import NumbersScenario, NumbersTrainerParams
 from tfaip.errors import UsageError
-from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
 from tfaip.params.commandline import ParamsParser
-from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
-
-
-class NumbersParams(ListsFileGeneratorParams):
-    """A line holds four numbers."""
-
-    @staticmethod
-    def cls():
-        return Numbers
-
-
-class Numbers(ListsFileGenerator[NumbersParams]):
-    def sample(self, line, list_file):
-        x = np.array(line.split(), np.float32)
-        return Sample(inputs={"x": x}, targets={"y": x.sum(keepdims=True)}, meta=list_file.name)
-
-
-class NumbersScenarioParams(ScenarioBaseParams[TinyData, TinyModelParams]):
-    """Data and model."""
-
-
-class NumbersTrainerParams(TrainerParams[NumbersScenarioParams, ListFilePipelineParams[NumbersParams]]):
-    """Options of the training."""
-
-
-class NumbersScenario(ListFileScenario[NumbersScenarioParams, NumbersTrainerParams]):
-    """Four numbers in, one out."""
 
 
 @pytest.fixture
