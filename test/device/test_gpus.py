@@ -1,4 +1,4 @@
-"""The environment variables that GPU params become, for machines that tests do not have."""
+"""Environment variables that GPU params become, for machines that tests do not have, and who trains together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from test.support.commands import finish_command, start_python
+from tfaip.backend.distributed import Cluster, join_cluster
 from tfaip.device import DeviceConfigParams, devices
-from tfaip.device.devices import gpu_environment, visible_gpus
+from tfaip.device.devices import find_cluster, gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.params.settings import flags_of
 from tfaip.predict.params import LAVParams
@@ -33,7 +34,11 @@ def test_gpus_are_counted_among_the_visible_ones(environ: dict[str, str], visibl
 
 
 DETERMINISTIC = {"gpus": [0], "deterministic": True}
+
+
 JAX_FLAG = "--xla_gpu_deterministic_ops=true"
+
+
 KEPT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
 
 
@@ -154,3 +159,37 @@ def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatc
     monkeypatch.setenv("PATH", f"{tmp_path}:{path}")
     changes = gpu_environment(params, "jax", 2, {})
     assert changes == {"CUDA_VISIBLE_DEVICES": "0", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.2500"}
+
+
+OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}
+
+
+SLURM_STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "8"}
+
+
+def test_launchers(subtests: pytest.Subtests) -> None:
+    for environ, expected in [
+        ({}, None),
+        (OPEN_MPI, Cluster(4, 3, None, "Open MPI")),
+        (SLURM_STEP, Cluster(8, 5, None, "Slurm")),
+        ({"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, None),
+        # The batch script itself is no task of a step.
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+    ]:
+        with subtests.test(environ=environ):
+            assert find_cluster(DeviceConfigParams(), environ) == expected
+
+
+def test_flags_come_before_launchers() -> None:
+    params = DeviceConfigParams(num_processes=2, process_id=1, coordinator="node1:4000")
+    assert find_cluster(params, OPEN_MPI) == Cluster(2, 1, "node1:4000", "{coordinator}")
+
+
+def test_one_process_is_no_cluster() -> None:
+    params = DeviceConfigParams(num_processes=1, process_id=0, coordinator="node1:4000")
+    assert find_cluster(params, OPEN_MPI) is None
+
+
+def test_tensorflow_refuses_and_names_what_works() -> None:
+    with pytest.raises(UsageError, match=r"4 processes \(told by Open MPI\) cannot train together on tensorflow.*jax"):
+        join_cluster(Cluster(4, 3, None, "Open MPI"), "tensorflow")

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from test.util.test_archives import overlapping
+from test.util.test_reading import overlapping
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.predict import samplefile

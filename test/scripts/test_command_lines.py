@@ -1,14 +1,18 @@
-"""A refusal is one printable line, and how ends are judged; `fuzz_command_lines` gives every flag odd values."""
+"""The end of a command: one printable line of an error, its results, and how ends are judged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from test.support.commands import finish_command, start_python
 from test.support.fuzz.lines import MAINS
 from test.support.fuzz.session import Place, complaints, run_here
+from tfaip.scripts import export
+from tfaip.scripts.common.command import print_results
 
 
 @pytest.fixture
@@ -65,3 +69,51 @@ def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     assert ended_with("error: one\nanother\n") == ["2 lines on stderr, 1 of them errors"]
     assert ended_with("error: \x1b[1m\n") == ["characters in the message that cannot be printed"]
     assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
+
+
+# The interpreter's own clean-up would wait for the reader of the data for ever.
+READING = """
+import atexit, sys, threading, time
+import tensorflow as tf
+from tfaip.scripts.common.command import run_command
+
+def numbers():
+    while True:
+        time.sleep(0.01)  # it is in Python whenever the process ends
+        yield 0
+
+def work(argv):
+    global batches
+    signature = tf.TensorSpec((), tf.int32)
+    batches = iter(tf.data.Dataset.from_generator(numbers, output_signature=signature).prefetch(10**6))
+    next(batches)
+    atexit.register(print, "exit function")
+    threading.Thread(target=lambda: print("thread")).start()
+    raise ValueError("broken")
+
+sys.exit(run_command(work))
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_of_data_does_not_keep_a_command() -> None:
+    result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
+    assert (result.rc, result.stdout) == (1, "thread\nexit function\n"), result
+    assert "error: ValueError: broken" in result.stderr
+
+
+def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results({"value": {"acc": 0.5, "confusion": np.arange(6).reshape(2, 3), "text": "a\nb"}})
+    assert capsys.readouterr().out.splitlines() == [
+        "                       value",
+        "acc                      0.5",
+        "confusion  [[0 1 2] [3 4 5]]",
+        "text                     a b",
+    ]
+
+
+def test_a_called_command_that_fails_ends_its_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        export.main([str(tmp_path / "gone")])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("error: ")

@@ -222,7 +222,7 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
             f"scenario_id {shorten(scenario_id)} names a class of the script that trained it, which other programs "
             "cannot import: move the class to a module and train with that"
         )
-    if False:
+    if package in sys.stdlib_module_names:
         raise UsageError(f"scenario_id {shorten(scenario_id)} names a module of the standard library: not imported")
     if typed_root is not None:
         importpath.add_directory(typed_root, first=False)
