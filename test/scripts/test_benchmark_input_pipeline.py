@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from test.data.faults import FilesParams, SlowParams
 from test.data.pipeline.test_preload import DamagedParams
-from test.data.pipeline.workers.faults import FilesParams, SlowParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
