@@ -242,7 +242,8 @@ def test_hidden_fields_are_those_without_a_flag():
         no_flags: Inner = field(default_factory=Inner, metadata=pai_meta(mode="ignore"))
 
     paths = ["no_flags.shown", "inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "x.hidden"]
-    assert [path for path in paths if place_at(Outer(), "", path).is_hidden] == [
+    hidden = [path for path in paths if place_at(Outer(), "", path).is_hidden]
+    assert hidden == ["no_flags.shown", "inner.hidden", "items.0.hidden"]
         "no_flags.shown",
         "inner.hidden",
         "items.0.hidden",
