@@ -244,7 +244,3 @@ def test_hidden_fields_are_those_without_a_flag():
     paths = ["no_flags.shown", "inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "x.hidden"]
     hidden = [path for path in paths if place_at(Outer(), "", path).is_hidden]
     assert hidden == ["no_flags.shown", "inner.hidden", "items.0.hidden"]
-        "no_flags.shown",
-        "inner.hidden",
-        "items.0.hidden",
-    ]
