@@ -32,6 +32,7 @@ from test.trainer.line import (
     PointsParams,
     line_params,
 )
+from tfaip.components.modelfiles import FormerModel, find_former_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
@@ -293,3 +294,14 @@ def test_methods_that_nothing_would_call_are_refused() -> None:
     data_scenario = type("Scenario", (LineScenario,), {"data_cls": classmethod(lambda cls: PreloadingData)})
     with pytest.raises(TypeError, match=r"^PreloadingData\.preload would never be called: override create_pipeline"):
         Trainer(params, data_scenario(params.scenario)).train()
+
+
+def test_a_saved_model_that_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "serve").mkdir()
+    (tmp_path / "serve" / "saved_model.pb").touch()
+    (tmp_path / "scenario_params.json").write_text('{"tfaip_version": "1.2.6"}')
+    monkeypatch.chdir(tmp_path / "serve")
+    expected = FormerModel(tmp_path / "scenario_params.json", None, tmp_path / "serve")
+    assert find_former_model(Path()) == expected
+    monkeypatch.chdir(tmp_path)
+    assert find_former_model(Path("serve")) == expected
