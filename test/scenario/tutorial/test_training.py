@@ -107,16 +107,3 @@ def test_jax_trains_and_resumes_without_tensorflow(tmp_path: Path) -> None:
     events = b"".join(file.read_bytes() for file in (run / "validation").iterdir())
     assert b"unsure_images" in events
     assert b"\x89PNG" in events
-
-
-@pytest.mark.slow
-def test_the_chosen_dataset_reaches_the_generators(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
-    nowhere = "http://127.0.0.1:9"
-    proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
-    result = run_command(
-        *("train", FULL, "--trainer.output_dir", tmp_path / "run", "--data.dataset", "fashion_mnist"),
-        env={"KERAS_HOME": str(tmp_path / "keras"), "no_proxy": "", **proxies},
-    )
-    assert result.rc == 2, result
-    assert "the data set 'fashion_mnist' is not in Keras' cache" in result.stderr.splitlines()[-1]
-    assert not (tmp_path / "run").exists()
