@@ -1,4 +1,4 @@
-"""Limits of fields: numbers at their ends, and the flag of what is refused. The help texts hold the limits themselves."""
+"""Limits of fields: numbers at their ends, and the flag of what is refused. Help texts hold the limits themselves."""
 
 from __future__ import annotations
 
