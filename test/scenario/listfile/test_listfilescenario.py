@@ -116,7 +116,7 @@ def test_a_list_without_a_sample_is_an_error(tmp_path, lists):
     params.gen.train.lists = [lists("a", 20)]
     (tmp_path / "empty").write_text("# nothing\n")
     params.gen.val.lists = [str(tmp_path / "empty")]
-    with pytest.raises(UsageError, match="empty names no sample: it has 1 lines, all empty or comments"):
+    with pytest.raises(UsageError, match="empty names no sample: all its lines are empty or comments"):
         NumbersScenario.create_trainer(params).train()
 
 
