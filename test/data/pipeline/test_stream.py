@@ -144,6 +144,9 @@ def test_resume_at_any_position_gives_the_remaining_batches(
     done = min((stop + 1) * batch_size, 70)
     rest = epoch(make(), position, 70 - done)
     assert rest == whole[stop + 1 :]
+    with make() as pipeline:  # back from a place that was read further
+        assert epoch(pipeline, Position(), 70) == whole
+        assert epoch(pipeline, position, 70 - done) == rest
     # What was dropped is not part of the comparison of positions.
     assert [behind.dropped for _, behind in rest] == [behind.dropped for _, behind in whole[stop + 1 :]]
 
