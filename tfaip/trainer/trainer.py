@@ -252,10 +252,10 @@ class Trainer(Generic[P]):
             is_resumed = self._restore or self._has_trained(directory)
             start = self._state_to_continue(directory) if is_resumed else None
             restored = None if start is None else start.checkpoint
-            if directory is not None and (start is None or not self._restore and changes_text(params, restored)):
-                run_on_chief(devices, partial(self._check_free, directory))
             # Build the run and the first stage, or the one of the checkpoint.
             seed_run(params, scenario, devices, restored)
+            if directory is not None and (start is None or not self._restore and changes_text(params, restored)):
+                run_on_chief(devices, partial(self._check_free, directory))
             preview = self._preview()
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]

@@ -51,12 +51,12 @@ class SumsModelParams(ModelBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.sums.model import SumsModel
+        from test.clients.sums.scenario import SumsModel
 
         return SumsModel
 
     def graph_cls(self):
-        from test.clients.sums.model import SumsGraph
+        from test.clients.sums.scenario import SumsGraph
 
         return SumsGraph
 

@@ -16,7 +16,7 @@ class WordsDataParams(DataBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.data import WordsData
+        from test.clients.words.scenario import WordsData
 
         return WordsData
 
@@ -28,7 +28,7 @@ class LoadParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Load
+        from test.clients.words.parts import Load
 
         return Load
 
@@ -40,7 +40,7 @@ class ScaleParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Scale
+        from test.clients.words.parts import Scale
 
         return Scale
 
@@ -50,7 +50,7 @@ class ScaleParams(DataProcessorParams):
 class EncodeParams(DataProcessorParams):
     @staticmethod
     def cls():
-        from test.clients.words.processors import Encode
+        from test.clients.words.parts import Encode
 
         return Encode
 
@@ -62,7 +62,7 @@ class NoiseParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Noise
+        from test.clients.words.parts import Noise
 
         return Noise
 
@@ -72,7 +72,7 @@ class NoiseParams(DataProcessorParams):
 class DecodeParams(DataProcessorParams):
     @staticmethod
     def cls():
-        from test.clients.words.processors import Decode
+        from test.clients.words.parts import Decode
 
         return Decode
 
@@ -85,7 +85,7 @@ class FilesParams(DataGeneratorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.generator import Files
+        from test.clients.words.parts import Files
 
         return Files
 
@@ -98,12 +98,12 @@ class WordsModelParams(ModelBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.model import WordsModel
+        from test.clients.words.scenario import WordsModel
 
         return WordsModel
 
     def graph_cls(self):
-        from test.clients.words.graph import WordsGraph
+        from test.clients.words.scenario import WordsGraph
 
         return WordsGraph
 

@@ -1,12 +1,30 @@
-"""Processors of the words."""
+"""Generator and processors of the words."""
 
 import os
+from typing import Iterable, List
 
 import numpy as np
 
-from test.clients.words.params import DecodeParams, EncodeParams, LoadParams, NoiseParams, ScaleParams
+from test.clients.words.params import DecodeParams, EncodeParams, FilesParams, LoadParams, NoiseParams, ScaleParams
 from tfaip import PipelineMode, Sample
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
+
+
+class Files(DataGenerator[FilesParams]):
+    def __init__(self, mode: PipelineMode, params: FilesParams):
+        super(Files, self).__init__(mode, params)
+        self.groups = [params.files[i : i + params.group] for i in range(0, len(params.files), params.group)]
+
+    def __len__(self):
+        return len(self.params.files)
+
+    def yields_batches(self) -> bool:
+        return True
+
+    def generate(self) -> Iterable[List[Sample]]:
+        for group in self.groups:
+            yield [Sample(inputs=path, targets=path) for path in group]
 
 
 class Load(MappingDataProcessor[LoadParams]):
