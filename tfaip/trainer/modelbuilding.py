@@ -16,6 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty
+from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
@@ -35,6 +36,7 @@ from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_los
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules import apply_rules, weight_noise
+from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import shorten
 
@@ -94,6 +96,8 @@ def build_training_model(
     _compile(model, params, scenario, epoch_steps, devices, schedules)
     schedules.bind(model)
     summary = summary_lines(graph)
+    if overrides(type(scenario.model), ModelBase, "_sample_weights"):
+        log.info("%s._sample_weights weights the losses", type(scenario.model).__name__)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 
