@@ -30,6 +30,7 @@ from tfaip.params import option
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.trainer import Trainer
@@ -250,6 +251,7 @@ class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
 
 class OwnTrainerParams(TrainerParams[TinyScenario.params_cls(), Pipelines]):  # type: ignore[misc]
     gen: Pipelines = option(factory=Pipelines, choices=[Pipelines])
+    quiet: bool = 0  # type: ignore[assignment]
 
 
 def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
@@ -257,6 +259,13 @@ def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
     parser.add_root_argument("trainer", OwnTrainerParams, default=OwnTrainerParams())
     params = parser.parse_args(["--train.batch_size", "3"]).trainer
     assert params.gen.setup.train.batch_size == 3
+
+
+def test_a_default_of_another_type_passes_the_ready_check() -> None:
+    class Own(TinyScenario):
+        trainer_params_cls = classmethod(lambda cls: OwnTrainerParams)
+
+    check_params(OwnTrainerParams(), Own)
 
 
 @pytest.mark.backend

@@ -3,17 +3,23 @@
 import json
 import logging
 import os
+from typing import Iterable, List
 
+import numpy as np
 import tensorflow as tf
 from paiargparse import PAIArgumentParser
 from test.clients.sums.params import (
     SumsEvaluatorParams,
+    SumsDataParams,
     SumsGeneratorParams,
     SumsModelParams,
     SumsPipelineParams,
     SumsScenarioParams,
     SumsTrainerParams,
 )
+from tfaip import Sample
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
@@ -26,6 +32,39 @@ from tfaip.trainer.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 keras = tf.keras
+
+
+class SumsData(DataBase[SumsDataParams]):
+    def __init__(self, unit: str, **kwargs):
+        super(SumsData, self).__init__(**kwargs)
+        self.unit = unit
+
+    def _input_layer_specs(self):
+        return {"numbers": tf.TensorSpec([self.params.numbers], dtype="float32")}
+
+    def _target_layer_specs(self):
+        return {"sum": tf.TensorSpec([1], dtype="float32")}
+
+
+class SumsGenerator(DataGenerator[SumsGeneratorParams]):
+    def __len__(self):
+        return self.params.size
+
+    def yields_batches(self):
+        return True
+
+    def generate(self) -> Iterable[List[Sample]]:
+        rng = np.random.RandomState(self.params.seed)
+        group = []
+        for i in range(self.params.size):
+            numbers = rng.uniform(-1, 1, self.params.numbers)
+            total = numbers.sum() + rng.normal(0, self.params.noise)
+            group.append(Sample(inputs={"numbers": numbers}, targets={"sum": [total]}, meta={"i": i}))
+            if len(group) == 6:
+                yield group
+                group = []
+        if group:
+            yield group
 
 
 class SumsGraph(GraphBase[SumsModelParams]):
