@@ -61,11 +61,6 @@ class DataBase(Generic[P]):
         """Return default params; override to give a scenario its processors."""
         return cls.params_cls()()
 
-    @classmethod
-    def params_from_dict(cls, values: Mapping[str, Any]) -> P:
-        """Return params from what `to_dict` of the params gave."""
-        return cls.params_cls().from_dict(values)
-
     @property
     def params(self) -> P:
         """The params that the data was built from."""
