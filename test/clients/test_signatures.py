@@ -34,7 +34,7 @@ from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.trainer import Trainer
-from tfaip.trainer.warmstart.params import WarmStartParams
+from tfaip.trainer.transfer.params import WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.tfaipargparse import TFAIPArgumentParser
 
