@@ -16,7 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta, post_init
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import FieldAdvice, FieldError, Limits, check_fields, limits
-from tfaip.params.resolver import Leaf, Resolver, walk_entries
+from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.sources import Settings
 from tfaip.params.stored import from_dict, to_dict
@@ -57,10 +57,10 @@ TREES = [[], GROUP, PROCESSORS, COMPOSED, [*GROUP, "--optimizer.groups.1.optimiz
 TREES += [["--optimizer", "RMSprop"], ["--learning_rate", "NewbobRel"], ["--learning_rate.modulation", "Cyclic"]]
 
 
-def leaves(root: str, cls: type, flags: list[str]) -> list[Leaf]:
+def leaves(root: str, cls: type, flags: list[str]) -> list[Entry]:
     """Return the entries with limited numbers of a tree, as far as its classes are chosen."""
     tree = Resolver(Settings()).root(root, cls, parsed(root, cls, flags))
-    found = [entry for entry in walk_entries(tree) if isinstance(entry, Leaf) and "limits" in entry.meta]
+    found = [entry for entry in walk_entries(tree) if entry.kind == "leaf" and "limits" in entry.meta]
     return [leaf for leaf in found if leaf.meta["limits"].has_ends]
 
 
@@ -75,7 +75,7 @@ def usual_flags() -> frozenset[str]:
     return frozenset(leaf.flag for leaf in leaves("trainer", TRAINER, OUTPUT))
 
 
-def refused(root: str, cls: type, flags: list[str], leaf: Leaf) -> str:
+def refused(root: str, cls: type, flags: list[str], leaf: Entry) -> str:
     """Return what the parser says about the nearest refused number of a leaf."""
     type_ = str(leaf.declared)
     number = repr(nearest_refused(leaf.meta["limits"], is_int="float" not in type_))
@@ -110,7 +110,7 @@ def test_a_value_of_a_config_file_names_the_file(tmp_path: Path) -> None:
 def test_a_stored_value_has_its_place_in_the_file() -> None:
     stored = to_dict(parsed("trainer", TRAINER, [*OUTPUT, *GROUP]))
     stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
-    with pytest.raises(UsageError, match=r"optimizer\.groups\.1: lr_factor is -1.0, expected at least 0$"):
+    with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
         from_dict(TRAINER, stored, trusted=["tfaip"])
 
 
@@ -210,7 +210,7 @@ def test_an_error_gets_its_path_and_its_flags_from_above() -> None:
     error.move_below("node")
     again = copy.copy(error)
     assert str(again) == str(error) == "node.a['k'] is 1, expected 2"
-    again.name_flags("--{}".format)
+    again.flags = ["--node.a", "--node.b"]
     assert str(again) == "a['k'] is 1, expected 2: change --node.a or --node.b"
 
 
@@ -219,7 +219,7 @@ def test_a_text_of_its_own_names_fields_and_later_their_flags() -> None:
     error.move_below("node")
     again = copy.copy(error)
     assert str(again) == str(error) == "node.a 'x' fits nothing: change node.a or set node.b.c 2"
-    again.name_flags({"node.a": "--a"}.get)
+    again.flags = ["--a"]
     assert str(again) == "--a 'x' fits nothing: change --a or set node.b.c 2"
 
 

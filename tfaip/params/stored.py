@@ -19,7 +19,7 @@ from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, join_path, nodes_of
+from tfaip.params.tree import Place, field_default, get_path, join_path, nodes_of, post_init
 from tfaip.params.trust import Trust, UntrustedName
 from tfaip.util.files import write_text
 from tfaip.util.logging import logger
@@ -124,7 +124,10 @@ def _decode(
     kind = FormerDecoder if is_former(document) else Decoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
-    if isinstance(decoder, FormerDecoder):
+    if not isinstance(decoder, FormerDecoder):
+        post_init(decoded, "params")
+    else:
+        decoder.check(decoded)
         report(tuple(decoder.notes), "a dict" if path is None else str(path))
     return decoded
 
@@ -263,19 +266,21 @@ class FormerDecoder(Decoder):
             return made
         return super()._find_class(name, declared, place)
 
-    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
-        # Every turn leaves out one value.
-        for _ in range(len(values)):
+    def check(self, params: Any) -> None:
+        """Check all limits; a value of the toolkit or of the scenario that is refused takes its default."""
+        refused = set()
+        while True:
             try:
-                return super()._build(cls, values, place)
-            except UsageError as error:
-                cause = error.__cause__
-                name = cause.path.partition(".")[0] if isinstance(cause, FieldError) else None
-                if name not in values:
+                return post_init(params)
+            except FieldError as error:
+                parent, _, name = error.path.rpartition(".")
+                node = get_path(params, parent)
+                field = getattr(node, "__dataclass_fields__", {}).get(name)
+                if field is None or error.path in refused:
                     raise
-                self.notes.append(f"{place}.{name}, default instead: {cause}")
-                values = {key: value for key, value in values.items() if key != name}
-        return super()._build(cls, values, place)
+                refused.add(error.path)
+                self.notes.append(f"params.{error}, default instead")
+                object.__setattr__(node, name, field_default(field))
 
 
 def _may_name(declared: Any) -> bool:

@@ -49,6 +49,16 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
+def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return a node with values, and defaults for other fields; `__post_init__` is left to the caller."""
+    node = cls.__new__(cls)
+    for field in node_fields(cls):
+        if field.name in values or has_default(field):
+            value = values[field.name] if field.name in values else field_default(field)
+            object.__setattr__(node, field.name, value)  # also in frozen nodes
+    return node
+
+
 def items_of(value: Any) -> dict[str, Any] | None:
     """Return the items of a dict, list or tuple by key or index as text; None for others."""
     if isinstance(value, Mapping):
@@ -336,7 +346,7 @@ def with_shared(params: T, source: Any) -> T:
 def _shared_values(params: Any, source: Any, strict: bool = True) -> Iterator[tuple[Any, Shared, Any]]:
     """Yield each shared attribute that has another value than the one in the source, with its node and this value."""
     for path, node in nodes_by_path(params):
-        for attribute in shared_of(type(node)).values():
+        for attribute in shared_of(node.__class__).values():
             given = vars(node).get(attribute.name)
             with contextlib.nullcontext() if strict else contextlib.suppress(UsageError):
                 value = _find(attribute, node, path, source, given)
