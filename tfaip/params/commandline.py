@@ -174,7 +174,9 @@ class ParamsParser:
         if isinstance(files, Words) and not files:
             raise UsageError("--config needs the name of a file")
         sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words)]
-        settings = Settings([replace(source, former=self._former) for source in sources])
+        settings = Settings(sources)
+        for new, old in self._former.items():
+            settings.rename(old, new)
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.

@@ -207,6 +207,10 @@ class Resolver:
         cls = types.origin_of(node.cls)
         types_of = types.field_types(node.cls)
         values = values_of(node.base) if is_node(node.base) else node.base or {}
+        for old, new in renamed_fields(cls).items():
+            present = place.below(new, cls)
+            if self.settings.rename(present.prefix + old, present.flag):
+                warn_renamed(f"--{present.prefix}{old}", f"--{present.flag}")
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
                 continue  # there is no flag
@@ -228,7 +232,7 @@ class Resolver:
             raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
         self._claimed.add(place.flag)
         leaf = Entry(place.flag, place.name, place.meta, declared, default, owner=owner)
-        hit = self._hit(place, lowest, owner)
+        hit = self.settings.value(place.flag, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
             leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
         is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
@@ -279,21 +283,6 @@ class Resolver:
     def _trusted_by(self, hit: Setting) -> Trust | None:
         # The user may name any class.
         return None if hit.origin == COMMAND_LINE else self._trusted
-
-    def _hit(self, place: Place, lowest: int, owner: type) -> Setting | None:
-        hit = self.settings.value(place.flag, lowest)
-        for old, new in renamed_fields(owner).items():
-            old_hit = self.settings.value(place.prefix + old, lowest) if new == place.name else None
-            if old_hit is None:
-                continue
-            if hit is not None and hit.rank == old_hit.rank:
-                raise UsageError(
-                    f"both {old_hit.label} (the old name) and {hit.label} are given: give only {hit.label}"
-                )
-            warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
-            if hit is None or old_hit.rank > hit.rank:
-                hit = dataclasses.replace(old_hit, path=place.flag)
-        return hit
 
     def _decoded(self, hit: Setting, leaf: Entry) -> Any:
         """Return a given value as one of the declared type."""
