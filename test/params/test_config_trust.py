@@ -16,7 +16,7 @@ def test_a_foreign_class_in_a_file_is_refused_before_its_import(foreign: Path, s
     for choice in ["optimizer: foreign:Mine", "optimizer: {__cls__: foreign:Mine}"]:
         with subtests.test(choice=choice):
             (foreign / "config.yaml").write_text(choice)
-            with pytest.raises(UsageError, match=r"foreign.* is refused.*: choose the class on the command line"):
+            with pytest.raises(UsageError, match=r"foreign.* is refused.*; if you know the file, trust it: --trust"):
                 tiny_params("--config", str(foreign / "config.yaml"))
             assert not (foreign / "marker").exists()
 

@@ -27,7 +27,7 @@ def configured(directory: Path, text: str) -> Any:
 
 
 def test_a_foreign_function_in_a_config_file_is_refused_before_its_import(foreign: Path) -> None:
-    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*: name it on the command"):
+    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*; if you know the file, trust it"):
         configured(foreign, NEWBOB.format("foreign:halve"))
     with pytest.raises(UsageError, match="'foreign:halve' is refused"):
         configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign:halve\n")
@@ -81,7 +81,7 @@ def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path:
     assert configured(tmp_path, NEWBOB.format(marked)).decay == marked
     expected = (
         f"config.yaml: learning_rate.decay: function {unmarked!r} is refused: a file may name it only if it is marked "
-        "with tfaip.params.nameable: name it on the command line, or trust it: --trust test"
+        "with tfaip.params.nameable; if you know the file, trust it: --trust test"
     )
     with pytest.raises(UsageError, match=re.escape(expected)):
         configured(tmp_path, NEWBOB.format(unmarked))

@@ -42,7 +42,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
         (
             ["--config", "foreign.yaml"],
             "foreign.yaml: stages.c.function: function 'statistics:mean' is refused: statistics is not among the "
-            "trusted packages (test): name it on the command line, or trust it: --trust statistics",
+            "trusted packages (test); if you know the file, trust it: --trust statistics",
         ),
     ],
 )  # fmt: skip

@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.names import current_names, did_you_mean, removed_fields, top_package
+from tfaip.params.names import current_names, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
 from tfaip.params.tree import has_default, is_node, make_node, node_fields
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
@@ -70,12 +70,6 @@ class Word(str):
 def json_option(meta: Mapping[str, Any], name: str) -> Any:
     """Return `encoder`, `decoder` or `exclude` of a field, as `dataclasses_json.config(...)` gives it, or None."""
     return (meta.get("dataclasses_json") or {}).get(name)
-
-
-def is_excluded(meta: Mapping[str, Any], value: Any) -> bool:
-    """Return True if the value of a field is not stored."""
-    exclude = json_option(meta, "exclude")
-    return exclude is not None and bool(exclude(value))
 
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
@@ -125,7 +119,8 @@ def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any
     encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
     for field in node_fields(node):
         value, below = getattr(node, field.name), f"{place}.{field.name}"
-        if is_excluded(field.metadata, value):
+        exclude = json_option(field.metadata, "exclude")
+        if exclude is not None and exclude(value):
             continue
         encoder = json_option(field.metadata, "encoder")
         if encoder is not None:
@@ -429,8 +424,7 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        of_user = Trust.of([top_package(str(name).partition(":")[0])])
-        return find_class(name, declared, of_user if self.trusted is None else self.trusted, place)
+        return find_class(name, declared, self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:

@@ -19,7 +19,7 @@ from tfaip.params.fields import COMMON, copied, help_of, is_common
 from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
-from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
+from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -299,11 +299,9 @@ class Resolver:
                 # In quotes, or in JSON, the home directory is meant, too.
                 is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
                 value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
-            except UntrustedName as error:
-                raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
-            except UsageError:
+            except UsageError as error:
                 # A text in quotes, or of JSON, is as good as one without.
-                if not isinstance(value, str) or isinstance(value, Word):
+                if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
                     raise
                 value = decoder.decode(Words([value]), leaf.declared, hit.label)
         choices = leaf.meta.get("choices")
@@ -469,25 +467,9 @@ class ClassChoice:
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
         if CLASS_NAME.fullmatch(name) is None:
             raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
-        cls = self._imported(name, flag, trusted)
+        cls = find_class(name, object if self.any_class else self.declared, trusted, flag)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
-        return cls
-
-    def _imported(self, name: str, flag: str, trusted: Trust | None) -> type:
-        if trusted is not None:
-            try:
-                return find_class(name, self.declared, trusted, flag)
-            except UntrustedName as error:
-                raise UsageError(
-                    f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
-                ) from error
-        cls: type = import_named(name, flag, "class")
-        fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
-        if not fits or not dataclasses.is_dataclass(cls):
-            raise UsageError(
-                f"{flag}: {shorten_text(name)} is not a params class derived from {self.declared.__name__}"
-            )
         return cls
 
     def _names(self, cls: type) -> list[str]:
