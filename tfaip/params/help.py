@@ -128,7 +128,10 @@ class _Line:
     @property
     def is_common(self) -> bool:
         """True for an option that most users set."""
-        return is_common(self.entry.meta) or (self.entry.kind == "leaf" and self.entry.required)
+        bases = getattr(self.entry.owner, "__mro__", ())
+        versions = [vars(base).get("__dataclass_fields__", {}).get(self.entry.name) for base in bases]
+        metas = [self.entry.meta, *(version.metadata for version in versions if version)]
+        return any(map(is_common, metas)) or (self.entry.kind == "leaf" and self.entry.required)
 
     @property
     def class_names(self) -> list[str]:

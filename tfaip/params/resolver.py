@@ -15,7 +15,7 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
-from tfaip.params.fields import COMMON, copied, help_of, is_common
+from tfaip.params.fields import copied, help_of
 from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
 from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
@@ -218,8 +218,9 @@ class Resolver:
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
-            inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
-            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
+            node.entries.append(
+                self._entry(place.below(field.name, cls), types_of[field.name], default, given, lowest, cls)
+            )
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
         kind = types.field_kind(declared)
@@ -390,15 +391,6 @@ def _is_section(declared: Any) -> bool:
     members, optional = types.members_of(declared) if types.is_union(declared) else ([declared], False)
     containers = types.DICT_TYPES | types.SEQUENCE_TYPES
     return not optional and all(types.origin_of(member) in containers for member in members)
-
-
-def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """Return the metadata of a field, with the mark of common options if a base class has set it."""
-    for base in cls.__mro__[1:]:
-        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
-        if inherited is not None and is_common(inherited.metadata):
-            return {**field.metadata, **COMMON}
-    return field.metadata
 
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")

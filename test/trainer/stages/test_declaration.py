@@ -137,7 +137,7 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
         with pytest.raises(UntrustedName, match="load_scenario' is refused: tfaip is not among the trusted"):
             TinyTrainerParams.from_dict(values, trusted=packages)
     (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": {**call, "__cls__": "Call"}}}))
-    with pytest.raises(UsageError, match="load_scenario' is refused: .*: name it on the command line"):
+    with pytest.raises(UsageError, match="load_scenario' is refused: .*; if you know the file, trust it"):
         tiny_params("--config", str(tmp_path / "config.json"))
     assert not (tmp_path / "marker").exists()
     typed = ["--stages", "a=Call", "--stages.a.function", function]
