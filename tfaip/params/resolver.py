@@ -218,9 +218,8 @@ class Resolver:
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
-            node.entries.append(
-                self._entry(place.below(field.name, cls), types_of[field.name], default, given, lowest, cls)
-            )
+            inner = place.below(field.name, cls)
+            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
         kind = types.field_kind(declared)

@@ -136,11 +136,12 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
     if isinstance(value, dict) and value.keys() == {types.CLASS, types.ARGUMENTS}:
         return {path: value[types.CLASS], **{f"{path}.{name}": item for name, item in value[types.ARGUMENTS].items()}}
-    parts = _parts(value)
-    if parts is None:
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
         return {path: value}
     flat: dict[str, Any] = {}
-    for name, item in parts.items():
+    for name, item in value.items():
         flat.update(flat_params(item, join_path(path, str(name))))
     return flat
 
@@ -170,15 +171,6 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
         flag = path if is_path else place.flag
         flat[path if flag in flat else flag] = value
     return flat
-
-
-def _parts(value: Any) -> dict[Any, Any] | None:
-    """Return the parts of a stored node or container of nodes; None for a plain value."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return dict(enumerate(value))
-    return None
 
 
 # A field of all scenario params of 1.2, which are also a part of its trainer params.

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
 from tfaip.params.names import current_name, did_you_mean, top_package
-from tfaip.params.types import members_of, resolve_annotation, strip
+from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 
@@ -395,27 +395,15 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
         place = f"{place} ({path}.{attribute.name})"
     if found:
         names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
-        raise UsageError(f"{place} is shared: {declared.__name__}, which the scenario has several times, at {names}")
+        raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario has several times, at {names}")
     data = source if data is None else data
     raise UsageError(
-        f"{place} is shared: {declared.__name__}, which the scenario does not have; its data are {type(data).__name__}"
+        f"{place} is shared: {attribute.kind}, which the scenario does not have; its data are {type(data).__name__}"
     )
 
 
 @functools.cache
 def declared_class(attribute: Shared) -> type:
-    """Return the class that a shared attribute is annotated with.
-
-    Raises:
-        TypeError: if it is annotated with something else.
-    """
-    declared = strip(resolve_annotation(attribute.declared, attribute.owner))
-    members, _ = members_of(declared)
-    if len(members) == 1:
-        declared = members[0]
-    if not isinstance(declared, type):
-        raise TypeError(
-            f"{attribute.owner.__qualname__}.{attribute.name} = shared() is annotated with {attribute.declared}, "
-            "expected a class of params"
-        )
+    """Return the class that a shared attribute is annotated with."""
+    declared: type = field_kind(resolve_annotation(attribute.declared, attribute.owner)).declared
     return declared
