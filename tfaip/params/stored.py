@@ -181,7 +181,8 @@ _MADE_CLASS = "tfaip.scenario.scenariobase:LocalTrainerParams"
 _FORMER_VALUES: Mapping[str, Mapping[Any, Any]] = {
     "progress_bar_mode": {0: "plain", 1: "auto", 2: "lines"},
     "checkpoint_sub_dir": {"": "checkpoint"},
-    "best_model_name": {"": "best"},
+    "default_serve_dir": {"serve": ""},
+    "trainer_params_filename": {"trainer_params.json": ""},
     "lower_threshold": {-1e100: None},
     "upper_threshold": {1e100: None},
 }

@@ -23,10 +23,9 @@ from tfaip.params.codec import encode
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.util.text import shorten, shorten_text
+from tfaip.trainer.run.checkpoint import WEIGHTS, Checkpoint
+from tfaip.util.text import shorten_text
 
-WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 # Gradients of an update that is not complete, and their size.
@@ -34,13 +33,6 @@ WAITING = "optimizer/gradient_accumulator"
 
 _DIRECTORY_FIELDS = ("output_dir", "overwrite")
 _STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window")
-# Types of the parts of a state.
-_PARTS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps", "window_step"), int),
-    **dict.fromkeys(("position", "history", "random", "params", "window", "execution"), dict),
-    "seconds": (int, float),
-    "backend": str,
-}
 
 
 @dataclass
@@ -276,14 +268,6 @@ def _random_state() -> dict[str, Any]:
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
         "keras": global_random_state(),
     }
-
-
-def require_parts(state: Mapping[str, Any]) -> None:
-    """Raise unless the state of a checkpoint has all parts, each of its type."""
-    for name, kinds in _PARTS.items():
-        value = state.get(name)
-        if not isinstance(value, kinds) or isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
-            raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:

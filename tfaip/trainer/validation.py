@@ -55,6 +55,13 @@ class Measured:
     has_lav: bool = False
 
 
+class _ValidationSteps(StepCallbacks):
+    should_stop: Callable[[], bool]
+
+    def on_step_end(self, step: int) -> bool:
+        return self.should_stop()
+
+
 @dataclass
 class EpochEvaluation:
     """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs.
@@ -133,7 +140,14 @@ class EpochEvaluation:
             if not self.params.val_silent and prints_samples(self.scenario):
                 self._prediction_evaluation().print_samples(self.val)
         if self.runs_lav_after(epoch, is_last(measured.values)):
-            self._run_lav(measured)
+            measured.has_lav = True
+            for i, pipeline in enumerate(self._lav_data):
+                # A new one each time, so that no worker waits until the next evaluation.
+                seeded = pipeline.with_seed(self.params.random_seed or 0)
+                results = self._prediction_evaluation().run_pipeline(seeded)
+                values = with_epoch_mean(scalar_results(results))
+                measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
+                measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
         return measured
 
     def validate(self, data: DataPipeline, user_callbacks: keras.callbacks.CallbackList | None = None) -> Logs:
@@ -146,9 +160,8 @@ class EpochEvaluation:
         with contextlib.suppress(UsageError):  # the size of the data is not known
             total = data.num_batches(data.epoch_size())
         self.display.start("Validation", total, 0)
-        steps = StepCallbacks(
-            self.model, self.display, total, user_callbacks=user_callbacks, should_stop=self._is_asked_to_stop
-        )
+        steps = _ValidationSteps(self.model, self.display, total, user_callbacks=user_callbacks)
+        steps.should_stop = self._is_asked_to_stop
         try:
             lengths = data.params.bucket_lengths()
             with (
@@ -187,16 +200,6 @@ class EpochEvaluation:
                 loss_weights=self.model.loss_weights,
             )
         return self._prediction
-
-    def _run_lav(self, measured: Measured) -> None:
-        measured.has_lav = True
-        prediction = self._prediction_evaluation()
-        for i, pipeline in enumerate(self._lav_data):
-            # A new one each time, so that no worker waits until the next evaluation.
-            results = prediction.run_pipeline(pipeline.with_seed(self.params.random_seed or 0))
-            values = with_epoch_mean(scalar_results(results))
-            measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
-            measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
 
     def _is_asked_to_stop(self) -> bool:
         return self.stop.received is not None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from test.trainer.line import line_params, train, weight
-from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.optimizer.update import AverageRate
 
@@ -34,12 +34,6 @@ def test_mean_of_three_micro_batches_moves_the_weight_on_every_third():
     # Means of (1, 2, 3) and (4, 5, 6); the 7 waits for two more.
     assert weights_after(optimizer, weight, range(1, 8)) == [0, 0, -2, -2, -2, -7, -7]
     assert int(optimizer.iterations) == 2
-
-
-def test_more_micro_batches_than_the_run_has_leaves_the_weights_as_they_are():
-    weight = keras.Variable(0.5, name="w")
-    optimizer = optimizer_of(AdamOptimizer(), weight, accum_steps=100)
-    assert weights_after(optimizer, weight, range(1, 8)) == [0.5] * 7
 
 
 def test_clipping_acts_on_the_mean():

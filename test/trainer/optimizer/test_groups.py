@@ -20,46 +20,31 @@ from tfaip.trainer.optimizer import (
 )
 from tfaip.trainer.optimizer.update import AverageRate
 
-STARTS = {"encoder/kernel": 0.0, "encoder/bias": 0.0, "head/kernel": 0.0}
-
 
 def group(match, lr_factor=1.0, optimizer=None):
     return OptimizerGroupParams(match=match, lr_factor=lr_factor, optimizer=optimizer)
 
 
-@pytest.mark.backend
-def test_a_group_has_a_factor_on_its_rate():
-    training = Training(SGDOptimizer(groups=[group("encoder", 0.5)]), STARTS)
-    assert training.step(1, 2, 4) == [-0.5, -1.0, -4.0]
-
-
-def test_the_first_group_that_matches_has_a_weight():
-    training = Training(SGDOptimizer(groups=[group(".*/bias", 2.0), group("encoder", 0.0)]), STARTS)
-    assert training.step(1, 1, 1) == [0.0, -2.0, -1.0]
-
-
-def test_a_group_has_an_optimizer_of_its_own():
-    # Adam's first step is its rate, whatever the gradient is (but for its epsilon).
-    params = SGDOptimizer(groups=[group("head", 0.25, AdamOptimizer())])
-    training = Training(params, STARTS)
-    assert training.step(2, 3, 1000) == pytest.approx([-2.0, -3.0, -0.25], rel=1e-5)
-    assert {name for name in training.state() if "/head" in name} == {"momentum/head/kernel", "velocity/head/kernel"}
+DECAYING = AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias")
 
 
 @pytest.mark.backend
-def test_the_weight_decay_of_a_group_is_that_of_its_optimizer():
-    params = SGDOptimizer(
-        weight_decay=0.5,
-        groups=[group("a", optimizer=AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias"))],
-    )
-    assert Training(params, {"a/kernel": 8.0, "a/bias": 8.0, "b": 8.0}).step(0, 0, 0) == [6.0, 8.0, 4.0]
-
-
-@pytest.mark.backend
-def test_clips_are_for_all_weights_together():
-    params = SGDOptimizer(clip_global_norm=1.0, groups=[group("b", 10.0)])
-    # The norm of (3, 4) is 5.
-    assert Training(params, {"a": 0.0, "b": 0.0}).step(3, 4) == pytest.approx([-0.6, -8.0])
+@pytest.mark.parametrize(
+    ("fields", "gradients", "starts", "values"),
+    [
+        ({"groups": [group("a", 0.5)]}, (1, 2, 4), 0.0, [-0.5, -1.0, -4.0]),
+        # The first group that matches has a weight.
+        ({"groups": [group(".*/bias", 2.0), group("a", 0.0)]}, (1, 1, 1), 0.0, [0.0, -2.0, -1.0]),
+        # Adam's first step is its rate, whatever the gradient is (but for its epsilon).
+        ({"groups": [group("b", 0.25, AdamOptimizer())]}, (2, 3, 1000), 0.0, [-2.0, -3.0, -0.25]),
+        ({"weight_decay": 0.5, "groups": [group("a", optimizer=DECAYING)]}, (0, 0, 0), 8.0, [6.0, 8.0, 4.0]),
+        # Clips are for all weights together: the norm of (3, 0, 4) is 5.
+        ({"clip_global_norm": 1.0, "groups": [group("b", 10.0)]}, (3, 0, 4), 0.0, [-0.6, 0.0, -8.0]),
+    ],
+)
+def test_groups(fields, gradients, starts, values):
+    training = Training(SGDOptimizer(**fields), dict.fromkeys(["a/kernel", "a/bias", "b"], starts))
+    assert training.step(*gradients) == pytest.approx(values, rel=1e-5)
 
 
 @pytest.mark.parametrize("params", [AdamOptimizer(), MuonOptimizer(), FtrlOptimizer()])
@@ -90,14 +75,11 @@ def test_a_group_that_cannot_work_is_refused(fields, message):
 
 @pytest.mark.slow
 def test_moments_are_reset_after_every_n_epochs():
-    weights = Weights()
     # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
-    optimizer = SGDOptimizer(momentum=0.5, reset_every_n_epochs=1)
-    train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
-    assert weights.values == [-2.5, -5.0, -7.5]
-    weights = Weights()
-    train(line_params([1, 1], epochs=3, optimizer=SGDOptimizer(momentum=0.5, reset_every_n_epochs=2)), weights)
-    assert weights.values == [-2.5, -6.125, -8.625]
+    for every, values in ((1, [-2.5, -5.0, -7.5]), (2, [-2.5, -6.125, -8.625])):
+        weights, optimizer = Weights(), SGDOptimizer(momentum=0.5, reset_every_n_epochs=every)
+        train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
+        assert weights.values == values
 
 
 @pytest.mark.backend

@@ -130,8 +130,5 @@ def test_ambiguous_tails_are_reported(models: Path) -> None:
     weights = example(models / "wrapped", "weights")
     found = variables_by_path(graph)["second/features/kernel"]
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(found), weights["graph/features/kernel:0"])
-
-
-def test_tails_can_be_switched_off(models: Path) -> None:
     with pytest.raises(UsageError, match="nothing in .* matches the model"):
         started(DeepGraph(), models / "wrapped", trim_graph_name=False)

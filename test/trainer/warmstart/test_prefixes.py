@@ -44,9 +44,22 @@ class JointGraph(GraphBase[ModelBaseParams]):
 
 
 def values(factor: float) -> dict[str, np.ndarray]:
-    return {
-        name: factor * np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(shape) for name, shape in PART.items()
-    }
+    sizes = PART.items()
+    return {name: factor * np.arange(1, 1 + np.prod(s), dtype="float32").reshape(s) for name, s in sizes}
+
+
+def below(prefix: str, factor: float) -> dict[str, list[Any]]:
+    return {f"{prefix}/{name}": array.tolist() for name, array in values(factor).items()}
+
+
+def started(kind: type[GraphBase[Any]] | None = None, **fields: Any) -> dict[str, list[Any]]:
+    """The weights after a warm start; those that are left fresh are drawn with the same seed."""
+    keras.utils.set_random_seed(1)
+    graph: Any = (kind or JointGraph)()
+    graph.predict({"x": np.ones((2, 2), "float32"), **BATCH})
+    WarmStarter(WarmStartParams(**fields)).apply(graph)
+    found = variables_by_path(graph)
+    return {name: keras.ops.convert_to_numpy(found[name]).tolist() for name in found}
 
 
 @pytest.fixture
@@ -56,24 +69,6 @@ def sources(tmp_path: Path) -> list[str]:
         (tmp_path / name).mkdir()
         save_arrays(tmp_path / name / "weights.safetensors", values(factor))
     return [str(tmp_path / "am"), str(tmp_path / "lm")]
-
-
-def weights(graph: GraphBase[Any]) -> dict[str, list[Any]]:
-    found = variables_by_path(graph)
-    return {name: keras.ops.convert_to_numpy(found[name]).tolist() for name in found}
-
-
-def started(**fields: Any) -> dict[str, list[Any]]:
-    """The weights after a warm start; those that are left fresh are drawn with the same seed."""
-    keras.utils.set_random_seed(1)
-    graph = JointGraph()
-    graph.predict({"x": np.ones((2, 2), "float32")})
-    WarmStarter(WarmStartParams(**fields)).apply(graph)
-    return weights(graph)
-
-
-def below(prefix: str, factor: float) -> dict[str, list[Any]]:
-    return {f"{prefix}/{name}": array.tolist() for name, array in values(factor).items()}
 
 
 def test_each_source_has_its_part_of_the_model(sources: list[str], logged: list[str]) -> None:
@@ -126,11 +121,6 @@ class Features(keras.layers.Layer):
 
 def test_variables_of_a_saved_model_are_found_below_the_prefix(tmp_path_factory: pytest.TempPathFactory) -> None:
     model = keras_2_models(tmp_path_factory) / "wrapped"
-    graph = TwinGraph()
-    graph.predict(BATCH)
-    before = weights(graph)
-    params = WarmStartParams(model=str(model), prefixes=["second"], allow_partial=True)
-    WarmStarter(params).apply(graph)
-    kernel = example(model, "weights")["graph/features/kernel:0"].tolist()
-    assert weights(graph)["second/features/kernel"] == kernel
-    assert weights(graph)["first/features/kernel"] == before["first/features/kernel"]
+    after = started(TwinGraph, model=str(model), prefixes=["second"], allow_partial=True)
+    assert after["second/features/kernel"] == example(model, "weights")["graph/features/kernel:0"].tolist()
+    assert after["first/features/kernel"] == started(TwinGraph)["first/features/kernel"]

@@ -241,12 +241,8 @@ class Profiler:
         if self._is_active:
             self._stop()
         elif self._done and not self._begin:
-            log.warning(
-                "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change %s",
-                self._done,
-                self._first,
-                self._flag,
-            )
+            text = "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change %s"
+            log.warning(text, self._done, self._first, self._flag)
 
     def _stop(self) -> None:
         self._is_active = False

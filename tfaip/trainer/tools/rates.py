@@ -94,7 +94,7 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     # Only here: a replay needs no backend.
     import keras
 
-    from tfaip.trainer.optimizer.update import ScheduledRate
+    from tfaip.trainer.optimizer.rate import ScheduledRate
 
     if stage.params is None:
         yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in stage.numbers)
