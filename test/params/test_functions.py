@@ -31,7 +31,7 @@ def stored(name: str, trusted: list[str]) -> Any:
 
 
 def test_a_foreign_function_in_a_file_is_refused_before_its_import(foreign: Path) -> None:
-    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*: name it on the command"):
+    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*; if you know the file, trust it"):
         configured(foreign, NEWBOB.format("foreign:halve"))
     with pytest.raises(UsageError, match="'foreign:halve' is refused"):
         configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign:halve\n")

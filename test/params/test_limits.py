@@ -65,7 +65,7 @@ def test_values_of_files_have_their_place(tmp_path: Path) -> None:
         parsed(f"--config {config}")
     stored = to_dict(parsed(GROUP))
     stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
-    with pytest.raises(UsageError, match=r"optimizer\.groups\.1: lr_factor is -1.0, expected at least 0$"):
+    with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
         from_dict(TRAINER, stored, trusted=["tfaip"])
 
 

@@ -272,9 +272,3 @@ def test_wrong_declarations_are_refused() -> None:
         type("Bad", (Generator,), {"data": shared()})
     with pytest.raises(TypeError, match=r"Bad.size = shared\(\) would hide a field"):
         type("Bad", (Notes,), {"__annotations__": {"size": "Sounds"}, "size": shared()})
-
-    class Union(Generator):
-        data: Sounds | Tone = shared()
-
-    with pytest.raises(TypeError, match=r"Union.data = shared\(\) is annotated with Sounds \| Tone, expected a class"):
-        fill_shared(Union(), Sounds())
