@@ -130,6 +130,6 @@ def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
         overrides = {"learning_rate": "Function", "learning_rate.function": text}
         stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
         (tmp_path / "config.json").write_text(json.dumps({"stages": stages}))
-        message = "its module is known only when the placeholder is filled in: name it.* in full$"
+        message = "its module is known only when the placeholder is filled in; .* write the name in full$"
         with pytest.raises(UsageError, match=message):
             tiny_params("--config", str(tmp_path / "config.json"))
