@@ -106,7 +106,7 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
     for packages in ([], TinyScenario.declared_packages(), TutorialScenario.declared_packages()):
         with pytest.raises(UntrustedName, match="load_scenario' is refused: tfaip is not among the trusted"):
             stored_with(CallStage, packages, **call)
-    with pytest.raises(UsageError, match="load_scenario' is refused: .*: name it on the command line"):
+    with pytest.raises(UsageError, match="load_scenario' is refused: .*; if you know the file, trust it"):
         from_file(tmp_path, json.dumps({"stages": {"a": {"__cls__": "Call", **call}}}))
     typed = ["--stages", "a=Call", "--stages.a.function", LOAD]
     assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(LOAD))
@@ -118,5 +118,5 @@ def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path)
     """A reference to a file could complete the name of a module or of a function."""
     overrides = {"learning_rate": "Function", "learning_rate.function": text}
     stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
-    with pytest.raises(UsageError, match="its module is known only when the placeholder is filled in: name it"):
+    with pytest.raises(UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"):
         from_file(tmp_path, json.dumps({"stages": stages}))
