@@ -34,7 +34,7 @@ def test_paths(tmp_path: Path) -> None:
         directory.checkpoints: "saved",
         directory.best: "best",
         directory.export: "export",
-        directory.events("train"): "train",
+        directory.root / "train": "train",
     }
     assert {path.relative_to(tmp_path).as_posix(): name for path, name in paths.items()} == {
         n: n for n in paths.values()
@@ -197,7 +197,7 @@ def test_a_run_is_found_from_a_directory_of_checkpoints_of_several_parts(tmp_pat
 )
 def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path: Path) -> None:
     (tmp_path / PARAMS_FILE).write_text(content)
-    assert RunDirectory.stored(tmp_path) == RunDirectory(tmp_path)
+    assert vars(RunDirectory.stored(tmp_path)) == vars(RunDirectory(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["x" * 246, "a\0b", "x/" * 2050])
@@ -222,7 +222,7 @@ def test_a_failed_run_with_something_odd_in_it_is_not_replaced(name: str, tmp_pa
 
 @pytest.mark.parametrize("link", ["plugins", "plugins/profile", "plugins/profile/2026_01_01"])
 def test_traces_are_not_written_through_a_link(link: str, run: RunDirectory, tmp_path: Path) -> None:
-    path = run.events("train") / link
+    path = run.root / "train" / link
     path.parent.mkdir(parents=True)
     path.symlink_to(tmp_path)
     with pytest.raises(UsageError, match=f"train/{link} is a link: a run writes within its own directory only"):

@@ -103,7 +103,7 @@ class TensorBoardEvents:
                 for path, weight in variable_arrays(variables_by_path(self.scenario.graph)).items():
                     writer(TRAIN).histogram(f"weights/{path}", weight, epoch)
             for collected in layer_values:
-                drawing = self._drawing(self.directory.events(VALIDATION), collected, epoch)
+                drawing = self._drawing(self.directory.root / VALIDATION, collected, epoch)
                 if drawing is not None:
                     writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
             for opened in self._writers.values():
@@ -143,7 +143,7 @@ class TensorBoardEvents:
     def _writer(self, directory: RunDirectory, epoch: int, kind: str) -> EventWriter:
         """Return the writer of a directory, which begins with the hyper-parameters and the name of the stage."""
         if kind not in self._writers:
-            writer = self._writers[kind] = EventWriter(directory.events(kind))
+            writer = self._writers[kind] = EventWriter(directory.root / kind)
             # In each directory: TensorBoard compares the values of those that have hyper-parameters.
             flags = flag_values(self.params).items()
             writer.hparams({flag: value for flag, value in flags if isinstance(value, bool | int | float | str)})
