@@ -1,13 +1,10 @@
 """What is used of Keras beyond its documentation: it exists, and does what we need.
 
-A test that fails here, or in `test_keras_layers.py` and `test_keras_models.py`, after an upgrade names what has
-changed; what to do about it is in the module that it names.
+A test that fails here, or in `test_keras_models.py`, after an upgrade names what has changed.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from typing import Any
 
 import keras
@@ -28,35 +25,6 @@ from tfaip.backend.keras_private import (
 from tfaip.backend.kerastools import FunctionLoss, snake_case
 
 pytestmark = pytest.mark.backend
-
-OPTIMIZER = "keras.optimizers.Optimizer"
-
-# Where it is used, what, and the arguments that it is called with or is given.
-NAMES = [
-    ("keras_private.RecordingScope", "keras.StatelessScope", "add_update", ["update"]),
-    ("keras_private.RecordingScope", "keras.StatelessScope", "add_loss", ["loss"]),
-    ("keras_private.OpenOptimizer", OPTIMIZER, "_backend_apply_gradients", ["grads", "trainable_variables"]),
-    (
-        "keras_private.OpenOptimizer",
-        OPTIMIZER,
-        "_backend_update_step",
-        ["grads", "trainable_variables", "learning_rate"],
-    ),
-]
-
-
-def find(path: str) -> Any:
-    """`keras.layers.Layer`."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-@pytest.mark.parametrize(("user", "owner", "name", "arguments"), NAMES)
-def test_a_method_exists(user: str, owner: str, name: str, arguments: list[str]) -> None:
-    method = getattr(find(owner), name, None)
-    assert method is not None, f"{owner}.{name} is gone: tfaip.backend.{user} needs another way"
-    known = list(inspect.signature(method).parameters)[1:]
-    assert known[: len(arguments)] == arguments, f"{owner}.{name} takes {known}: mend tfaip.backend.{user}"
 
 
 def test_assigned_variables_are_recorded() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -74,9 +73,7 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
 
 
-def test_the_warnings_of_the_projector_are_those_that_are_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_warnings_of_the_projector_are_those_that_are_left_out(tmp_path, caplog, monkeypatch):
     import tensorflow as tf
 
     (tmp_path / "checkpoint").mkdir()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from keras import ops
 
 from test.backend.support import IS_JAX
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import finish_command, start_python
 from tfaip.backend.active import backend
 from tfaip.backend.distributed import _choose_port
 
@@ -25,9 +24,7 @@ pytestmark = pytest.mark.backend
         ({"SLURM_JOB_ID": "5000", "JAX_COORDINATOR_PORT": "12345"}, 12345),
     ],
 )
-def test_the_port_of_a_launcher_is_that_of_its_job(
-    job: dict[str, str], port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_port_of_a_launcher_is_that_of_its_job(job, port, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(job))
     _choose_port()
     assert os.environ["JAX_COORDINATOR_PORT"] == str(port)
@@ -45,12 +42,8 @@ try:
 except UsageError as error:
     print(error)
 """
-    assert run_code(code, {}).stdout.startswith("JAX has been used before this process joined the others")
-
-
-def run_code(code: str, env: dict[str, str]) -> CommandResult:
-    process: subprocess.Popen[str] = start_python("-c", code, env={"KERAS_BACKEND": "jax", **env})
-    return finish_command(process)
+    result = finish_command(start_python("-c", code, env={"KERAS_BACKEND": "jax"}))
+    assert result.stdout.startswith("JAX has been used before this process joined the others")
 
 
 def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:

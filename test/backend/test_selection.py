@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -16,20 +17,13 @@ def run_code(code: str, **env: str) -> CommandResult:
     return finish_command(start_python("-c", code, env=env))
 
 
-@pytest.mark.parametrize(("variable", "expected"), [("tensorflow", "tensorflow"), ("jax", "jax")])
-def test_the_variable_decides(variable: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERAS_BACKEND", variable)
-    assert select_backend() == expected
-
-
-def test_the_default_is_tensorflow_and_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERAS_BACKEND", "")
+def test_the_variable_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tensorflow", "jax"):
+        monkeypatch.setenv("KERAS_BACKEND", name)
+        assert select_backend() == name
     monkeypatch.delenv("KERAS_BACKEND")
     assert select_backend() == "tensorflow"
-    assert os.environ["KERAS_BACKEND"] == "tensorflow"
-
-
-def test_other_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"  # the default is written down
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     with pytest.raises(UsageError, match="KERAS_BACKEND is 'torch'; tfaip runs on tensorflow and jax: set one"):
         select_backend()
@@ -79,28 +73,13 @@ except UsageError as error:
     assert result.stdout.endswith("); install it, or set KERAS_BACKEND to another one\n")
 
 
-def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
-    with quiet_stderr():
-        os.write(2, b"chatter\n")
-    os.write(2, b"behind\n")
-    assert capfd.readouterr().err == "behind\n"
-
-
-def test_what_was_held_back_is_shown_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    def fail() -> None:
-        with quiet_stderr():
-            os.write(2, b"a library is missing\n")
-            raise ImportError
-
-    with pytest.raises(ImportError):
-        fail()
-    sys.stderr.flush()
-    os.write(2, b"behind\n")
-    assert capfd.readouterr().err == "a library is missing\nbehind\n"
-
-
-def test_debug_shows_everything(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TFAIP_LOG_LEVEL", "debug")
-    with quiet_stderr():
-        os.write(2, b"chatter\n")
-    assert capfd.readouterr().err == "chatter\n"
+def test_what_native_code_writes_is_held_back_but_for_errors_and_debugging(capfd, monkeypatch) -> None:
+    for level, error, shown in [("info", None, ""), ("info", ImportError, "chatter\n"), ("debug", None, "chatter\n")]:
+        monkeypatch.setenv("TFAIP_LOG_LEVEL", level)
+        with contextlib.suppress(ImportError), quiet_stderr():
+            os.write(2, b"chatter\n")
+            if error:
+                raise error
+        sys.stderr.flush()
+        os.write(2, b"behind\n")
+        assert capfd.readouterr().err == f"{shown}behind\n"

@@ -37,18 +37,18 @@ def dense(seed: int, count: int = 30) -> list[Any]:
 
 
 def test_the_first_updates() -> None:
-    # Gradients 2, 2: both moments, corrected, are 2 and 4, so each update is the rate. In float32 the correction by
-    # 1 - 0.999^2 = 0.002 has an error of up to 3e-5, of which the root is taken.
-    np.testing.assert_allclose(
-        updated(FusedAdam(RATE, epsilon=0.0), [tf.constant([2.0])] * 2, [1.0]), [0.8], rtol=0, atol=3e-6
-    )
-    # Gradients 1, -1: m = 0.9 * 0.1 - 0.1 = -0.01, corrected by 1 - 0.81; v is 1 after its correction.
-    opposite = updated(FusedAdam(RATE, epsilon=0.0), [tf.constant([1.0]), tf.constant([-1.0])], [1.0])
-    np.testing.assert_allclose(opposite, [1 - RATE + RATE * 0.01 / 0.19], rtol=0, atol=3e-6)
-    # epsilon as large as the gradient halves the update.
-    np.testing.assert_allclose(
-        updated(FusedAdam(RATE, epsilon=2.0 * 0.001**0.5), [tf.constant([2.0])], [1.0]), [0.95], rtol=0, atol=1e-6
-    )
+    two, one = tf.constant([2.0]), tf.constant([1.0])
+    for epsilon, gradients, expected, atol in [
+        # Gradients 2, 2: both moments, corrected, are 2 and 4, so each update is the rate. In float32 the correction
+        # by 1 - 0.999^2 = 0.002 has an error of up to 3e-5, of which the root is taken.
+        (0.0, [two, two], 0.8, 3e-6),
+        # Gradients 1, -1: m = 0.9 * 0.1 - 0.1 = -0.01, corrected by 1 - 0.81; v is 1 after its correction.
+        (0.0, [one, -one], 1 - RATE + RATE * 0.01 / 0.19, 3e-6),
+        # epsilon as large as the gradient halves the update.
+        (2.0 * 0.001**0.5, [two], 0.95, 1e-6),
+    ]:
+        found = updated(FusedAdam(RATE, epsilon=epsilon), gradients, [1.0])
+        np.testing.assert_allclose(found, [expected], rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}, {"beta_1": 0.0}])
@@ -81,9 +81,7 @@ def sparse(seed: int) -> list[Any]:
     ],
     ids=["amsgrad", "beta_2 close to 1", "beta_1 close to 1", "sparse", "bfloat16", "float64"],
 )
-def test_what_the_kernel_does_not_do_is_done_by_keras(
-    arguments: dict[str, Any], gradients: list[Any], dtype: str
-) -> None:
+def test_what_the_kernel_does_not_do_is_done_by_keras(arguments, gradients, dtype):
     start = np.zeros((5, 3))
     ours = updated(FusedAdam(RATE, **arguments), gradients, start, dtype)
     theirs = updated(keras.optimizers.Adam(RATE, **arguments), gradients, start, dtype)

@@ -163,7 +163,7 @@ import json, sys
 import tfaip, tfaip.imports
 from tfaip.imports import *
 from tfaip.scripts.train import main
-import tfaip.data.pipeline.workers.worker
+import tfaip.data.pipeline.worker
 for flags in (["--help"], ["tfaip.scenario.tutorial.full", "--help", "all"]):
     try:
         main(flags)

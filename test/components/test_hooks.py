@@ -245,7 +245,6 @@ def test_a_scenario_may_build_its_data_itself() -> None:
 
     scenario = Scenario(params=LineScenario.default_params())
     assert (scenario.data.mark, scenario.data.shared_source) == ("own", scenario.params)
-    assert LineScenario.data_cls().params_from_dict(scenario.params.data.to_dict()) == LineDataParams()
 
 
 class Overriding(LineScenario):

@@ -34,39 +34,26 @@ def test_spans_of_labels() -> None:
     assert found.spans() == [(1, 3), (4, 5)]
     assert found.log_probability == pytest.approx(5 * np.log(0.8))
     assert ctc_align(logits, []).spans() == []
+    none = ctc_align(np.zeros((0, 3)), [])
+    assert (none.labels.tolist(), none.log_probability) == ([], 0.0)
 
 
-def test_no_frames() -> None:
-    found = ctc_align(np.zeros((0, 3)), [])
-    assert (found.labels.tolist(), found.log_probability) == ([], 0.0)
-    with pytest.raises(ValueError, match="0 frames have no alignment with 1 labels, which need at least 1 frames"):
-        ctc_align(np.zeros((0, 3)), [1])
+NO_CLASS = "^blank is {}, expected a class from 0 to 2, or -1 for the last one$"
 
 
-def test_what_cannot_be_aligned(subtests: pytest.Subtests) -> None:
-    for frames, labels, message in [
-        (3, [1, 1, 2], "3 frames have no alignment with 3 labels, which need at least 4 frames"),
-        (3, [1, 0], r"labels are \[1, 0\], expected a list of 0 to 2 without 0"),
-        (3, [3], r"labels are \[3\], expected"),
-        (3, [[1]], r"labels are \[\[1\]\], expected"),
-    ]:
-        with subtests.test(frames=frames), pytest.raises(ValueError, match=message):
-            ctc_align(np.zeros((frames, 3)), labels)
-
-
-def test_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"logits have the shape \[1, 3, 3\], expected \[time, class\]"):
-        ctc_align(np.zeros((1, 3, 3)), [1])
-
-
-@pytest.mark.parametrize("blank", [3, -4])
-def test_a_blank_without_a_class_is_refused(blank: int) -> None:
-    with pytest.raises(ValueError, match=f"^blank is {blank}, expected a class from 0 to 2, or -1 for the last one$"):
-        ctc_align(np.zeros((4, 3)), [1], blank=blank)
-
-
-def test_logits_that_are_no_numbers_are_refused() -> None:
-    logits = np.zeros((4, 3))
-    logits[2, 1] = np.nan
-    with pytest.raises(ValueError, match="^logits have values that are no numbers, or infinite$"):
-        ctc_align(logits, [1])
+@pytest.mark.parametrize(
+    ("logits", "labels", "blank", "message"),
+    [
+        (np.zeros((0, 3)), [1], 0, "0 frames have no alignment with 1 labels, which need at least 1 frames"),
+        (np.zeros((3, 3)), [1, 1, 2], 0, "3 frames have no alignment with 3 labels, which need at least 4 frames"),
+        (np.zeros((3, 3)), [1, 0], 0, r"labels are \[1, 0\], expected a list of 0 to 2 without 0"),
+        (np.zeros((3, 3)), [3], 0, r"labels are \[3\], expected"),
+        (np.zeros((3, 3)), [[1]], 0, r"labels are \[\[1\]\], expected"),
+        (np.zeros((1, 3, 3)), [1], 0, r"logits have the shape \[1, 3, 3\], expected \[time, class\]"),
+        *((np.zeros((4, 3)), [1], blank, NO_CLASS.format(blank)) for blank in (3, -4)),
+        (np.full((4, 3), np.nan), [1], 0, "^logits have values that are no numbers, or infinite$"),
+    ],
+)
+def test_what_cannot_be_aligned(logits: np.ndarray, labels: list[int], blank: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ctc_align(logits, labels, blank=blank)

@@ -99,9 +99,6 @@ def test_what_cannot_work_is_said() -> None:
         ctc_beam_search(logits(), FRAMES, 2, 3)
     with pytest.raises(ValueError, match="loop over frames, which symbolic tensors and .keras files cannot hold"):
         ctc_beam_search(keras.Input((None, 4)), keras.Input((), dtype="int32"))
-
-
-def test_a_blank_without_a_class_is_refused() -> None:
     message = "^blank is 4, expected a class from 0 to 3, or -1 for the last one$"
     for decode in (ctc_greedy_decode, ctc_beam_search):
         with pytest.raises(ValueError, match=message):

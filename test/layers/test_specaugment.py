@@ -58,6 +58,18 @@ def test_padding_is_left_as_it_is() -> None:
     for row, original, length in zip(result, batch, lengths, strict=True):
         np.testing.assert_array_equal(row[length:], original[length:])
     assert (result == 5).any(axis=(1, 2)).mean() > 0.8
+    # Short samples are not warped: one of 4 needs ten frames.
+    np.testing.assert_array_equal(augmented(batch, lengths % 10, time_warp=4), batch)
+    assert (augmented(batch, np.full(64, 10), time_warp=4) != batch).any()
+    # Further axes are masked as a whole.
+    masked = (
+        augmented(
+            np.ones((40, 6, 5, 3), "float32"), freq_masks=1, freq_width=3, time_masks=1, time_width=3, time_warp=1
+        )
+        == 0
+    )
+    assert (masked.any(axis=-1) == masked.all(axis=-1)).all()
+    assert masked.any()
 
 
 @pytest.mark.backend
@@ -105,15 +117,8 @@ def test_point_and_distance_of_the_warp_are_uniform() -> None:
     assert inside.mean() == pytest.approx(45 / 49.9, abs=0.02)
 
 
-def test_short_samples_are_not_warped() -> None:
-    batch = np.random.default_rng(2).normal(size=(50, 12, 2)).astype("float32")
-    lengths = np.arange(50) % 10  # a warp of 4 needs ten frames
-    np.testing.assert_array_equal(augmented(batch, lengths, time_warp=4), batch)
-    assert (augmented(batch, np.full(50, 10), time_warp=4) != batch).any()
-
-
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.backend)])
-def test_extreme_sizes(dtype: str) -> None:
+def test_extreme_sizes_and_types(dtype: str) -> None:
     """Masks wider than the input cover all of a sample in time; no masks, widths of 0 and no frames change nothing."""
     batch = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(dtype) + 10
     wide = {"freq_masks": 60, "freq_width": 1000, "time_masks": 60, "time_width": 1e30, "time_warp": 1e6}
@@ -130,10 +135,24 @@ def test_extreme_sizes(dtype: str) -> None:
             {},
         ):
             np.testing.assert_array_equal(augmented(rows, lengths, **none), rows)
+    # 16 bits keep positions exact, which could count to 256 or 2048 only.
+    result = SpecAugment(0, 0, 2, 600, 1.0, 0, seed=1, dtype=dtype)(ops.ones((200, 5000, 1), dtype), training=True)
+    assert keras.backend.standardize_dtype(result.dtype) == dtype
+    widths = np.sum(ops.convert_to_numpy(ops.cast(result, "float32")) == 0, axis=(1, 2))
+    assert len(set(widths.tolist())) > 100
+    assert widths.max() <= 1200
     assert augmented(np.zeros((2, 0, 3), dtype), np.zeros(2), **{**wide, "time_warp": 1}).shape == (2, 0, 3)
 
 
-def test_a_variable_beyond_the_limits_counts_as_the_limit() -> None:
+def test_sizes_are_checked_and_a_variable_beyond_the_limits_counts_as_the_limit() -> None:
+    for sizes, message in [
+        ({"freq_masks": -1}, "freq_masks is -1, expected a whole number that is not negative"),
+        ({"time_masks": 1.5}, "time_masks is 1.5, expected a whole number"),
+        ({"freq_width": -2}, "freq_width is -2, expected a number at least 0"),
+        ({"time_share": 1.5}, "time_share is 1.5, expected a number from 0 to 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SpecAugment(**sizes)
     batch, lengths = np.ones((50, 6, 2), "float32"), np.arange(50) % 7
     share = {"time_masks": 2, "time_width": 9}
     for value, limit in ((3.0, 1.0), (-1.0, 0.0)):
@@ -143,13 +162,6 @@ def test_a_variable_beyond_the_limits_counts_as_the_limit() -> None:
     for name, count in (("freq_width", "freq_masks"), ("time_width", "time_masks"), ("time_warp", "time_masks")):
         variable = keras.Variable(-2.0, trainable=False)
         np.testing.assert_array_equal(augmented(batch, lengths, **{count: 1, "time_width": 0, name: variable}), batch)
-
-
-def test_further_axes_are_masked_as_a_whole() -> None:
-    batch = np.ones((40, 6, 5, 3), "float32")
-    masked = augmented(batch, freq_masks=1, freq_width=3, time_masks=1, time_width=3, time_warp=1) == 0
-    assert (masked.any(axis=-1) == masked.all(axis=-1)).all()
-    assert masked.any()
 
 
 @pytest.mark.backend
@@ -166,17 +178,6 @@ def test_validation_changes_nothing_and_the_seed_decides() -> None:
     third = np.asarray(layer(batch, training=True))
     other.seed_generator.state.assign(state)
     np.testing.assert_array_equal(np.asarray(other(batch, training=True)), third)
-
-
-@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.backend)])
-def test_sixteen_bits_keep_positions_exact(dtype: str) -> None:
-    layer = SpecAugment(0, 0, 2, 600, 1.0, 0, seed=1, dtype=dtype)
-    batch = ops.ones((200, 5000, 1), dtype)
-    result = layer(batch, training=True)
-    assert keras.backend.standardize_dtype(result.dtype) == dtype
-    widths = np.sum(ops.convert_to_numpy(ops.cast(result, "float32")) == 0, axis=(1, 2))
-    assert len(set(widths.tolist())) > 100  # 16 bits could count to 256 or 2048 only
-    assert widths.max() <= 1200
 
 
 @pytest.mark.backend
@@ -206,21 +207,3 @@ def test_a_width_that_is_a_variable_acts_in_a_compiled_step() -> None:
     assert losses[0] == losses[2] == 0
     assert losses[1] > 0.2
     assert len(traces) == seen, "the step was compiled again"
-
-
-def test_sizes_are_checked(subtests: pytest.Subtests) -> None:
-    for sizes, message in [
-        ({"freq_masks": -1}, "freq_masks is -1, expected a whole number that is not negative"),
-        ({"time_masks": 1.5}, "time_masks is 1.5, expected a whole number"),
-        ({"freq_width": -2}, "freq_width is -2, expected a number at least 0"),
-        ({"time_share": 1.5}, "time_share is 1.5, expected a number from 0 to 1"),
-    ]:
-        with subtests.test(sizes=sizes), pytest.raises(ValueError, match=message):
-            SpecAugment(**sizes)
-
-
-def test_the_config_makes_the_same_layer() -> None:
-    layer = SpecAugment(1, 2, 3, keras.Variable(4.0), 0.5, 6, value=7.0, seed=8, name="augment")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert copy.get_config() == layer.get_config()
-    assert (copy.freq_masks, copy.time_width, copy.time_share, copy.seed) == (1, 4.0, 0.5, 8)

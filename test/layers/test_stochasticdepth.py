@@ -111,16 +111,6 @@ def test_linear_survival_falls_to_the_last_block() -> None:
     for index, count, last in [(4, 4, 0.5), (-1, 4, 0.5), (0, 0, 0.5), (0, 1, 1.5)]:
         with pytest.raises(ValueError, match=r"expected (0 to|a probability)"):
             linear_survival(index, count, last)
-
-
-def test_wrong_probabilities_are_refused() -> None:
     for survival in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match=f"survival is {survival}, expected a number from 0 to 1"):
             block(survival)
-
-
-def test_the_config_makes_the_same_layer() -> None:
-    layer = block(keras.Variable(0.5), seed=4)
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert (copy.survival, copy.seed, type(copy.layer)) == (0.5, 4, keras.layers.Dense)
-    assert copy.get_config() == layer.get_config()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from test.model.support import keras_inputs
-from test.trainer.net import NetModelParams, NetScenario, NetTrainerParams, changed, net_params, weights_of
+from test.trainer.net import NetModelParams, NetScenario, changed, net_params, weights_of
 from tfaip.errors import TfaipError
 from tfaip.export.formats import FORMATS
 from tfaip.layers.ctc import ctc_beam_search, ctc_greedy_decode
@@ -22,7 +22,6 @@ from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.util.typing import TensorDict
 
-ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 BATCH = {
     "x": np.random.default_rng(0).normal(size=(3, 9, 4)).astype("float32"),
     "length": np.array([[9], [5], [1]], np.int32),
@@ -73,31 +72,50 @@ def require_same_outputs(name: str, graphs: ExportGraphs, directory: Path) -> No
         assert expected["count"].sum() > 0
 
 
-ON_ONNX = pytest.param("onnx", marks=pytest.mark.skipif(not ON_TENSORFLOW, reason="ONNX is written on TensorFlow"))
+ON_ONNX = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("serve", marks=pytest.mark.backend), pytest.param("keras", marks=pytest.mark.backend), ON_ONNX],
+    ("name", "is_greedy"),
+    [
+        *(
+            pytest.param(name, greedy, marks=pytest.mark.backend)
+            for name, greedy in (("serve", True), ("serve", False))
+        ),
+        *(pytest.param("keras", greedy, marks=pytest.mark.backend) for greedy in (True, False)),
+        *(pytest.param("onnx", greedy, marks=ON_ONNX) for greedy in (True, False)),
+    ],
 )
-def test_greedy_decoding_is_in_every_format(name: str, tmp_path: Path) -> None:
+def test_decoders_are_in_every_format(name: str, is_greedy: bool, tmp_path: Path) -> None:
     if name == "onnx":
         pytest.importorskip("tf2onnx")
-    require_same_outputs(name, exported(is_greedy=True), tmp_path)
+    if name == "keras" and not is_greedy:
+        message = r"cannot be written as a .keras file.*ctc_beam_search is a loop over frames"
+        with pytest.raises(TfaipError, match=message):
+            FORMATS["keras"](exported(is_greedy=False)).write(tmp_path / "keras")
+    else:
+        require_same_outputs(name, exported(is_greedy), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param("serve", marks=pytest.mark.backend), ON_ONNX])
-def test_beam_search_is_in_saved_models_and_onnx(name: str, tmp_path: Path) -> None:
-    if name == "onnx":
-        pytest.importorskip("tf2onnx")
-    require_same_outputs(name, exported(is_greedy=False), tmp_path)
-
-
-def test_beam_search_cannot_be_in_files_of_keras(tmp_path: Path) -> None:
-    with pytest.raises(TfaipError, match=r"cannot be written as a .keras file.*ctc_beam_search is a loop over frames"):
-        FORMATS["keras"](exported(is_greedy=False)).write(tmp_path / "keras")
+@pytest.mark.parametrize(
+    ("layer", "attributes"),
+    [
+        (
+            lambda: SpecAugment(1, 2, 3, keras.Variable(4.0), 0.5, 6, value=7.0, seed=8, name="augment"),
+            {"freq_masks": 1, "time_width": 4.0, "time_share": 0.5, "seed": 8},
+        ),
+        (lambda: StochasticDepth(keras.layers.Dense(1), keras.Variable(0.5), seed=4), {"survival": 0.5, "seed": 4}),
+        (lambda: WeightNoise(keras.layers.Dense(3), 0.25, "k.*", seed=4), {"stddev": 0.25, "match": "k.*", "seed": 4}),
+    ],
+)
+def test_the_config_makes_the_same_layer(layer: Any, attributes: dict[str, Any]) -> None:
+    made = layer()
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(made))
+    assert copy.get_config() == made.get_config()
+    assert {name: getattr(copy, name) for name in attributes} == attributes
+    if not isinstance(copy, SpecAugment):
+        assert (type(copy.layer), copy.layer.units) == (keras.layers.Dense, made.layer.units)
 
 
 @pytest.mark.backend
@@ -119,6 +137,10 @@ def test_a_functional_model_with_our_layers_is_written_without_them(tmp_path: Pa
         np.testing.assert_allclose(value, np.asarray(expected[key]), rtol=1e-5, atol=1e-6)
 
 
+class NoisyModelParams(NetModelParams, graph_cls=":NoisyGraph"):
+    pass
+
+
 class NoisyGraph(GraphBase[NetModelParams]):
     """The tiny scenario with every layer of ours."""
 
@@ -133,24 +155,14 @@ class NoisyGraph(GraphBase[NetModelParams]):
         return {"y": self.head(self.block(x, training=training)[..., 0], training=training)}
 
 
-class NoisyModelParams(NetModelParams):
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return NoisyGraph
-
-
-def noisy_params(output_dir: Path, **fields: Any) -> NetTrainerParams:
-    params = net_params(output_dir, **fields)
-    params.scenario.model = NoisyModelParams()
-    return params
-
-
 @pytest.mark.guard
 @pytest.mark.backend
 def test_a_resumed_training_draws_the_same_masks_and_noise(tmp_path: Path) -> None:
-    params = noisy_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
+    params = net_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
+    params.scenario.model = NoisyModelParams()
     whole = NetScenario.create_trainer(params)
     logs = whole.train()
-    rest = NetScenario.create_trainer(noisy_params(tmp_path / "run", epochs=3), restore=True, checkpoint="epoch_0001")
+    rest = NetScenario.create_trainer(params, restore=True, checkpoint="epoch_0001")
     assert rest.train() == logs
     assert changed(weights_of(rest), weights_of(whole)) == []
     first, third = (whole.history.to_dict()[key]["values"]["loss/mean_epoch"] for key in ("1", "3"))

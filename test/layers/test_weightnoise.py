@@ -1,8 +1,10 @@
-"""Noise on weights: its variance, the place of the gradients, and what stays without noise."""
+"""Noise on weights: its numbers and variance, the place of the gradients, and what stays without noise."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import keras
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfaip.layers.weightnoise import WeightNoise
+from tfaip.backend.active import backend
+from tfaip.layers.weightnoise import WeightNoise, normal
 
 
 def fitted(layer: keras.layers.Layer, x: np.ndarray, rate: float = 1.0, **arguments: Any) -> tuple[float, keras.Model]:
@@ -66,6 +69,13 @@ def test_validation_has_no_noise() -> None:
     weights = model.layers[0].layer.kernel
     assert model.evaluate(x, x, verbose=0) == pytest.approx(values(weights).sum(), abs=1e-5)
     assert loss != pytest.approx(values(weights).sum(), abs=1e-2)
+    # A deviation that is a variable.
+    stddev = keras.Variable(0.0, trainable=False, name="stddev")
+    first, model = fitted(WeightNoise(keras.layers.Dense(4), stddev, seed=3), x, rate=0.0)
+    clean = model.evaluate(x, x, verbose=0)
+    assert first == pytest.approx(clean, abs=1e-5)
+    stddev.assign(1.0)
+    assert model.fit(x, x, verbose=0, shuffle=False).history["loss"][0] != pytest.approx(clean, abs=0.05)
 
 
 def test_only_weights_that_match() -> None:
@@ -133,16 +143,13 @@ def test_statistics_losses_and_random_states_of_the_layer_work_as_without_noise(
 
 
 @pytest.mark.backend
-def test_a_recurrent_layer() -> None:
+def test_a_recurrent_layer_and_16_bits() -> None:
     layer = WeightNoise(keras.layers.GRU(5, return_sequences=True), 0.1, ".*kernel", seed=2)
     x = np.random.default_rng(1).normal(size=(3, 7, 2)).astype("float32")
     clean, noisy = np.asarray(layer(x)), np.asarray(layer(x, training=True))
     assert layer.compute_output_shape((None, 7, 2)) == (None, 7, 5)
     assert 0.001 < np.abs(clean - noisy).max() < 1
-
-
-@pytest.mark.backend
-def test_small_noise_is_not_lost_in_16_bits() -> None:
+    # Small noise is not lost in 16 bits.
     dense = keras.layers.Dense(50, use_bias=False, kernel_initializer="ones", dtype="mixed_bfloat16")
     layer = WeightNoise(dense, 0.004, seed=1, dtype="mixed_bfloat16")
     drawn = np.asarray(ops.cast(layer(np.eye(40, dtype="float32"), training=True), "float32"))
@@ -150,18 +157,53 @@ def test_small_noise_is_not_lost_in_16_bits() -> None:
     assert drawn.std() == pytest.approx(0.004, rel=0.25)
 
 
-def test_a_deviation_that_is_a_variable() -> None:
-    stddev = keras.Variable(0.0, trainable=False, name="stddev")
-    layer = WeightNoise(keras.layers.Dense(4), stddev, seed=3)
-    x = np.ones((2, 3), "float32")
-    first, model = fitted(layer, x, rate=0.0)
-    clean = model.evaluate(x, x, verbose=0)
-    assert first == pytest.approx(clean, abs=1e-5)
-    stddev.assign(1.0)
-    assert model.fit(x, x, verbose=0, shuffle=False).history["loss"][0] != pytest.approx(clean, abs=0.05)
+MASK = 2**32 - 1
 
 
-def test_the_config_makes_the_same_layer() -> None:
-    layer = WeightNoise(keras.layers.Dense(3), 0.25, ".*kernel", seed=4)
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert (copy.stddev, copy.match, copy.seed, copy.layer.units) == (0.25, ".*kernel", 4, 3)
+def drawn(first: int, second: int, size: int) -> np.ndarray:
+    seed = ops.convert_to_tensor(np.array([first, second], "uint32"))
+    return np.asarray(ops.convert_to_numpy(backend.fused(normal)(seed, size)), "float64")
+
+
+def scrambled(bits: int) -> int:
+    bits = (bits ^ bits >> 16) * 0x7FEB352D & MASK
+    bits = (bits ^ bits >> 15) * 0x846CA68B & MASK
+    return bits ^ bits >> 16
+
+
+def reference(first: int, second: int, position: int) -> float:
+    """The definition, in integers without limits and numbers of 64 bits."""
+    start = scrambled(scrambled(first + 0x9E3779B9 & MASK) + second & MASK)
+    step = scrambled(start + 0x9E3779B9 & MASK) | 1
+    bits = scrambled(position * step + start & MASK)
+    more = scrambled(bits + 0x9E3779B9 & MASK)
+    variance = 8 + 2 / 12
+    uniform = ((more >> 16) + (more & 0xFFFF)) / 2**16 + (bits & 0xFF) / 2**24
+    x = (bits.bit_count() + uniform - (17 - 2**-17)) / math.sqrt(variance)
+    return x + (4 + 2 / 120) / variance**2 / 24 * (x**3 - 3 * x)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("seed", [(0, 0), (3, 7), (2**32 - 1, 2**31)])
+def test_numbers_are_those_of_the_definition(seed: tuple[int, int]) -> None:
+    expected = [reference(*seed, position) for position in range(1000)]
+    # Numbers up to 6.5 in float32, rounded a few times.
+    np.testing.assert_allclose(drawn(*seed, 1000), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.backend
+def test_the_distribution_of_the_numbers() -> None:
+    size = 1_000_000
+    numbers = np.sort(drawn(1, 0, size))
+    # The mean of n normal numbers has a deviation of 1 / sqrt(n), their variance one of sqrt(2 / n).
+    assert abs(numbers.mean()) < 4 / math.sqrt(size)
+    assert numbers.var() == pytest.approx(0.9997, abs=4 * math.sqrt(2 / size))
+    for limit in (-3.0, -2.0, -1.0, -0.3, 0.0, 0.3, 1.0, 2.0, 3.0):
+        share = NormalDist().cdf(limit)
+        found = np.searchsorted(numbers, limit) / size
+        assert found == pytest.approx(share, abs=0.0002 + 4 * math.sqrt(share * (1 - share) / size))
+    # Expected are 57.6 beyond 4, with a deviation of 7.6.
+    assert 57.6 - 4 * 7.6 < np.sum(np.abs(numbers) > 4) < 57.6 + 4 * 7.6
+    assert np.abs(numbers).max() < 6.44
+    # In steps of 2^-24 / 2.86 = 2e-8, or where float32 is coarser its own, up to 1e-7: of a million few are equal.
+    assert len(np.unique(numbers)) > 0.97 * size

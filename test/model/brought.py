@@ -13,8 +13,9 @@ from keras import layers, ops
 
 from test.trainer.line import by_hand
 from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
+from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.model.graphbase import GraphBase
@@ -24,9 +25,9 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.params import post_init
+from tfaip.params.fields import shared
+from tfaip.scenario.scenario import Scenario
 from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.util.typing import TensorDict
 
 SIZE, POINTS, WORDS, CLASSES = 48, 6, 5, 3
@@ -50,13 +51,9 @@ def arrays(size: int = SIZE, seed: int = 1) -> dict[str, np.ndarray]:
     return {"points": points, "words": words, "form": form, "size": total, "tags": words}
 
 
-class BroughtDataParams(DataBaseParams):
+class BroughtDataParams(DataBaseParams, cls=":BroughtData"):
     inputs: list[str] = field(default_factory=lambda: ["points"])
     targets: list[str] = field(default_factory=lambda: ["form"])
-
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return BroughtData
 
 
 class BroughtData(DataBase[BroughtDataParams]):
@@ -67,34 +64,25 @@ class BroughtData(DataBase[BroughtDataParams]):
         return {name: SPECS[name] for name in self.params.targets}
 
 
-class ColumnsParams(DataGeneratorParams):
-    inputs: list[str] = field(default_factory=lambda: ["points"])
-    targets: list[str] = field(default_factory=lambda: ["form"])
+class Columns(Generator, ArrayDataGenerator[Any]):
+    """The inputs and targets that the data name."""
+
+    data: BroughtDataParams = shared()
     size: int = SIZE
     seed: int = 1
 
-    @staticmethod
-    def cls() -> type[ArrayDataGenerator[Any]]:
-        return Columns
-
-
-class Columns(ArrayDataGenerator[ColumnsParams]):
     def load(self) -> Sample:
-        columns = arrays(self.params.size, self.params.seed)
+        columns = arrays(self.size, self.seed)
         return Sample(
-            inputs={name: columns[name] for name in self.params.inputs},
-            targets={name: columns[name] for name in self.params.targets},
+            inputs={name: columns[name] for name in self.data.inputs},
+            targets={name: columns[name] for name in self.data.targets},
         )
 
 
-class BroughtModelParams(ModelBaseParams):
+class BroughtModelParams(ModelBaseParams, cls=":BroughtModel"):
     network: str = "sequential"
     units: int = 8
     start: Initializer = Initializer("glorot_uniform")
-
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return BroughtModel
 
 
 @keras.saving.register_keras_serializable("brought")
@@ -180,24 +168,8 @@ class BroughtModel(ModelBase[BroughtModelParams]):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-class BroughtScenarioParams(ScenarioBaseParams[BroughtDataParams, BroughtModelParams]):
-    pass
-
-
-class BroughtPipelineParams(TrainerPipelineParams[ColumnsParams, ColumnsParams]):
-    pass
-
-
-class BroughtTrainerParams(TrainerParams[BroughtScenarioParams, BroughtPipelineParams]):
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for generator in (self.gen.train, self.gen.val):
-            generator.inputs = list(self.scenario.data.inputs)
-            generator.targets = list(self.scenario.data.targets)
-
-
-class BroughtScenario(ScenarioBase[BroughtScenarioParams, BroughtTrainerParams]):
-    pass
+class BroughtScenario(Scenario):
+    data, model, train, val = BroughtDataParams, BroughtModelParams, Columns(), Columns(seed=2)
 
 
 class WrittenGraph(GraphBase[BroughtModelParams]):
@@ -227,16 +199,11 @@ class WrittenModel(ModelBase[BroughtModelParams]):
         return [self.accuracy(targets["form"], outputs["form"])]
 
 
-class WrittenModelParams(BroughtModelParams):
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return WrittenModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return WrittenGraph
+class WrittenModelParams(BroughtModelParams, cls=WrittenModel, graph_cls=WrittenGraph):
+    pass
 
 
-def brought_params(network: str, output_dir: Path | None = None, **fields: Any) -> BroughtTrainerParams:
+def brought_params(network: str, output_dir: Path | None = None, **fields: Any) -> Any:
     """Params of a training: 48 samples in batches of 16, SGD with rate 0.1. `fields` are those of TrainerParams."""
     params = BroughtScenario.default_trainer_params()
     params.scenario.model.network = network
@@ -245,7 +212,6 @@ def brought_params(network: str, output_dir: Path | None = None, **fields: Any) 
         data.inputs, data.targets = ["points", "words"], ["form", "size"]
     if network == "tagged":
         data.inputs, data.targets = ["words"], ["tags"]
-    params.gen.val.seed = 2
     post_init(params)
     return by_hand(params, output_dir, lr=0.1, **fields)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -97,27 +96,18 @@ def test_losses(loss: Any, expected: dict[str, float]) -> None:
     assert values(Brought(two_outputs(), loss=loss)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("stored", [{"loss": "foreign:f"}, {"loss": "foreign:f:g"}, {"metrics": ["foreign:f"]}])
-def test_a_text_of_a_file_imports_nothing(
-    stored: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_of_a_file_imports_nothing_but_what_is_marked_in_the_package_of_the_model(tmp_path, monkeypatch) -> None:
     (tmp_path / "foreign.py").write_text("def f(y_true, y_pred):\n    return y_pred\n")
     monkeypatch.syspath_prepend(tmp_path)
-    params = TextParams.from_dict(stored)
-    with pytest.raises(UsageError, match=r"^Brought\.(loss|metrics)\S*: "):
-        values(Brought(two_outputs(), params))
-    assert "foreign" not in sys.modules
-
-
-def test_a_text_may_name_what_is_in_the_package_of_the_model() -> None:
-    params = TextParams.from_dict({"loss": f"{own_objects.__name__}:squared"})
-    assert values(Brought(two_outputs(), params)) == pytest.approx(BOTH)
-
-
-def test_a_function_that_a_text_names_is_marked() -> None:
-    params = TextParams.from_dict({"loss": f"{own_objects.__name__}:absolute"})
-    with pytest.raises(UsageError, match="a file may name it only if it is marked with tfaip.params.nameable"):
-        values(Brought(two_outputs(), params))
+    own = own_objects.__name__
+    for stored, message in [
+        *(({"loss": "foreign:f"}, ""), ({"loss": "foreign:f:g"}, ""), ({"metrics": ["foreign:f"]}, "")),
+        ({"loss": f"{own}:absolute"}, ".*a file may name it only if it is marked with tfaip.params.nameable"),
+    ]:
+        with pytest.raises(UsageError, match=rf"^Brought\.(loss|metrics)\S*: {message}"):
+            values(Brought(two_outputs(), TextParams.from_dict(stored)))
+        assert "foreign" not in sys.modules
+    assert values(Brought(two_outputs(), TextParams.from_dict({"loss": f"{own}:squared"}))) == pytest.approx(BOTH)
 
 
 @pytest.mark.parametrize(
@@ -292,95 +282,72 @@ def test_declarations_that_do_not_fit(declared: dict[str, Any], expected: str) -
         values(Brought(two_outputs(), **declared))
 
 
-def test_shapes_that_do_not_fit_are_named_with_target_and_output() -> None:
+def test_shapes_and_names_that_do_not_fit_are_named_with_target_and_output() -> None:
     shapes = (SHAPES[0], {"a": (4,), "b": (3,)})
     fit = r"; targets: b \(None, 3\); outputs: b \(None, 4\)"
     with pytest.raises(ValueError, match=rf"in Brought.loss\['b'\]{fit}"):
         values(Brought(two_outputs(4), loss="mse"), shapes)
     with pytest.raises(ValueError, match=f"in Brought.metrics b_mae{fit}"):
         values(Brought(two_outputs(4), loss={"a": "mse", "b": None}, metrics={"b": "mae"}), shapes)
-
-
-def test_an_output_without_a_target_is_named() -> None:
     x = keras.Input((2,), name="x")
-    network = keras.Model(x, [ones("a")(x), ones("bee")(x)])
     with pytest.raises(ValueError, match="Brought: no target is called 'bee', as this output"):
-        values(Brought(network, loss="mse"))
+        values(Brought(keras.Model(x, [ones("a")(x), ones("bee")(x)]), loss="mse"))
 
 
-def data(*inputs: str) -> BroughtData:
-    return BroughtData(BroughtDataParams(inputs=list(inputs)))
-
-
-def test_models_that_do_not_fit_the_data(subtests: pytest.Subtests) -> None:
-    for network, inputs, expected in [
-        (lambda: None, ["points"], "Brought.build_model returned None, expected a keras.Model, or a layer"),
-        (lambda: {"a": 1}, ["points"], "Brought.build_model returned {'a': 1}, expected"),
-        (
-            lambda: keras.Model(*(2 * [keras.Input((6,), name="poins")])),
-            ["points", "words"],
-            "has the input 'poins', which the data do not have; did you mean points",
-        ),
-        (
-            lambda: keras.Sequential([keras.Input((7,)), layers.Dense(1)]),
-            ["points"],
-            r"the input 'points' of the model has the shape \[7\], the data give \[6\]",
-        ),
-        (
-            lambda: keras.Sequential([keras.Input((6,), dtype="int32"), layers.Dense(1)]),
-            ["points"],
-            "the input 'points' of the model has the type int32, the data give float32",
-        ),
-        (
-            lambda: keras.Model(*(2 * [keras.Input((6,), name="words")])),
-            ["points", "words"],
-            r"the input 'words' of the model has the shape \[6\], the data give \[5\]",
-        ),
-    ]:
-        with subtests.test(expected=expected):
-            model = Brought(network())
-            model.data = data(*inputs)
-            with pytest.raises((TypeError, ValueError), match=expected):
-                model.create_graph()
-
-
-def test_a_compiled_model_is_refused() -> None:
-    network = one_output()
-    network.compile(loss="mse")
-    with pytest.raises(TypeError, match=r"returned a compiled model: leave out compile\(\)"):
-        Brought(network).create_graph()
-
-
-def with_method(base: Any, name: str, *args: Any) -> Any:
+def own(base: Any, name: str, *args: Any) -> Any:
     """A model whose class overrides a method."""
     return type("Own", (base,), {name: lambda *args, **kwargs: None})(*args)
 
 
-def patched() -> Any:
-    network = keras.Sequential()
-    network.compute_loss = lambda *args, **kwargs: 0.0
+def changed(method: str, *args: Any) -> keras.Model:
+    """A model of which a method was called or replaced."""
+    network = one_output()
+    if args:
+        setattr(network, method, *args)
+    else:
+        network.compile(loss="mse")
     return network
 
 
+NEVER = "would never be called: override _loss or _metric of Brought, or"
+
+
 @pytest.mark.parametrize(
-    ("network", "method"),
+    ("network", "inputs", "expected"),
     [
-        (lambda: with_method(keras.Model, "train_step"), "Own.train_step"),
-        (lambda: with_method(keras.Sequential, "test_step"), "Own.test_step"),
-        (lambda: with_method(keras.Model, "compute_loss", *(2 * [keras.Input((6,))])), "Own.compute_loss"),
-        (lambda: type("Child", (type(with_method(keras.Model, "predict_step")),), {})(), "Child.predict_step"),
-        (patched, "Sequential.compute_loss"),
+        (lambda: None, "points", "Brought.build_model returned None, expected a keras.Model, or a layer"),
+        (lambda: {"a": 1}, "points", "Brought.build_model returned {'a': 1}, expected"),
+        (
+            lambda: keras.Model(*(2 * [keras.Input((6,), name="poins")])),
+            "points words",
+            "has the input 'poins', which the data do not have; did you mean points",
+        ),
+        (
+            lambda: keras.Sequential([keras.Input((7,)), layers.Dense(1)]),
+            "points",
+            r"the input 'points' of the model has the shape \[7\], the data give \[6\]",
+        ),
+        (
+            lambda: keras.Sequential([keras.Input((6,), dtype="int32"), layers.Dense(1)]),
+            "points",
+            "the input 'points' of the model has the type int32, the data give float32",
+        ),
+        (lambda: changed("compile"), "points", r"returned a compiled model: leave out compile\(\)"),
+        # Methods that are never called: of a subclass, a functional model, a parent class, the object.
+        (lambda: own(keras.Model, "train_step"), "points", f"Own.train_step {NEVER}"),
+        (lambda: own(keras.Sequential, "test_step"), "points", f"Own.test_step {NEVER}"),
+        (lambda: own(keras.Model, "compute_loss", *(2 * [keras.Input((6,))])), "points", f"Own.compute_loss {NEVER}"),
+        (lambda: type("Child", (type(own(keras.Model, "predict_step")),), {})(), "points", "Child.predict_step would"),
+        (lambda: changed("compute_loss", lambda *args: 0.0), "points", f"Sequential.compute_loss {NEVER}"),
     ],
-    ids=["subclass", "sequential", "functional", "parent class", "object"],
 )
-def test_a_method_that_is_never_called_is_refused(network: Callable[[], Any], method: str) -> None:
-    with pytest.raises(TypeError, match=f"{method} would never be called: override _loss or _metric of Brought, or"):
-        Brought(network()).create_graph()
-
-
-def test_the_data_are_known_only_in_a_scenario() -> None:
+def test_models_that_do_not_fit(network: Callable[[], Any], inputs: str, expected: str) -> None:
+    model = Brought(network())
     with pytest.raises(AttributeError, match=r"Brought.data: the model was not made by a scenario"):
-        _ = Brought(one_output()).data
+        _ = model.data
+    model.data = BroughtData(BroughtDataParams(inputs=inputs.split()))
+    with pytest.raises((TypeError, ValueError), match=expected):
+        model.create_graph()
 
 
 @pytest.mark.parametrize(
@@ -394,9 +361,7 @@ def test_the_data_are_known_only_in_a_scenario() -> None:
         (Initializer("HeNormel"), r"^--model.start: .*keras.initializers has no 'HeNormel'; did you mean HeNormal or "),
     ],
 )
-def test_an_object_that_cannot_be_made_names_its_flag(
-    start: Initializer, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_cannot_be_made_names_its_flag(start, expected, monkeypatch):
     params: Any = brought_params("sequential")
     params.scenario.model.start = start
     monkeypatch.setitem(NETWORKS, "sequential", lambda units: params.scenario.model.start.create())

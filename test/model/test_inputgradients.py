@@ -12,7 +12,7 @@ from keras import ops
 
 from test.model.support import FunctionModel, ScaleGraph, Shapes, column, logged, training_model
 from test.trainer import net
-from test.trainer.line import LineScenario, LineTrainerParams, line_params, train, weight
+from test.trainer.line import LineTrainerParams, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.losses import InputGradientPenalty
@@ -36,11 +36,6 @@ def square_params() -> LineTrainerParams:
     params.scenario.model.loss, params.scenario.model.start = "square", 2.0
     params.gen.train.y, params.gen.setup.train.batch_size = [1.0, 1.0], 2
     return params
-
-
-def logs_of(params: LineTrainerParams) -> dict[str, float]:
-    """What a training logs."""
-    return LineScenario.create_trainer(params).train()
 
 
 def fitted(
@@ -85,24 +80,21 @@ def test_penalty_and_its_gradient_in_a_training() -> None:
     # 2 * 22 * (42 - 30) / 0.5 = 1056 and 2 * 6 * (6 - 2) / 0.5 = 96.
     # With the rate 0.1: 0.1 * ((30 + 2) / 2 + 0.1 * (1056 + 96) / 2) = 7.36.
     assert weight(trainer) == pytest.approx(2 - 7.36)
-
-
-def test_what_is_logged() -> None:
-    logs = logs_of(with_penalty(square_params()))
     # The mean of 484 and 36 under its own name, a tenth of it in the loss, whose mean is 13.
-    assert logs[NAME] == pytest.approx(260.0)
-    assert logs["loss"] == pytest.approx(13 + 26)
+    logs = trainer.history.values(1)
+    assert (logs[NAME], logs["loss"]) == pytest.approx((260.0, 13 + 26))
     # The validation is that of the plain loss.
     assert f"val_{NAME}" not in logs
     assert logs["val_loss"] == pytest.approx((2 * (2 - 7.36)) ** 2)
-
-
-def test_without_a_gradient_there_is_no_penalty() -> None:
     # w = 0: the loss does not depend on x, a direction does not exist.
     params = with_penalty(square_params())
     params.scenario.model.start = 0.0
-    logs = logs_of(params)
+    logs = train(params).history.values(1)
     assert (logs[NAME], logs["loss"]) == (0.0, 1.0)
+    # Switched off, its numbers do nothing: only the derivatives of the losses count.
+    params = with_penalty(square_params(), h=3.0, weight=7.0)
+    params.scenario.use_input_gradient_regularization = False
+    assert weight(train(params)) == pytest.approx(2 - 1.6)
 
 
 @pytest.mark.backend
@@ -146,14 +138,9 @@ def test_weights_of_losses_and_samples_count() -> None:
     model = FunctionModel(losses, loss_weights={"a": 5.0}, sample_weights=lambda inputs, _: {"b": inputs["x"][:, 0]})
     # l = 5 * 2x + x * 2x at x = 0: the gradient is 10, the difference for h = 1/2 is 5 + 1/2: (5.5 / 0.5)^2.
     assert logged(fitted(model, ScaleGraph(), {"x": column([0.0])}))[NAME] == pytest.approx(121.0)
-
-
-def test_a_scalar_loss_counts_for_every_sample() -> None:
-    def mean(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        return {"mean": ops.mean(outputs["y"])}
-
-    # Every sample moves by h: the mean of 2x by 2h.
-    assert logged(fitted(FunctionModel(mean), ScaleGraph(), {"x": column([1, 5, 7])}))[NAME] == pytest.approx(4.0)
+    # A scalar loss counts for every sample, which all move by h: the mean of 2x by 2h.
+    mean = FunctionModel(lambda inputs, targets, outputs: {"mean": ops.mean(outputs["y"])})
+    assert logged(fitted(mean, ScaleGraph(), {"x": column([1, 5, 7])}))[NAME] == pytest.approx(4.0)
 
 
 @pytest.mark.backend
@@ -184,20 +171,11 @@ def test_states_change_once_per_batch_as_without_it() -> None:
     assert net.changed(weights, plain_weights) == []
 
 
-def test_switched_off_its_numbers_do_nothing() -> None:
-    params = with_penalty(square_params(), h=3.0, weight=7.0)
-    params.scenario.use_input_gradient_regularization = False
-    assert weight(train(params)) == weight(train(square_params()))
-
-
 def test_without_floating_point_inputs_it_cannot_be_used() -> None:
     inputs = {"token": np.ones((1, 1), np.int32)}
     graph = FunctionGraph(lambda inputs, scale: scale * ops.cast(inputs["token"], "float32"))
     with pytest.raises(UsageError, match="inputs token hold no floating point .*: set use_input_gradient_reg"):
         fitted(FunctionModel(output), graph, inputs)
-
-
-def test_its_name_is_taken() -> None:
     with pytest.raises(ValueError, match="returned 'input_gradient_regularization', the name of the penalty"):
         training_model(FunctionModel(lambda *arguments: {NAME: arguments[2]["y"]}))
 

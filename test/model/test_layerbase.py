@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -15,18 +14,11 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.layerbase import LayerBase, LayerBaseParams, TFAIPLayerBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter, collect_tensorboard_values
-from tfaip.params import pai_dataclass
 from tfaip.util.typing import Tensor, TensorDict
 
 
-@pai_dataclass
-@dataclass
-class ScaleParams(LayerBaseParams):
-    units: int = field(default=1)
-
-    @staticmethod
-    def cls() -> type[LayerBase[Any]]:
-        return Scale
+class ScaleParams(LayerBaseParams, cls=":Scale"):
+    units: int = 1
 
 
 class Scale(LayerBase[ScaleParams]):
@@ -51,13 +43,10 @@ def test_names_become_keras_objects() -> None:
     assert isinstance(layer.kernel_initializer, keras.initializers.Ones)
     assert isinstance(layer.bias_initializer, keras.initializers.RandomNormal)
     assert isinstance(layer.kernel_regularizer, keras.regularizers.L1)
-
-
-def test_defaults_are_those_of_keras() -> None:
-    layer = Scale(ScaleParams())
-    assert isinstance(layer.kernel_initializer, keras.initializers.GlorotUniform)
-    assert isinstance(layer.bias_initializer, keras.initializers.Zeros)
-    assert layer.kernel_regularizer is None
+    default = Scale(ScaleParams())
+    assert isinstance(default.kernel_initializer, keras.initializers.GlorotUniform)
+    assert isinstance(default.bias_initializer, keras.initializers.Zeros)
+    assert default.kernel_regularizer is None
 
 
 def test_params_build_the_layer() -> None:
@@ -109,43 +98,14 @@ def test_values_are_collected_in_the_order_of_the_calls() -> None:
     first = TensorboardWriter(draw, name="first")
     second = TensorboardWriter(draw, dtype="int32", name="second")
     layers = [Shown(second), Shown(first)]
+    # Outside of a collection nothing is kept, and one ends with an error too.
+    with pytest.raises(ZeroDivisionError), collect_tensorboard_values():
+        raise ZeroDivisionError
+    layers[0](column([1]))
     with collect_tensorboard_values() as values:
         for layer in layers:
             layer(column([1.5, 2]))
+    layers[0](column([1]))
     assert [value.writer for value in values] == [second, first]
     assert [value.value.dtype for value in values] == [np.int32, np.float32]
     assert [value.value[:, 0].tolist() for value in values] == [[3, 4], [3.0, 4.0]]
-
-
-def test_outside_of_a_collection_nothing_is_kept() -> None:
-    layer = Shown(TensorboardWriter(draw))
-    layer(column([1]))
-    with collect_tensorboard_values() as values:
-        pass
-    layer(column([1]))
-    assert values == []
-
-
-def test_a_collection_ends_with_an_error_too() -> None:
-    with pytest.raises(ZeroDivisionError), collect_tensorboard_values():
-        raise ZeroDivisionError
-    Shown(TensorboardWriter(draw))(column([1]))
-
-
-@pytest.mark.backend
-def test_compiled_training_is_not_disturbed() -> None:
-    class Graph(ScaleGraph):
-        def __init__(self) -> None:
-            super().__init__(ScaleParams(kernel_initializer="ones"))
-            self.shown = Shown(TensorboardWriter(draw))
-
-        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-            return {"y": self.shown(self.scale(inputs["x"]))}
-
-    model = training_model(FunctionModel(lambda inputs, targets, outputs: {"loss": outputs["y"]}), Graph())
-    arrays = ({"x": column([3])}, {"y": column([0])})
-    model.fit(arrays, shuffle=False, verbose=0)
-    with collect_tensorboard_values() as values:
-        model(arrays, training=False)
-    # Weight 1 - 3 and bias 0 - 1: the value of the trained layer.
-    assert [value.value.tolist() for value in values] == [[[2 * (-2 * 3 - 1)]]]

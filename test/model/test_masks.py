@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from test.model.support import FunctionModel, keras_inputs, logged, training_model
+from test.model.support import X_AND_Y, FunctionModel, keras_inputs, logged, training_model
 from test.trainer.line import by_hand
 from tfaip import Data, Generator, Sample, Scenario, Spec
-from tfaip.backend.keras_private import mask_of
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
@@ -94,58 +93,8 @@ def test_a_mask_reaches_losses_and_metrics_in_all_precisions(precision: Precisio
     assert scored(PaddedModel(kind), ScoringModel, voted)[2] == RIGHT
 
 
-@pytest.mark.backend
-def test_metrics_by_function_by_class_and_by_name_see_the_mask() -> None:
-    def error(y_true: Any, y_pred: Any) -> Any:
-        return ops.mean(ops.abs(y_true - y_pred), axis=-1)
-
-    model = built(PaddedModel(loss=error, metrics=[error, keras.metrics.MeanSquaredError(name="mse"), "mae"]))
-    model.fit((INPUTS, TARGETS), batch_size=2, shuffle=False, verbose=0)
-    assert logged(model) == pytest.approx({"loss": 3.2, "error": 3.2, "mse": 13.2, "mae": 3.2})
-
-
-@pytest.mark.backend
-def test_a_loss_of_the_model_sees_the_mask_of_16_bits() -> None:
-    def loss(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        return {"error": keras.losses.MeanAbsoluteError()(targets["y"], outputs["y"]), "seen": ops.mean(outputs["y"])}
-
-    with precision_scope(Precision.MIXED_BFLOAT16):
-        graph = PaddedModel().create_graph()
-        model = training_model(FunctionModel(loss), graph, SHAPES)
-        assert mask_of(graph.predict(INPUTS)["y"]) is not None
-        # The padding counts in a mean of its own: 16 / 8.
-        expected = pytest.approx({"loss": 5.2, "error": 3.2, "seen": 2.0})
-        assert model.evaluate((INPUTS, TARGETS), batch_size=2, verbose=0, return_dict=True) == expected
-
-
-# Errors 1 2 3 6 with the weight 1, and 4 0 0 0 with the weight 2.
-SAMPLES = [[1.0], [2.0]]
-# The first step of each sample: 1 * 1 + 2 * 4.
-STEPS = [[1.0, 0, 0, 0], [2.0, 0, 0, 0]]
-
-
-@pytest.mark.backend
-@pytest.mark.parametrize(
-    ("kind", "reduction", "weights", "expected"),
-    [
-        ("masking", "sum_over_batch_size", SAMPLES, 20 / 5),
-        ("masking", "sum", SAMPLES, 20.0),
-        ("masking", "mean_with_sample_weight", SAMPLES, 20 / (1 + 1 + 1 + 1 + 2)),
-        ("masking", "mean", [1.0, 2.0], 20 / 5),
-        ("masking", "sum_over_batch_size", STEPS, 9 / 5),
-        ("plain", "sum_over_batch_size", [1.0, 2.0], 20 / 8),
-        ("plain", "sum", [1.0, 2.0], 20.0),
-        ("plain", "mean_with_sample_weight", [1.0, 2.0], 20 / 12),
-        ("plain", "mean", STEPS, 9 / 8),
-        ("plain", "none", STEPS, 9 / 8),
-    ],
-)
-def test_weights_of_samples_and_steps_go_to_the_loss(kind: str, reduction: str, weights: Any, expected: float) -> None:
-    loss = keras.losses.MeanAbsoluteError(reduction=reduction)
-    model = built(PaddedModel(kind, loss, []), weight=(None,) if weights is STEPS else np.shape(weights)[1:])
-    targets = {**TARGETS, "weight": np.array(weights, np.float32)}
-    logs = model.evaluate((INPUTS, targets), batch_size=2, verbose=0, return_dict=True)
-    assert logs == {"loss": pytest.approx(expected)}
+def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+    return {"loss": outputs["y"]}
 
 
 @pytest.mark.parametrize(
@@ -154,51 +103,34 @@ def test_weights_of_samples_and_steps_go_to_the_loss(kind: str, reduction: str, 
         (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
         ("mae", (3,), r"shape \(None, 3\) for the loss 'loss'.* shape \(None, 4\)"),
         ("mae", (4, 3), r"shape \(None, 4, 3\) for the loss 'loss'.* shape \(None, 4\)"),
+        (None, lambda y: {"los": 1.0}, r"_sample_weights names \['los'\], but the losses are \['loss'\]"),
+        (None, lambda y: y, "expected a dict by the names of losses"),
+        (None, lambda y: {"loss": ops.mean(y)}, r"weights of the shape \(\)"),
+        (None, lambda y: None, None),
     ],
 )
-def test_weights_that_fit_no_value_are_refused(loss: Any, weight: tuple[int, ...], message: str) -> None:
-    model = PaddedModel("plain", loss, [])
-    with pytest.raises(ValueError, match=message):
-        training_model(model, model.create_graph(), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight}))
+def test_weights_that_fit_no_value_are_refused(loss: Any, weight: Any, message: str | None) -> None:
+    if loss is None:
+        model, shapes = FunctionModel(output, sample_weights=lambda inputs, targets: weight(targets["y"])), X_AND_Y
+    else:
+        model, shapes = PaddedModel("plain", loss, []), ({"x": (4, 1)}, {"y": (4, 1), "weight": weight})
+    graph = None if loss is None else model.create_graph()
+    if message is None:
+        assert training_model(model).loss_names == ["loss"]
+    else:
+        with pytest.raises((TypeError, ValueError), match=message):
+            training_model(model, graph, shapes)
 
 
-def test_no_weights_of_samples_may_be_none() -> None:
-    model = FunctionModel(
-        lambda inputs, targets, outputs: {"loss": outputs["y"]}, sample_weights=lambda inputs, targets: None
-    )
-    assert training_model(model).loss_names == ["loss"]
-
-
-@pytest.mark.parametrize("name", ["los"])
-def test_weights_under_a_name_that_is_no_loss_are_refused(name: str) -> None:
-    model = FunctionModel(
-        lambda inputs, targets, outputs: {"loss": outputs["y"]}, sample_weights=lambda inputs, targets: {name: 1.0}
-    )
-    with pytest.raises(ValueError, match=rf"_sample_weights names \['{name}'\], but the losses are \['loss'\]"):
-        training_model(model)
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (lambda y: y, "expected a dict by the names of losses"),
-        (lambda y: {"loss": ops.mean(y)}, r"weights of the shape \(\)"),
-    ],
-)
-def test_weights_that_are_no_dict_or_a_scalar_are_refused(weights: Any, message: str) -> None:
-    model = FunctionModel(
-        lambda inputs, targets, outputs: {"loss": outputs["y"]},
-        sample_weights=lambda inputs, targets: weights(targets["y"]),
-    )
-    with pytest.raises((TypeError, ValueError), match=message):
-        training_model(model)
+def error(y_true: Any, y_pred: Any) -> Any:
+    return ops.mean(ops.abs(y_true - y_pred), axis=-1)
 
 
 class TwoOutputs(ModelBase[ModelBaseParams]):
     """One output with a mask and one without; each loss has its own weights."""
 
     loss = {"steps": "mae", "sums": "mae"}
-    metrics = {"steps": ["mse"]}
+    metrics = {"steps": [error, keras.metrics.MeanSquaredError(name="mse"), "mae"]}
 
     def build_model(self) -> keras.Model:
         x = keras.Input((None, 1), name="x")
@@ -216,7 +148,8 @@ def test_each_of_several_losses_has_its_own_mask_and_weights() -> None:
     built = training_model(model, model.create_graph(), (SHAPES[0], {"steps": (None, 1), "sums": (1,)}))
     built.fit((INPUTS, targets), batch_size=2, shuffle=False, verbose=0)
     # The sums are 12 and 4: (1 * 12 + 2 * 4) / 2 = 10.
-    assert logged(built) == pytest.approx({"loss": 13.2, "steps_loss": 3.2, "sums_loss": 10.0, "steps_mse": 13.2})
+    metrics = {"steps_error": 3.2, "steps_mse": 13.2, "steps_mae": 3.2}
+    assert logged(built) == pytest.approx({"loss": 13.2, "steps_loss": 3.2, "sums_loss": 10.0, **metrics})
 
 
 class Counting(layers.Layer):

@@ -36,19 +36,17 @@ def test_called_metrics_are_found_on_attributes_and_in_containers() -> None:
 
 
 @pytest.mark.backend
-def test_a_metric_may_be_weighted_and_compute_from_anything() -> None:
-    mean = keras.metrics.Mean(name="x_where_y")
+def test_a_metric_may_be_weighted_compute_from_anything_and_be_read_in_two_steps() -> None:
+    mean, mae = keras.metrics.Mean(name="x_where_y"), keras.metrics.MeanAbsoluteError(name="mae")
 
     def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        return [mean(inputs["x"], sample_weight=targets["y"])]
+        mae.update_state(targets["y"], outputs["y"])
+        return [mean(inputs["x"], sample_weight=targets["y"]), mae.result()]
 
-    model = training_model(FunctionModel(output, metric, mean=mean))
-    assert evaluate(model, [1, 2, 6], [0, 1, 3], batch_size=2)["x_where_y"] == pytest.approx(5.0)  # (2 + 3*6) / 4
-
-
-def test_a_value_that_is_no_called_metric_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"_metric returned 1 values; Keras metrics called in it: \[\]"):
-        training_model(FunctionModel(output, lambda inputs, targets, outputs: [outputs["y"]]))
+    model = training_model(FunctionModel(output, metric, mean=mean, mae=mae))
+    logs = evaluate(model, [1, 2, 6], [0, 1, 3], batch_size=2)
+    assert (logs["x_where_y"], logs["mae"]) == pytest.approx((5.0, 14 / 3))  # (2 + 3*6) / 4, (2 + 3 + 9) / 3
+    assert model.model_base._best_logging_settings() == ("min", "loss/mean_epoch")  # by default
 
 
 @pytest.mark.parametrize(
@@ -77,36 +75,27 @@ class LargestDistance(keras.metrics.Metric):
         return self.largest.value
 
 
-class OwnRatio(keras.metrics.Metric):
-    """A metric that consists of two others, which it calls."""
+class Ratio(keras.metrics.Metric):
+    """A metric that consists of two others, which it calls, or which are called as metrics of their own."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *parts: keras.metrics.Metric) -> None:
         super().__init__(name=name)
-        self.parts = [keras.metrics.MeanAbsoluteError(name="over"), keras.metrics.MeanSquaredError(name="under")]
+        self.calls = not parts
+        own = [keras.metrics.MeanAbsoluteError(name="over"), keras.metrics.MeanSquaredError(name="under")]
+        self.parts = list(parts) or own
 
     def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
-        for part in self.parts:
+        for part in self.parts if self.calls else []:
             part(y_true, y_pred)
 
     def result(self) -> Tensor:
         return self.parts[0].result() / self.parts[1].result()
 
 
-class RatioOf(OwnRatio):
-    """A metric that is computed from two others, which somebody else calls."""
-
-    def __init__(self, over: keras.metrics.Metric, under: keras.metrics.Metric, name: str) -> None:
-        super().__init__(name)
-        self.parts = [over, under]
-
-    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Nothing: the two are called."""
-
-
 @pytest.mark.backend
 def test_metrics_of_metrics_and_own_ones() -> None:
     mae, mse = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanSquaredError(name="mse")
-    metrics = [OwnRatio("own"), LargestDistance("largest"), mae, mse, RatioOf(mae, mse, "ratio")]
+    metrics = [Ratio("own"), LargestDistance("largest"), mae, mse, Ratio("ratio", mae, mse)]
     # One of them is an attribute twice.
     model = training_model(FunctionModel(output, call_all(metrics), several={"all": metrics}, again=mae))
     assert [metric.name for metric in model.metrics[1:]] == ["own", "largest", "mae", "mse", "ratio"]
@@ -121,27 +110,6 @@ def test_metrics_of_metrics_and_own_ones() -> None:
     assert values["own"] == values["ratio"] == pytest.approx((1 + 4 + 3) / (1 + 16 + 9))
 
 
-def test_a_metric_may_be_updated_and_read_in_two_steps() -> None:
-    mae = keras.metrics.MeanAbsoluteError(name="mae")
-
-    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        mae.update_state(targets["y"], outputs["y"])
-        return [mae.result()]
-
-    model = training_model(FunctionModel(output, metric, mae=mae))
-    assert evaluate(model, [1, 3], [1, 2], batch_size=2)["mae"] == pytest.approx(2.5)
-
-
-def test_a_lost_metric_is_found_even_if_its_result_is_not_returned() -> None:
-    mae, lost = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanAbsoluteError(name="lost")
-
-    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        return call_all([mae, lost])(inputs, targets, outputs)[:1]
-
-    with pytest.raises(ValueError, match=r"not found on the model: .*lost.*: keep each in an attribute"):
-        training_model(FunctionModel(output, metric, mae=mae))
-
-
 def test_only_the_objects_of_the_model_are_watched_and_only_while_it_is_built() -> None:
     original: Any = keras.metrics.Metric.__call__
     mae, other = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanAbsoluteError(name="other")
@@ -153,11 +121,12 @@ def test_only_the_objects_of_the_model_are_watched_and_only_while_it_is_built() 
         return [mae(targets["y"], outputs["y"])]
 
     training_model(FunctionModel(output, metric, mae=mae))
-    with pytest.raises(ValueError, match="not found on the model"):
-        training_model(FunctionModel(output, call_all([other]), mae=mae))
+    # One that no attribute holds is found, also if its result is not returned.
+    lost = r"not found on the model: .*other.*: keep each in an attribute"
+    for called in (call_all([other]), lambda *arguments: call_all([mae, other])(*arguments)[:1]):
+        with pytest.raises(ValueError, match=lost):
+            training_model(FunctionModel(output, called, mae=mae))
+    with pytest.raises(ValueError, match=r"_metric returned 1 values; Keras metrics called in it: \[\]"):
+        training_model(FunctionModel(output, lambda inputs, targets, outputs: [outputs["y"]]))
     assert watched[0] == [True, False]
     assert "update_state" not in vars(mae)
-
-
-def test_best_model_by_default_is_the_lowest_mean_loss() -> None:
-    assert FunctionModel(output)._best_logging_settings() == ("min", "loss/mean_epoch")

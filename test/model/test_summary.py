@@ -76,6 +76,21 @@ def test_layers_come_in_the_order_of_their_definition_and_count_once() -> None:
         ("blocks/1/dropout", "Dropout", "", 0, 0),
         ("blocks/1/scale", "Scale", "", 4, 4),
     ]
+    assert summary_lines(built(Block(), 2)) == [
+        "layer    class    output  parameters  trained",
+        "second   Dense    3               15       15",
+        "first    Dense    4                8        8",
+        "dropout  Dropout                   0        0",
+        "scale    Scale                     4        4",
+        "27 parameters in 4 layers",
+    ]
+
+
+class Failing(Scale):
+    """Its shape cannot be computed, which is no error."""
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        raise RuntimeError
 
 
 def test_layers_that_keras_has_made_of_others_are_one_row() -> None:
@@ -83,10 +98,14 @@ def test_layers_that_keras_has_made_of_others_are_one_row() -> None:
     attention = keras.layers.MultiHeadAttention(2, 3)
     attended = recurrent(keras.Input((None, 4)))
     attention(attended, attended)
+    failing = Failing()
+    failing.build((None, 2))
     # Gates: 4 * 5 * (4 + 5 + 1), twice; projections of 10 numbers to 2 * 3, three times, and back.
-    assert rows(Holder(recurrent, attention)) == [
+    assert rows(Holder(recurrent, attention, failing, built(Scale(), 3))) == [
         ("layers/0", "Bidirectional", "?x10", 400, 400),
         ("layers/1", "MultiHeadAttention", "?x10", 3 * (60 + 6) + 70, 268),
+        ("layers/2", "Failing", "", 2, 2),
+        ("layers/3", "Scale", "3", 3, 3),
     ]
 
 
@@ -107,25 +126,3 @@ def test_brought_models_show_the_shapes_of_all_layers() -> None:
         ("Dense", "1", 5, 5),
     ]
     assert summary_lines(holder)[-1] == "143 parameters in 5 layers, 18 of them not trained"
-
-
-def test_a_layer_whose_shape_cannot_be_computed_is_no_error() -> None:
-    class Failing(Scale):
-        def compute_output_shape(self, shape: Any) -> Any:
-            raise RuntimeError
-
-    failing = Failing()
-    failing.build((None, 2))
-    holder = Holder(failing, built(Scale(), 3))
-    assert rows(holder) == [("layers/0", "Failing", "", 2, 2), ("layers/1", "Scale", "3", 3, 3)]
-
-
-def test_the_table_is_aligned() -> None:
-    assert summary_lines(built(Block(), 2)) == [
-        "layer    class    output  parameters  trained",
-        "second   Dense    3               15       15",
-        "first    Dense    4                8        8",
-        "dropout  Dropout                   0        0",
-        "scale    Scale                     4        4",
-        "27 parameters in 4 layers",
-    ]

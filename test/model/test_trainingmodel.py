@@ -8,7 +8,7 @@ import keras
 import pytest
 from keras import ops
 
-from test.model.support import FunctionModel, ScaleGraph, column, evaluate, logged, training_model
+from test.model.support import FunctionModel, ScaleGraph, column, evaluate, training_model
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -21,19 +21,15 @@ def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> Tens
 
 
 @pytest.mark.backend
-def test_loss_per_sample_is_averaged_over_all_samples() -> None:
-    # 2x for x = 1 2 3 4 6: batches of two have the means 3, 7 and 12; weighted by size: (2*3 + 2*7 + 12) / 5.
-    logs = evaluate(training_model(FunctionModel(output)), [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
-    assert logs == {"loss": pytest.approx(6.4)}
-
-
 def test_scalar_loss_is_weighted_by_the_size_of_the_batch() -> None:
-    def largest(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        return {"largest": ops.max(outputs["y"])}
+    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"loss": outputs["y"], "largest": ops.max(outputs["y"])}
 
-    # The largest of the batches: 4, 8, 12; (2*4 + 2*8 + 1*12) / 5.
-    logs = evaluate(training_model(FunctionModel(largest)), [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
-    assert logs == {"loss": pytest.approx(7.2), "largest": pytest.approx(7.2)}
+    # 2x for x = 1 2 3 4 6: batches of two have the means 3, 7 and 12; weighted by size: (2*3 + 2*7 + 12) / 5. The
+    # largest of the batches: 4, 8, 12; (2*4 + 2*8 + 1*12) / 5.
+    model = training_model(FunctionModel(losses, loss_weights={"loss": 0.5}))
+    logs = evaluate(model, [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
+    assert logs == pytest.approx({"loss": 0.5 * 6.4 + 7.2, "loss_loss": 6.4, "largest": 7.2})
 
 
 @pytest.mark.backend
@@ -61,14 +57,11 @@ def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
     model = training_model(FunctionModel(losses, sample_weights=weights))
     # a: (2*0 + 2*0 + 6*3 + 6*3) / 4 = 9; b: (2 + 6) / 2 = 4.
     assert evaluate(model, [1, 3], [0, 3], batch_size=2) == pytest.approx({"loss": 13.0, "a": 9.0, "b": 4.0})
-
-
-@pytest.mark.backend
-def test_sample_weight_zero_masks_a_sample_out_of_the_gradient() -> None:
     model = training_model(FunctionModel(output, sample_weights=lambda inputs, targets: {"loss": targets["y"]}))
     model.fit(({"x": column([1, 5])}, {"y": column([1, 0])}), batch_size=2, shuffle=False, verbose=0)
     # d/dw mean(weight * w x) = (1*1 + 0*5) / 2; the rate is 1.
     assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(1.5)
+    assert model.history is None
 
 
 @pytest.mark.backend
@@ -118,16 +111,6 @@ def test_unsupervised_training_has_no_targets() -> None:
     assert all(targets == {} for targets in seen)
 
 
-def test_a_loss_may_be_called_as_the_total() -> None:
-    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        return {"loss": outputs["y"], "other": 10 * outputs["y"]}
-
-    model = training_model(FunctionModel(losses, loss_weights={"loss": 0.5}), shapes=({"x": (1,)}, {}))
-    # y is 2 x: its mean over 1, 2, 3 is 4.
-    expected = {"loss": pytest.approx(42), "loss_loss": pytest.approx(4), "other": pytest.approx(40)}
-    assert evaluate(model, [1, 2, 3], None, batch_size=2) == expected
-
-
 @pytest.mark.parametrize(
     ("losses", "weights", "error", "message"),
     [
@@ -160,14 +143,8 @@ def test_shapes_that_do_not_fit_are_named_with_their_targets() -> None:
         training_model(FunctionModel(difference), shapes=({"x": (1,)}, {"y": (3,), "n": (1,)}))
     with pytest.raises(KeyError, match="z"):  # an output that only training has is no matter of shapes
         training_model(FunctionModel(missing))
-
-
-def test_model_without_loss_says_what_to_override() -> None:
-    class Forgetful(ModelBase[ModelBaseParams]):
-        pass
-
-    with pytest.raises(NotImplementedError, match="override _loss in Forgetful"):
-        training_model(Forgetful(ModelBaseParams()))
+    with pytest.raises(NotImplementedError, match="override _loss in ModelBase"):
+        training_model(ModelBase(ModelBaseParams()))
 
 
 def test_targets_are_processed_before_and_after_the_graph() -> None:
@@ -220,21 +197,3 @@ def test_training_arrives_as_python_bool(run_eagerly: bool) -> None:
     seen.clear()
     model(arrays, training=True)
     assert seen == [True]
-
-
-@pytest.mark.backend
-def test_fit_trains_what_the_numbers_say() -> None:
-    def square(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        return {"square": ops.square(outputs["y"] - targets["y"])}
-
-    model = training_model(FunctionModel(square, loss_weights={"square": 0.125}))
-    model.fit(({"x": column([1, 2])}, {"y": column([0, 0])}), batch_size=2, shuffle=False, verbose=0)
-    # d/dw 0.125 * mean((w x)^2) = 0.25 * w * mean(x^2) = 0.25 * 2 * 2.5.
-    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(0.75)
-    # Logged is the value at the weight before the update: (4 + 16) / 2.
-    assert logged(model) == pytest.approx({"loss": 1.25, "square": 10.0})
-
-
-def test_fit_keeps_no_history_of_its_own() -> None:
-    model = training_model(FunctionModel(output))
-    assert model.history is None

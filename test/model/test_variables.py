@@ -11,7 +11,7 @@ import pytest
 
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.variables import variables_by_path
+from tfaip.model.variables import layers_by_path, variables_by_path
 from tfaip.util.typing import TensorDict
 
 
@@ -59,79 +59,76 @@ def dense(units: int, **kwargs: Any) -> keras.layers.Dense:
     return keras.layers.Dense(units, use_bias=False, **kwargs)
 
 
-def test_attributes_name_the_variables() -> None:
-    assert paths(lambda: {"hidden": keras.layers.Dense(3), "logits": dense(2)}, (4,)) == {
-        "hidden/bias": (3,),
-        "hidden/kernel": (4, 3),
-        "logits/kernel": (3, 2),
-    }
+class Encoder(keras.Model):
+    """A subclassed model, which is walked by attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = dense(3)
+        self.rest = [dense(4)]
+
+    def call(self, x: Any) -> Any:
+        return self.rest[0](self.first(x))
 
 
-def test_lists_and_dicts_of_layers() -> None:
-    def make() -> dict[str, Any]:
-        return {"stack": [dense(3), (dense(4), dense(5))], "heads": {"b": dense(6), "a": dense(7)}}
-
-    assert paths(make, (2,)) == {
-        "stack/0/kernel": (2, 3),
-        "stack/1/0/kernel": (3, 4),
-        "stack/1/1/kernel": (4, 5),
-        "heads/b/kernel": (5, 6),
-        "heads/a/kernel": (6, 7),
-    }
+def functional(names: list[str | None]) -> keras.Model:
+    keras_input = keras.Input((3,))
+    inner, out = (dense(units, name=name) for units, name in zip((4, 5), names, strict=True))
+    return keras.Model(keras_input, out(inner(keras_input)))
 
 
-def test_sequential_and_functional_models_name_their_layers() -> None:
-    def make() -> dict[str, Any]:
-        keras_input = keras.Input((3,))
-        functional = keras.Model(keras_input, dense(5, name="out")(dense(4, name="inner")(keras_input)))
-        return {"sequential": keras.Sequential([dense(3, name="only")]), "functional": functional}
-
-    assert paths(make, (2,)) == {
-        "sequential/only/kernel": (2, 3),
-        "functional/inner/kernel": (3, 4),
-        "functional/out/kernel": (4, 5),
-    }
+def shared(nested: bool) -> dict[str, Any]:
+    layer = dense(2)
+    return {"second": [layer], "first": {"nested": [layer]}, "zebra": layer} if nested else {"b": layer, "a": layer}
 
 
-def test_layers_that_keras_named_go_by_their_position() -> None:
-    def make() -> dict[str, Any]:
-        keras_input = keras.Input((3,))
-        functional = keras.Model(keras_input, dense(5)(dense(4, name="named")(keras_input)))
-        return {"sequential": keras.Sequential([dense(3), dense(3)]), "functional": functional}
-
-    # Position 0 of the functional model is its input.
-    assert paths(make, (2,)) == {
-        "sequential/0/kernel": (2, 3),
-        "sequential/1/kernel": (3, 3),
-        "functional/named/kernel": (3, 4),
-        "functional/2/kernel": (4, 5),
-    }
-
-
-def test_attributes_that_differ_in_underscores_only_keep_them() -> None:
-    found = paths(lambda: {"dense": dense(3), "_dense": dense(4), "_hidden": dense(5)}, (2,))
-    assert found == {"dense/kernel": (2, 3), "_dense/kernel": (3, 4), "hidden/kernel": (4, 5)}
-
-
-def test_two_variables_with_the_same_path_are_an_error() -> None:
-    with pytest.raises(ValueError, match="two variables of LayersGraph have the same path.*heads/1/kernel"):
-        paths(lambda: {"heads": {1: dense(2), "1": dense(2)}}, (2,))
-
-
-def test_subclassed_models_are_walked_by_attribute() -> None:
-    class Encoder(keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = dense(3)
-            self.rest = [dense(4)]
-
-        def call(self, x: Any) -> Any:
-            return self.rest[0](self.first(x))
-
-    assert paths(lambda: {"encoder": Encoder()}, (2,)) == {
-        "encoder/first/kernel": (2, 3),
-        "encoder/rest/0/kernel": (3, 4),
-    }
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("make", "size", "expected"),
+    [
+        (
+            lambda: {"hidden": keras.layers.Dense(3), "logits": dense(2)},
+            4,
+            {"hidden/bias": (3,), "hidden/kernel": (4, 3), "logits/kernel": (3, 2)},
+        ),
+        (
+            lambda: {"stack": [dense(3), (dense(4), dense(5))], "heads": {"b": dense(6), "a": dense(7)}},
+            2,
+            {"stack/0/kernel": (2, 3), "stack/1/0/kernel": (3, 4), "stack/1/1/kernel": (4, 5)}
+            | {"heads/b/kernel": (5, 6), "heads/a/kernel": (6, 7)},
+        ),
+        (
+            lambda: {"sequential": keras.Sequential([dense(3, name="only")]), "graph": functional(["inner", "out"])},
+            2,
+            {"sequential/only/kernel": (2, 3), "graph/inner/kernel": (3, 4), "graph/out/kernel": (4, 5)},
+        ),
+        # Layers that Keras named go by their position; 0 of the functional model is its input.
+        (
+            lambda: {"sequential": keras.Sequential([dense(3), dense(3)]), "graph": functional(["named", None])},
+            2,
+            {"sequential/0/kernel": (2, 3), "sequential/1/kernel": (3, 3)}
+            | {"graph/named/kernel": (3, 4), "graph/2/kernel": (4, 5)},
+        ),
+        # Attributes that differ in underscores only keep them.
+        (
+            lambda: {"dense": dense(3), "_dense": dense(4), "_hidden": dense(5)},
+            2,
+            {"dense/kernel": (2, 3), "_dense/kernel": (3, 4), "hidden/kernel": (4, 5)},
+        ),
+        (lambda: {"encoder": Encoder()}, 2, {"encoder/first/kernel": (2, 3), "encoder/rest/0/kernel": (3, 4)}),
+        (
+            lambda: {"norm": keras.layers.BatchNormalization(), "dropout": keras.layers.Dropout(0.5)},
+            3,
+            {f"norm/{name}": (3,) for name in ("beta", "gamma", "moving_mean", "moving_variance")}
+            | {"dropout/seed_generator/state": (2,)},
+        ),
+        # A shared layer has one name: the shortest path, whatever its letters, then the first in the alphabet.
+        (lambda: shared(nested=True), 2, {"zebra/kernel": (2, 2)}),
+        (lambda: shared(nested=False), 2, {"a/kernel": (2, 2)}),
+    ],
+)
+def test_attributes_name_the_variables(make: Callable[[], Any], size: int, expected: dict[str, Any]) -> None:
+    assert paths(make, (size,)) == expected
 
 
 def test_recurrent_cells() -> None:
@@ -149,74 +146,43 @@ def test_recurrent_cells() -> None:
     assert found["both/backward_layer/cell/recurrent_kernel"] == (4, 16)
 
 
-@pytest.mark.backend
-def test_batch_norm_statistics_and_seed_states() -> None:
-    def make() -> dict[str, Any]:
-        return {"norm": keras.layers.BatchNormalization(), "dropout": keras.layers.Dropout(0.5)}
+class Outer(GraphBase[ModelBaseParams]):
+    """A weight of its own, a graph, and perhaps a weight that no attribute holds."""
 
-    assert paths(make, (3,)) == {
-        "norm/beta": (3,),
-        "norm/gamma": (3,),
-        "norm/moving_mean": (3,),
-        "norm/moving_variance": (3,),
-        "dropout/seed_generator/state": (2,),
-    }
-
-
-def test_a_shared_layer_has_one_name() -> None:
-    def make() -> dict[str, Any]:
-        shared = dense(2)
-        return {"second": [shared], "first": {"nested": [shared]}, "zebra": shared}
-
-    # The shortest path wins, whatever its letters.
-    assert paths(make, (2,)) == {"zebra/kernel": (2, 2)}
-
-
-def test_of_equally_short_paths_the_first_in_the_alphabet_names_a_shared_layer() -> None:
-    def make() -> dict[str, Any]:
-        shared = dense(2)
-        return {"b": shared, "a": shared}
-
-    assert paths(make, (2,)) == {"a/kernel": (2, 2)}
-
-
-def test_weights_of_the_graph_itself() -> None:
-    class Graph(GraphBase[ModelBaseParams]):
-        def __init__(self) -> None:
-            super().__init__(ModelBaseParams())
-            self.scale = self.add_weight(shape=(2,), name="anything")
-
-        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-            return {"y": inputs["x"] * self.scale}
-
-    assert list(variables_by_path(Graph())) == ["scale"]
-
-
-def test_graphs_in_graphs() -> None:
-    inner = LayersGraph(dense=dense(3))
-    outer = GraphOfGraph(inner)
-    outer.predict({"x": np.zeros((1, 2), np.float32)})
-    assert list(variables_by_path(outer)) == ["inner/dense/kernel"]
-
-
-class GraphOfGraph(GraphBase[ModelBaseParams]):
-    def __init__(self, inner: LayersGraph) -> None:
+    def __init__(self, forgets: bool) -> None:
         super().__init__(ModelBaseParams())
-        self.inner = inner
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        return self.inner.predict(inputs)
-
-
-def test_a_variable_that_no_attribute_leads_to_is_an_error() -> None:
-    class Graph(GraphBase[ModelBaseParams]):
-        def __init__(self) -> None:
-            super().__init__(ModelBaseParams())
-            self.reachable = self.add_weight(shape=(1,), name="reachable")
+        self.inner = LayersGraph(dense=dense(3))
+        self.scale = self.add_weight(shape=(1,), name="anything")
+        if forgets:
             self.add_weight(shape=(1,), name="forgotten")
 
-        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-            return inputs
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return self.inner.predict({"x": inputs["x"] * self.scale})
 
-    with pytest.raises(ValueError, match="variables that no attribute of Graph leads to: .*forgotten"):
-        variables_by_path(Graph())
+
+def test_graphs_in_graphs_and_variables_without_a_path_of_their_own() -> None:
+    for forgets in (False, True):
+        outer = Outer(forgets)
+        outer.predict({"x": np.zeros((1, 2), np.float32)})
+        if not forgets:
+            assert set(variables_by_path(outer)) == {"inner/dense/kernel", "scale"}
+    with pytest.raises(ValueError, match="variables that no attribute of Outer leads to: .*forgotten"):
+        variables_by_path(outer)
+    with pytest.raises(ValueError, match="two variables of LayersGraph have the same path.*heads/1/kernel"):
+        paths(lambda: {"heads": {1: dense(2), "1": dense(2)}}, (2,))
+
+
+def test_layers_with_weights_on_every_level_once() -> None:
+    shared_layer = keras.layers.Dense(2)
+    stack = [shared_layer, keras.layers.Dropout(0.1), keras.Sequential([keras.layers.Dense(2), shared_layer])]
+    heads = {"a": keras.layers.Dense(1), "b": keras.layers.Activation("relu")}
+    graph = LayersGraph(stack=stack, lstm=keras.layers.Bidirectional(keras.layers.LSTM(2)), heads=heads)
+    graph.predict({"x": np.zeros((1, 3, 2), np.float32)})
+    layers = layers_by_path(graph)
+    paths = list(layers)
+    assert [path for path in paths if not path.startswith("lstm")] == ["heads/a", "stack/0", "stack/2", "stack/2/0"]
+    assert {"lstm", "lstm/forward_layer", "lstm/backward_layer/cell"} <= set(paths)
+    assert layers["stack/2"].layers[1] is layers["stack/0"]
+    # What a layer is called begins the path of what it holds.
+    for path in variables_by_path(graph):
+        assert "seed_generator" in path or path.rpartition("/")[0] in layers

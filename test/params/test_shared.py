@@ -122,31 +122,15 @@ def check(params: Trainer) -> None:
     assert params.gen.val.tone is params.scenario.data.tone
 
 
-def test_all_parts_hold_the_params_of_the_tree() -> None:
-    check(trainer())
+def test_all_parts_hold_the_params_of_the_tree_and_copies_their_own() -> None:
     params = trainer()
-    params.scenario.data.rate = 32
-    assert [part.data.rate for part in sharing(params)] == [32] * 5
-
-
-def test_a_replaced_node_is_filled_in_again() -> None:
-    params = trainer()
+    check(params)
     params.scenario.data = Sounds(rate=5, pre_proc=params.scenario.data.pre_proc)
     post_init(params)
-    check(params)
-
-
-def sent(params: Trainer) -> Trainer:
-    """Params as a worker process receives them."""
-    return pickle.loads(pickle.dumps(params))  # noqa: S301
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, sent])
-def test_copies_of_a_tree_share_their_own_data(copied: Any) -> None:
-    params = trainer()
-    second = copied(params)
-    check(second)
-    assert second.scenario.data is not params.scenario.data
+    for tree in (params, copy.deepcopy(params), pickle.loads(pickle.dumps(params))):  # noqa: S301
+        check(tree)
+        assert [part.data.rate for part in sharing(tree)] == [5] * 5
+        assert (tree.scenario.data is params.scenario.data) == (tree is params)
 
 
 def test_json_holds_no_copy() -> None:
@@ -209,29 +193,21 @@ def test_pipelines_fill_in_what_belongs_to_no_tree() -> None:
         assert [sample.inputs["x"] for sample in samples] == [[442, 442]]
 
 
-def test_one_generator_serves_several_data() -> None:
-    generator = Notes(size=1, data=Sounds(rate=7))
-    pipelines = [Sounds(rate=rate).create().create_pipeline(trainer().gen.setup.val, generator) for rate in (1, 2)]
-    lengths = []
-    for pipeline in pipelines * 2:
-        with pipeline.generate_input_samples(auto_repeat=False) as samples:
-            lengths.append(len(next(samples).inputs["x"]))
-    assert lengths == [1, 2, 1, 2]
-    assert generator.data.rate == 7
-
-
 def test_processors_alone_get_the_data_that_they_are_created_with() -> None:
     processor: Any = Add().create(Sounds(rate=3), PipelineMode.TRAINING)
     assert processor.apply(Sample(inputs={"x": [1]})).inputs == {"x": [4]}
 
 
-def test_nothing_is_copied_where_nothing_changes() -> None:
-    params = trainer()
-    assert with_shared(params.gen.train, params.scenario) is params.gen.train
-    assert with_shared(Notes(), Sounds(rate=4)).data.rate == 4
+class Low(Sounds):
+    pass
+
+
+class Lower(Notes):
+    data: Low = shared()
 
 
 class Twice(ScenarioBaseParams[Sounds, Model]):
+    other: Sounds = Sounds(rate=99)
     low: Tone = Tone(1)
     high: Tone = Tone(2)
 
@@ -246,11 +222,16 @@ class NeedsModel(Generator):
 
 
 def test_several_and_missing_sources_are_named() -> None:
+    twice = Twice()
+    assert twice.model.data is twice.data  # which come first
+    assert with_shared(Lower(), Low(rate=1)).data.rate == 1
+    with pytest.raises(UsageError, match=r"Lower.data is shared: Low, .* its data are Sounds"):
+        with_shared(Lower(), Sounds())
     with pytest.raises(UsageError, match=r"^NeedsTone.tone is shared: Tone, .* at low \(Tone\) and high \(Tone\)"):
-        fill_shared(NeedsTone(), Twice())
+        fill_shared(NeedsTone(), twice)
     params = trainer()
     with pytest.raises(UsageError) as info:
-        fill_shared({"train": NeedsModel()}["train"], params.scenario)
+        fill_shared(NeedsModel(), params.scenario)
     assert str(info.value) == (
         "NeedsModel.other is shared: PairParams, which the scenario does not have; its data are Sounds"
     )
@@ -286,14 +267,6 @@ def test_generators_may_be_made_of_what_is_shared() -> None:
     assert stored.gen.val_gen().size == 6
 
 
-def test_data_come_first() -> None:
-    class Nested(ScenarioBaseParams[Sounds, Model]):
-        other: Sounds = Sounds(rate=99)
-
-    params = Nested()
-    assert params.model.data is params.data
-
-
 def test_wrong_declarations_are_refused() -> None:
     with pytest.raises(TypeError, match=r"Bad.data = shared\(\) needs a class: write data: MyData = shared\(\)"):
         type("Bad", (Generator,), {"data": shared()})
@@ -305,17 +278,3 @@ def test_wrong_declarations_are_refused() -> None:
 
     with pytest.raises(TypeError, match=r"Union.data = shared\(\) is annotated with Sounds \| Tone, expected a class"):
         fill_shared(Union(), Sounds())
-
-
-class Low(Sounds):
-    pass
-
-
-class Lower(Notes):
-    data: Low = shared()
-
-
-def test_a_subclass_may_declare_it_again() -> None:
-    assert with_shared(Lower(), Low(rate=1)).data.rate == 1
-    with pytest.raises(UsageError, match=r"Lower.data is shared: Low, .* its data are Sounds"):
-        with_shared(Lower(), Sounds())

@@ -66,47 +66,40 @@ def test_words_of_every_type(subtests: pytest.Subtests) -> None:
             assert type(parsed) is type(value)
 
 
-def test_wrong_words(subtests: pytest.Subtests) -> None:
-    for words, declared, message in [
-        (["1.0"], int, "--x: expected int, got '1.0'"),
-        (["\udcff"], str, "--x: '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
-        ([str(2**63)], int, "--x: expected an int of at most 64 bits, got 9223372036854775808"),
-        (["maybe"], bool, "--x: expected True or False, got 'maybe'"),
-        (["green"], Color, "--x: expected red | blue, got 'green'"),
-        (["a"], int | float, "--x: expected int | float, got 'a'"),
-        (["b"], Literal["a", 1], "--x: expected 'a' | 1, got 'b'"),
-        ([], int, "--x needs a value: expected int"),
-        (["1", "2"], int, "--x takes one value, got 2: 1 2"),
-        (["1"], tuple[int, int], "--x takes 2 values, got 1: 1"),
-        (["a"], dict[str, int], "--x: expected key=value, got 'a'"),
-        (["a=b"], dict[str, int], "--x a: expected int, got 'b'"),
-        (["a=1", "a=2"], dict[str, int], "--x: key 'a' is given twice"),
-        (["[1"], list[list[int]], "--x: expected list[int], got '[1'"),
-        (["[1.5]"], list[list[int]], "--x.0: expected int, got 1.5"),
-    ]:
-        with subtests.test(words=words):
-            with pytest.raises(UsageError) as error:
-                parse_words(words, declared, "--x")
-            assert str(error.value) == message
-
-
-def test_numbers_and_nesting_beyond_bounds_are_one_line(subtests: pytest.Subtests) -> None:
-    for words, declared, message in [
-        (["9" * 400], int, "--x: expected an int of at most 64 bits, got <integer of 1329 bits>"),
-        (["9" * 5000], int, "--x: expected int, got '99999"),
-        (["1e400"], float, "--x: 1e400 is too large for a float"),
-        (["1e400"], Any, "--x: 1e400 is too large for a float"),
-        (["[" * 100_000], List[List[int]], "--x: the value is nested too deeply"),  # noqa: UP006
-        (["k=1e400"], Dict[str, float], "--x k: 1e400 is too large for a float"),  # noqa: UP006
-    ]:
-        with subtests.test(message=message):
-            with pytest.raises(UsageError) as error:
-                parse_words(words, declared, "--x")
-            assert str(error.value).startswith(message)
-            assert len(str(error.value)) < 300
+@pytest.mark.parametrize(
+    ("words", "declared", "message"),
+    [
+        (["1.0"], int, ": expected int, got '1.0'"),
+        (["\udcff"], str, ": '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
+        ([str(2**63)], int, ": expected an int of at most 64 bits, got 9223372036854775808"),
+        (["maybe"], bool, ": expected True or False, got 'maybe'"),
+        (["green"], Color, ": expected red | blue, got 'green'"),
+        (["a"], int | float, ": expected int | float, got 'a'"),
+        (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
+        ([], int, " needs a value: expected int"),
+        (["1", "2"], int, " takes one value, got 2: 1 2"),
+        (["1"], tuple[int, int], " takes 2 values, got 1: 1"),
+        (["a"], dict[str, int], ": expected key=value, got 'a'"),
+        (["a=b"], dict[str, int], " a: expected int, got 'b'"),
+        (["a=1", "a=2"], dict[str, int], ": key 'a' is given twice"),
+        (["0=1", "0.0=2"], dict[float, float], ": key 0.0 is given twice"),
+        (["[1"], list[list[int]], ": expected list[int], got '[1'"),
+        (["[1.5]"], list[list[int]], ".0: expected int, got 1.5"),
+        (["9" * 400], int, ": expected an int of at most 64 bits, got <integer of 1329 bits>"),
+        (["9" * 5000], int, f": expected int, got '{'9' * 50}"),
+        (["1e400"], float, ": 1e400 is too large for a float"),
+        (["1e400"], Any, ": 1e400 is too large for a float"),
+        (["[" * 100_000], List[List[int]], ": the value is nested too deeply"),  # noqa: UP006
+        (["k=1e400"], Dict[str, float], " k: 1e400 is too large for a float"),  # noqa: UP006
+    ],
+)
+def test_wrong_words_are_one_short_line(words: list[str], declared: Any, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_words(words, declared, "--x")
+    text = str(error.value)
+    assert text == f"--x{message}" or (text.startswith(f"--x{message}") and message.endswith("9") and len(text) < 300)
 
 
 def test_keys_that_are_equal_as_numbers() -> None:
     with pytest.raises(UsageError, match=r"^points: key 0\.0 is given twice$"):
         Decoder().decode({"0": 1, "0.0": 2}, dict[float, float], "points")
-    assert Decoder().decode({"0": 1, "0.5": 2}, dict[float, float], "points") == {0.0: 1.0, 0.5: 2.0}

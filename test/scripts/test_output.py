@@ -149,8 +149,3 @@ def test_a_summary_without_a_training(run: Run, tmp_path: Path) -> None:
     expected[-1] += ", 40 of them not trained"
     assert without_durations(printed).splitlines() == expected
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_summary_is_a_switch(run: Run) -> None:
-    message = "error: --summary takes no value: leave it out to train\n"
-    assert run("train", TINY, "--summary", "False") == (2, "", message)

@@ -257,22 +257,3 @@ def test_odd_facts_of_a_run_do_not_hide_the_others(trained: Path, tmp_path: Path
     listed = facts(tmp_path, ".")
     assert [run["seconds"] for run in listed.values()][:2] == [0, 0]
     assert [run["values"]["other"] for run in listed.values()] == [None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (["missing"], "no run at missing: the path does not exist"),
-        (
-            ["../tiny"],
-            "no run at ../tiny: expected a directory with trainer_params.json, or a checkpoint inside of one",
-        ),
-        (["compare", "adam"], "tfaip-runs compare needs two different runs or more, got 1"),
-        (["compare", "adam", "./adam"], "tfaip-runs compare needs two different runs or more, got 1"),
-        (["adam", "--sort", "size"], "--sort: expected 'name' | 'epoch' | 'best' | 'seconds', got 'size'"),
-    ],
-)
-def test_mistakes(trained: Path, line: list[str], message: str) -> None:
-    result = list_runs(trained, *line)
-    assert (result.rc, result.stdout) == (2, ""), result
-    assert result.stderr == f"error: {message}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ from keras import ops
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyData, TinyPipelineParams, TinyScenario
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -32,19 +29,10 @@ ENCODER = [*CONV, "encoder/norm/beta", "encoder/norm/gamma", *STATISTICS, "encod
 HEAD = ["head/bias", "head/kernel"]
 
 
-@pai_dataclass
-@dataclass
-class NetModelParams(ModelBaseParams):
+class NetModelParams(ModelBaseParams, cls=TinyModel, graph_cls=":NetGraph"):
     units: int = 3
     dropout: float = 0.2
     classifier: bool = False
-
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return TinyModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return NetGraph
 
 
 class Encoder(keras.layers.Layer):

@@ -6,8 +6,7 @@ import json
 import logging
 import resource
 import threading
-from collections.abc import ItemsView, Iterator
-from contextlib import contextmanager
+from collections.abc import ItemsView
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from test.support.runs import checkpoints, latest
 from test.trainer.line import CallbackOf, LineScenario, line_params, train
-from test.trainer.test_interruption import SignalAt, params_of
+from test.trainer.test_interruption import params_of, signal_at
 from tfaip.errors import TfaipError
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.weights import HostBuffer, load_arrays
@@ -43,141 +42,67 @@ class HeldArrays(dict[str, np.ndarray]):
         return super().items()
 
 
-@contextmanager
-def output_of(run: Path) -> Iterator[RunOutput]:
-    directory = RunDirectory(run)
-    with RunOutput(directory, CheckpointStore(directory.checkpoints)) as output:
-        yield output
-
-
-def test_the_training_does_not_wait_and_the_history_comes_after_the_checkpoint(tmp_path: Path) -> None:
-    event, history = threading.Event(), History()
+def test_only_the_next_checkpoint_waits_and_the_history_comes_after_its_own(tmp_path: Path) -> None:
+    event, history, buffers, seen = threading.Event(), History(), [], []
     state: dict[str, Any] = {"epoch": 1}
-    with output_of(tmp_path) as output:
-        output.save_checkpoint(lambda buffer: Checkpoint(HeldArrays(event), state), 1)
+
+    def checkpoint(buffer: HostBuffer) -> Checkpoint:
+        buffers.append(buffer)
+        seen.append([path.name for path in tmp_path.glob("checkpoint/epoch_*")])
+        return Checkpoint(HeldArrays(event), state)
+
+    directory, release = RunDirectory(tmp_path), threading.Timer(0.3, event.set)
+    with RunOutput(directory, CheckpointStore(directory.checkpoints)) as output:
+        output.save_checkpoint(checkpoint, 1)
         output.save_history(history)
         # What comes later does not change what was saved.
         state["epoch"] = 2
         history.record(1, EpochRecord(0.5, {}, {}, None))
         assert list(tmp_path.glob("checkpoint/epoch_*")) == []
         assert not (tmp_path / "history.json").exists()
-        event.set()
-        output.wait()
-        assert latest(tmp_path) == "epoch_0001"
-        assert json.loads((tmp_path / "history.json").read_text()) == {}
-    assert read_checkpoint(tmp_path / "checkpoint" / "epoch_0001").state == {"epoch": 1}
-
-
-def test_a_checkpoint_waits_for_the_one_before(tmp_path: Path) -> None:
-    event, seen, buffers = threading.Event(), [], []
-
-    def second(buffer: HostBuffer) -> Checkpoint:
-        seen.append(latest(tmp_path))
-        buffers.append(buffer)
-        return Checkpoint({}, {})
-
-    def first(buffer: HostBuffer) -> Checkpoint:
-        buffers.append(buffer)
-        return Checkpoint(HeldArrays(event), {})
-
-    release = threading.Timer(0.3, event.set)
-    with output_of(tmp_path) as output:
-        output.save_checkpoint(first, 1)
         release.start()
-        output.save_checkpoint(second, 2)
+        output.save_checkpoint(checkpoint, 2)
+        output.wait()
+        assert json.loads((tmp_path / "history.json").read_text()) == {}
     release.join()
-    assert seen == ["epoch_0001"]
-    assert buffers[0] is buffers[1]
-    assert latest(tmp_path) == "epoch_0002"
-
-
-@contextmanager
-def disk() -> Iterator[None]:
-    """Context of a disk that `fill_disk` fills."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def fill_disk() -> None:
-    """Let no file grow beyond 9000 bytes: the state of a checkpoint is longer."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    assert (seen, latest(tmp_path), buffers[0] is buffers[1]) == ([[], ["epoch_0001"]], "epoch_0002", True)
+    assert read_checkpoint(tmp_path / "checkpoint" / "epoch_0001").state == {"epoch": 1}
 
 
 @pytest.mark.guard
 def test_a_full_disk_ends_the_training_within_the_next_epoch(tmp_path: Path) -> None:
-    """The second epoch has 1000 batches: the checkpoint of the first one has failed long before its end."""
-    batches: list[int] = []
-    run = tmp_path / "run"
+    """An epoch has 1000 batches: the checkpoint of the second one has failed long before the end of the third."""
+    run, batches, limits = tmp_path / "run", [], resource.getrlimit(resource.RLIMIT_FSIZE)
 
     class DiskFills(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             batches.append(batch)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            fill_disk()
+            if epoch == 1:  # no file may be longer than 9000 bytes: the state of a checkpoint is
+                resource.setrlimit(resource.RLIMIT_FSIZE, (9000, limits[1]))
 
-    params = line_params([0.0] * 1000, output_dir=run, epochs=3, steps_per_execution=1)
-    params.samples_per_epoch = 1000
-    with disk(), pytest.raises(TfaipError, match=f"^{run}/.*/epoch_0001 cannot be written: .*[Ff]ile too large"):
-        train(params, DiskFills())
-    assert 1000 < len(batches) < 2000
-    assert checkpoints(run) == []
-    assert list(run.rglob(".tmp-*")) == []
-    assert json.loads((run / "history.json").read_text()) == {}
-
-
-def test_the_last_good_checkpoint_stays(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-
-    class DiskFills(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            if epoch == 1:
-                fill_disk()
-
-    with disk(), pytest.raises(TfaipError, match="epoch_0002 cannot be written"):
-        train(line_params([1], output_dir=run, epochs=5), DiskFills())
-    assert (checkpoints(run), latest(run)) == (["epoch_0001"], "epoch_0001")
-    assert list(json.loads((run / "history.json").read_text())) == ["1"]
-    trainer = train(line_params([1], output_dir=run, epochs=5), restore=True)
-    assert trainer.epoch == 5
-
-
-def test_the_line_of_a_stop_comes_after_its_checkpoint(tmp_path: Path) -> None:
-    run, seen = tmp_path / "run", []
-
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "stopped after" in record.getMessage():
-                seen.append(latest(run))
-
-    handler = Lines()
-    logging.getLogger("tfaip").addHandler(handler)
+    params = line_params([0.0] * 1000, output_dir=run, epochs=4, steps_per_execution=1)
     try:
-        with pytest.raises(TrainingInterrupted):
-            train(params_of(run), SignalAt("on_epoch_begin", 2))
+        with pytest.raises(TfaipError, match=f"^{run}/.*/epoch_0002 cannot be written: .*[Ff]ile too large"):
+            train(params, DiskFills())
     finally:
-        logging.getLogger("tfaip").removeHandler(handler)
-    assert seen == ["epoch_0001_step_000002"]
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert 2000 < len(batches) < 3000
+    assert (checkpoints(run), latest(run), list(run.rglob(".tmp-*"))) == (["epoch_0001"], "epoch_0001", [])
+    assert list(json.loads((run / "history.json").read_text())) == ["1"]
+    params.samples_per_epoch = 5
+    assert train(params, restore=True).epoch == 4
 
 
-def test_what_callbacks_find(tmp_path: Path) -> None:
-    """At the end of an epoch all checkpoints before it, with their history; at the end of the training all of them."""
+def test_the_line_of_a_stop_comes_after_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, seen = tmp_path / "run", []
-
-    def look(*args: Any) -> None:
-        seen.append((latest(run), len(json.loads((run / "history.json").read_text()))))
-
-    def look_after_the_first(epoch: int, logs: Any = None) -> None:
-        if epoch:
-            look()
-
-    params = params_of(run)
-    params.checkpoint_save_freq = "4"
-    train(params, CallbackOf(on_epoch_end=look_after_the_first, on_train_end=look))
-    assert seen == [("epoch_0001_step_000004", 1), ("epoch_0002_step_000004", 2), ("epoch_0003", 3)]
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(latest(run)) if "stopped after" in record.getMessage() else None
+    monkeypatch.setattr(logging.getLogger("tfaip"), "handlers", [*logging.getLogger("tfaip").handlers, handler])
+    with pytest.raises(TrainingInterrupted):
+        train(params_of(run), signal_at("on_epoch_begin", 2))
+    assert seen == ["epoch_0001_step_000002"]
 
 
 @pytest.mark.backend

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from test.trainer.line import LineScenario, line_params
 from tfaip.errors import UsageError
 from tfaip.trainer.best import BestModel, EarlyStoppingParams, EarlyStoppingStatus
 from tfaip.trainer.history import EpochRecord, History
@@ -22,6 +24,9 @@ def history(name: str, *values: float) -> History:
 def test_the_validation_value_is_monitored_if_there_is_one() -> None:
     assert BestModel.of(("max", "acc"), True, LOGGED) == BestModel("max", "val_acc")
     assert BestModel.of(("min", "loss/mean_epoch"), False, LOGGED) == BestModel("min", "loss/mean_epoch")
+    unknown = r"follows 'val_acc' .*, which is not logged; did you mean acc\? Logged values: acc, loss"
+    with pytest.raises(UsageError, match=unknown):
+        BestModel.of(("max", "val_acc"), True, LOGGED)
 
 
 def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
@@ -29,26 +34,6 @@ def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
     values = [0.5, 0.7, 0.7, 0.9, float("nan"), 0.8]
     found = [best.is_best(history("val_acc", *values[:epoch]), epoch) for epoch in range(1, len(values) + 1)]
     assert found == [True, True, False, True, False, False]
-
-
-def test_description_and_values() -> None:
-    records = history("val_acc", 0.5, 0.98765, 0.9)
-    assert BestModel("max", "val_acc").describe(records) == "val_acc 0.9877 in epoch 2"
-    assert BestModel("min", "val_acc").describe(records) == "val_acc 0.5000 in epoch 1"
-    assert BestModel("min", "val_acc").values(records) == {1: 0.5, 2: 0.98765, 3: 0.9}
-
-
-def test_unknown_modes_and_names_are_listed() -> None:
-    with pytest.raises(UsageError, match="gave the mode 'best', expected 'min' or 'max'"):
-        BestModel.of(("best", "acc"), True, LOGGED)
-    with pytest.raises(
-        UsageError, match=r"follows 'val_acc' .*, which is not logged; did you mean acc\? Logged values: acc, loss"
-    ):
-        BestModel.of(("max", "val_acc"), True, LOGGED)
-
-
-def stops(values, mode="max", **kwargs):
-    return status(values, mode, **kwargs).stops_after
 
 
 def status(values, mode="max", **kwargs):
@@ -59,23 +44,16 @@ FLAT, NAN, INF = [0.5] * 10, math.nan, math.inf
 STOPS = {
     "off by default": (FLAT * 10, {}, None),
     "the first epoch counts": (FLAT, {"n_to_go": 4}, 4),
-    "not yet": (FLAT[:3], {"n_to_go": 4}, None),
     # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
     "every second epoch": (FLAT, {"n_to_go": 3, "frequency": 2}, 4),
     "a new best starts again": ([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], {"n_to_go": 3}, 6),
     "min": ([0.3, 0.2, 0.2, 0.2], {"mode": "min", "n_to_go": 3}, 4),
-    "min improves": ([0.3, 0.2, 0.1, 0.05], {"mode": "min", "n_to_go": 2}, None),
     "not finite is no improvement": ([0.5, NAN, INF, NAN], {"n_to_go": 3}, 3),
-    "never finite": ([NAN] * 3, {"n_to_go": 3}, 3),
     "goal": ([0.5, 0.98, 0.99, 0.995], {"n_to_go": 100, "upper_threshold": 0.99}, 3),
     "goal of min": ([0.5, 0.02, 0.01], {"mode": "min", "n_to_go": 100, "lower_threshold": 0.01}, 3),
     "goal without n_to_go": ([0.5, 1.0, 1.0], {"upper_threshold": 0.9}, 2),
-    "goal of min without n_to_go": ([0.5, 0.1, 0.1], {"mode": "min", "lower_threshold": 0.2}, 2),
-    "goal not reached": (FLAT, {"upper_threshold": 0.9, "lower_threshold": 0.1}, None),
     "inf reaches no goal": ([0.5, INF, NAN], {"upper_threshold": 0.9}, None),
-    "-inf reaches no goal of min": ([0.5, -INF], {"mode": "min", "lower_threshold": 0.1}, None),
     "inf begins no count": ([0.1, INF, 0.1, 0.1, 0.1], {"n_to_go": 2, "lower_threshold": 0.5}, None),
-    "the count never begins": ([0.4] * 50, {"n_to_go": 2, "lower_threshold": 0.5}, None),
     "the count begins": ([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], {"n_to_go": 3, "lower_threshold": 0.5}, 6),
     "the count of min begins": ([3.0, 3.0, 3.0, 1.0, 1.0], {"mode": "min", "n_to_go": 2, "upper_threshold": 2.0}, 5),
 }
@@ -84,11 +62,7 @@ STOPS = {
 @pytest.mark.parametrize("name", STOPS)
 def test_stops(name):
     values, fields, expected = STOPS[name]
-    assert stops(values, **fields) == expected
-
-
-def test_epochs_without_a_value_are_passed_over():
-    assert EarlyStoppingParams(n_to_go=3).status({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
+    assert status(values, **fields).stops_after == expected
 
 
 def test_best_value_and_counter_epoch_by_epoch():
@@ -101,27 +75,19 @@ def test_best_value_and_counter_epoch_by_epoch():
     assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
 
 
-def test_once_counting_has_begun_epochs_below_its_threshold_count():
-    collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
-    params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
-    assert params.status(collapsed, "max") == EarlyStoppingStatus(0.6, 3, 4)
-    assert params.status({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == EarlyStoppingStatus(0.6, 3, 4)
-    mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
-    assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
-        -0.6, 3, 4
-    )
-
-
-@pytest.mark.parametrize("limit", [0.95, 0.9, 0.7, 0.1])
+@pytest.mark.parametrize("limit", [0.9, 0.1])
 def test_a_threshold_is_reached_exactly_in_float32_and_in_float64(limit):
     for value in (float(np.float32(limit)), limit):
-        assert stops([0.05, value], upper_threshold=limit) == 2
-        assert stops([0.99, value], mode="min", lower_threshold=limit) == 2
         # Counting begins when the other one is reached: the second value is the first that counts.
-        assert stops([0.05, value, 0.05], n_to_go=2, lower_threshold=limit) == 3
-        assert stops([0.99, value, 0.99], mode="min", n_to_go=2, upper_threshold=limit) == 3
+        for values, fields, expected in [
+            ([0.05, value], {"upper_threshold": limit}, 2),
+            ([0.99, value], {"mode": "min", "lower_threshold": limit}, 2),
+            ([0.05, value, 0.05], {"n_to_go": 2, "lower_threshold": limit}, 3),
+            ([0.99, value, 0.99], {"mode": "min", "n_to_go": 2, "upper_threshold": limit}, 3),
+        ]:
+            assert status(values, **fields).stops_after == expected
     below = float(np.nextafter(np.float32(limit), np.float32(0)))
-    assert stops([below], upper_threshold=limit) is None
+    assert status([below], upper_threshold=limit).stops_after is None
 
 
 def test_earlier_epochs_are_compared_but_not_counted():
@@ -186,3 +152,33 @@ def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency,
 def test_impossible_values_name_the_field(kwargs, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         EarlyStoppingParams(**kwargs)
+
+
+@pytest.mark.guard
+def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
+    class Seen(keras.callbacks.Callback):
+        def __init__(self, of):
+            super().__init__()
+            self.of, self.n = of, []
+
+        def on_train_begin(self, logs=None):
+            self.n.append(self.of.n)
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.n.append(self.of.n)
+            assert (self.of.mode, self.of.monitor) == ("min", "val_loss/mean_epoch")
+            assert self.of.current == logs["val_loss"]
+
+    counted = []
+    for epochs, restore in ((2, False), (9, True)):
+        run = line_params([1.0], [1.0], tmp_path / "run", lr=0.0, epochs=epochs, export_best=True)
+        run.early_stopping = EarlyStoppingParams(n_to_go=5, best_model_name="finest")
+        trainer = LineScenario.create_trainer(run, restore=restore)
+        seen = Seen(trainer.params.early_stopping)
+        trainer.train([seen])
+        counted.append(seen.n)
+        assert trainer.early_stopping.n == seen.n[-1]
+        assert (run.early_stopping.monitor, run.early_stopping.n) == (None, 0)
+    assert counted == [[0, 1, 2], [2, 3, 4, 5]]
+    assert (tmp_path / "run" / "finest" / "weights.safetensors").is_file()
+    assert not (tmp_path / "run" / "best").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParam
 from tfaip.errors import TfaipError
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
-from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files
 
@@ -36,14 +33,8 @@ class ShiftedPipelines(LinePipelineParams):
 
 def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
     """Every epoch lowers the weight, from 10 on, by its rate in two steps; the loss of the validation is the weight."""
-    fields = {
-        "checkpoint_save_freq": "1",
-        "steps_per_execution": 1,
-        "keep_checkpoints": 9,
-        "export_best": True,
-        **fields,
-    }
-    params = line_params([0.5, 0.5], [1.0], run, epochs=len(rates), **fields)
+    always = {"checkpoint_save_freq": "1", "steps_per_execution": 1, "keep_checkpoints": 9, "export_best": True}
+    params = line_params([0.5, 0.5], [1.0], run, epochs=len(rates), **(always | fields))
     params.scenario.model.start, params.scenario.model.monitor = 10.0, ["min", "loss"]
     params.gen = ShiftedPipelines(setup=params.gen.setup, train=params.gen.train, val=params.gen.val)
     params.learning_rate.rates = rates
@@ -75,27 +66,30 @@ def run(four_epochs: Path, tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.mark.guard
-def test_an_abandoned_epoch_is_not_the_best_one(run: Path) -> None:
-    resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
-    # Epoch 3 is as good as epoch 2, whose model is there again; that of epoch 4 was better, but is no more.
-    assert best_weight(run) == 8.0
-    text = (run / "train.log").read_text()
-    assert f"{run / 'best'} is again what it was at checkpoint epoch_0002" in text
-
-
-def test_a_better_epoch_replaces_it(run: Path) -> None:
-    resumed(run, "epoch_0002", [1.0, 1.0, 0.5])
-    assert best_weight(run) == 7.5
-
-
-def test_the_newest_checkpoint_changes_nothing(run: Path) -> None:
-    before = (run / "best").stat().st_ino
-    resumed(run, "epoch_0004", [1.0] * 4)
-    assert (run / "best").stat().st_ino == before
+@pytest.mark.parametrize(
+    ("rates", "fields", "best"),
+    [
+        # Epoch 3 is as good as epoch 2, whose model is there again; that of epoch 4 was better, but is no more.
+        pytest.param([1.0, 1.0, 0.0], {}, 8.0, marks=pytest.mark.guard),
+        ([1.0, 1.0, 0.5], {}, 7.5),
+        ([1.0, 1.0, 0.0], {"write_checkpoints": False}, 8.0),
+        ([1.0, 1.0, 0.5], {"export_best": False}, 8.0),
+    ],
+    ids=["abandoned", "better", "no checkpoints", "no export"],
+)
+def test_the_best_model_after_an_older_checkpoint(rates, fields, best, run: Path, caplog) -> None:
+    with_format(run)
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        resumed(run, "epoch_0002", rates, **fields)
+    assert best_weight(run) == best
+    assert f"{run / 'best'} is again what it was at checkpoint epoch_0002" in (run / "train.log").read_text()
+    assert f"files that belonged to another model are gone from {run / 'best'}: keras" in caplog.messages
 
 
 def test_a_model_that_was_better_than_the_checkpoint_knows_is_written_again(run: Path) -> None:
+    before = (run / "best").stat().st_ino
+    resumed(run, "epoch_0004", [1.0] * 4)
+    assert (run / "best").stat().st_ino == before
     # Killed behind the export of the best model, before the checkpoint of its epoch.
     shutil.rmtree(run / "checkpoint" / "epoch_0004")
     resumed(run, "epoch_0003", [1.0] * 4)
@@ -106,11 +100,9 @@ def test_a_model_that_was_better_than_the_checkpoint_knows_is_written_again(run:
 
 def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     resumed(run, "epoch_0000_step_000001", [1.0])
-    assert (
-        "best is gone: at checkpoint epoch_0000_step_000001 there was no best model" in (run / "train.log").read_text()
-    )
-    # Its first epoch is its best one.
-    assert best_weight(run) == 9.0
+    text = (run / "train.log").read_text()
+    assert "best is gone: at checkpoint epoch_0000_step_000001 there was no best model" in text
+    assert best_weight(run) == 9.0  # its first epoch is its best one
 
 
 @pytest.mark.slow
@@ -126,45 +118,32 @@ def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> Non
     assert not (run / "best").exists()
 
 
-def edit_history(params: LineTrainerParams, run: Path) -> None:
-    file = run / "history.json"
-    records = json.loads(file.read_text())
-    records["1"]["values"]["val_loss"] = 0.5
-    file.write_text(json.dumps(records))
-
-
-def change_monitor(params: LineTrainerParams, run: Path) -> None:
-    params.scenario.model.monitor = ["max", "distance"]
-
-
-def change_data(params: LineTrainerParams, run: Path) -> None:
-    params.gen.val.x = [3.0]
-
-
-def change_field(params: LineTrainerParams, run: Path) -> None:
-    params.gen.shift = 2.0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (edit_history, "val_loss of epoch 1 was edited"),
-        (change_monitor, "max val_distance decides, not min val_loss"),
-        (change_data, "--val.x: [1.0] -> [3.0]"),
-        (change_field, "--gen.shift: 0.0 -> 2.0"),
+        (None, "val_loss of epoch 1 was edited"),
+        (
+            lambda params: setattr(params.scenario.model, "monitor", ["max", "distance"]),
+            "max val_distance decides, not",
+        ),
+        (lambda params: setattr(params.gen.val, "x", [3.0]), "--val.x: [1.0] -> [3.0]"),
+        (lambda params: setattr(params.gen, "shift", 2.0), "--gen.shift: 0.0 -> 2.0"),
     ],
+    ids=["history", "monitor", "data", "field"],
 )
-def test_the_best_begins_again_where_scores_do_not_compare(
-    run: Path, change: Callable[[LineTrainerParams, Path], None], reason: str
-) -> None:
+def test_the_best_begins_again_where_scores_do_not_compare(run: Path, change, reason) -> None:
     for rates in ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0], [1.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]):
-        params = falling(run, rates)
-        change(params, run)
+        params, file = falling(run, rates), run / "history.json"
+        if change is None:
+            records = json.loads(file.read_text())
+            records["1"]["values"]["val_loss"] = 0.5
+            file.write_text(json.dumps(records))
+        else:
+            change(params)
         LineScenario.create_trainer(params, restore=True).train()
         # Epoch 5 is the first that compares; 6 and 7 are as good.
-        assert best_weight(run) == 5.5
-        assert read_run(run)["best_epoch"] == 5
+        assert (best_weight(run), read_run(run)["best_epoch"]) == (5.5, 5)
     text = (run / "train.log").read_text()
     assert text.count("the best model begins again") == text.count(f"after epoch 4: {reason}") == 1
     assert text.count(" in epoch 5\n") == 2
@@ -180,23 +159,6 @@ def test_a_model_of_an_abandoned_epoch_goes_though_earlier_ones_were_not_exporte
     assert not (run / "best").exists()
 
 
-def test_what_the_summary_calls_the_best_model(run: Path) -> None:
-    resumed(run, "epoch_0004", [1.0] * 5, export_best=False)
-    text = (run / "train.log").read_text()
-    assert "Best epoch    val_loss 5.0000 in epoch 5" in text
-    assert f"Earlier best  {run / 'best'}" in text  # that of epoch 4
-
-
-def test_a_training_without_checkpoints_of_its_own_takes_it_back_too(run: Path) -> None:
-    resumed(run, "epoch_0002", [1.0, 1.0, 0.0], write_checkpoints=False)
-    assert best_weight(run) == 8.0
-
-
-def test_a_training_that_no_longer_exports_leaves_no_abandoned_model(run: Path) -> None:
-    resumed(run, "epoch_0002", [1.0, 1.0, 0.5], export_best=False)
-    assert best_weight(run) == 8.0
-
-
 def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -> None:
     kept = {path.parts[-3]: path.stat().st_ino for path in four_epochs.glob(f"checkpoint/*/best/{WEIGHTS_FILE}")}
     assert sorted(kept) == [
@@ -208,15 +170,10 @@ def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -
     assert len(set(kept.values())) == 4
 
 
-def with_format(run: Path, name: str = "keras", model: str = "best") -> dict[str, bytes]:
+def with_format(run: Path, model: str = "best") -> dict[str, bytes]:
     """Add a format to a model by hand; returns its files."""
-    assert export.main([str(run / model), "--format", name]) == 0
-    return files_below(run / model / name)
-
-
-def kernel_in(file: Path) -> float:
-    """The weight in a `.keras` file."""
-    return float(keras.models.load_model(file).get_weights()[0][0, 0])
+    assert export.main([str(run / model), "--format", "keras"]) == 0
+    return files_below(run / model / "keras")
 
 
 def spoil(file: Path) -> None:
@@ -239,6 +196,10 @@ def test_what_was_added_stays_while_the_model_is_the_same(model: str, run: Path)
     assert (run / model / "data").is_symlink()
     verify_files(run / model, [*read_manifest(run / model)["files"]])
     assert "gone" not in (run / "train.log").read_text()
+    spoil(run / model / "keras" / "serve.keras")
+    train(falling(run, [1.0] * 4, export_final=True), restore=True)
+    with pytest.raises(TfaipError, match="serve.keras differs from its manifest"):
+        verify_files(run / model)
 
 
 def test_what_was_added_to_a_model_goes_with_it(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -254,16 +215,13 @@ def test_what_was_added_to_a_model_goes_with_it(run: Path, caplog: pytest.LogCap
     assert messages == [f"files of the previous model were removed from {run / 'best'}: keras, notes.txt, quantized"]
 
 
-def test_a_model_that_a_training_may_replace_gets_no_formats(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch, capsys) -> None:
     before = files_below(run)
     with RunDirectory(run).locked():
         assert exit_code(export.main, [str(run / "best"), "--format", "keras"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "best may be replaced by another process, which trains or exports there: wait for its end" in line
     assert files_below(run) == before
-
-
-def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run / "best")
     assert export.main([".", "--format", "keras"]) == 0
     monkeypatch.chdir(run)
@@ -273,31 +231,12 @@ def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch:
     assert (run / "link").is_symlink()
     for name in ("best", "export"):
         verify_files(run / name)
-        assert kernel_in(run / name / "keras" / "serve.keras") == 6.0
+        stored = keras.models.load_model(run / name / "keras" / "serve.keras")
+        assert stored.get_weights()[0].tolist() == [[6.0]]
 
 
-def test_a_damaged_format_is_known_as_damaged(run: Path) -> None:
-    train(falling(run, [1.0] * 4, export_final=True), restore=True)
-    with_format(run, model="export")
-    spoil(run / "export" / "keras" / "serve.keras")
-    train(falling(run, [1.0] * 4, export_final=True), restore=True)
-    with pytest.raises(TfaipError, match="serve.keras differs from its manifest"):
-        verify_files(run / "export")
-
-
-def test_formats_of_an_abandoned_model_are_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with_format(run)
-    with caplog.at_level(logging.WARNING, logger="tfaip"):
-        resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
-    assert best_weight(run) == 8.0
-    assert f"files that belonged to another model are gone from {run / 'best'}: keras" in caplog.messages
-
-
-@pytest.mark.parametrize("file", ["manifest.json", WEIGHTS_FILE])
-@pytest.mark.parametrize("checkpoint", ["epoch_0004", "epoch_0002"])
-def test_a_sound_model_is_not_replaced_by_a_damaged_copy(
-    file: str, checkpoint: str, run: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(("file", "checkpoint"), [("manifest.json", "epoch_0004"), (WEIGHTS_FILE, "epoch_0002")])
+def test_a_sound_model_is_not_replaced_by_a_damaged_copy(file, checkpoint, run, caplog):
     before = files_below(run / "best")
     (run / "checkpoint" / checkpoint / "best" / file).unlink()
     shutil.copy(run / "best" / file, run / "checkpoint" / checkpoint / "best" / file)
@@ -313,23 +252,9 @@ def test_a_sound_model_is_not_replaced_by_a_damaged_copy(
 
 
 @pytest.mark.parametrize("file", ["manifest.json", WEIGHTS_FILE])
-@pytest.mark.parametrize("how", ["changed", "missing"])
-def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run: Path) -> None:
+def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, run: Path) -> None:
     before = files_below(run / "best")
-    if how == "missing":
-        (run / "best" / file).unlink()
-    else:
-        spoil(run / "best" / file)
-        if file == "manifest.json":
-            (run / "best" / file).write_text("{")
-    resumed(run, "epoch_0004", [1.0] * 4)
-    assert files_below(run / "best") == before
-
-
-def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
-    """The best model is restored already: the next resume, from the newest checkpoint, takes its model."""
-    kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
-    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002")
-    assert best_weight(run) == 8.0
-    train(falling(run, [1.0] * 4), restore=True)
-    assert best_weight(run) == 6.0
+    for damage in (Path.unlink, spoil, lambda path: path.write_text("{")):
+        damage(run / "best" / file)
+        resumed(run, "epoch_0004", [1.0] * 4)
+        assert files_below(run / "best") == before

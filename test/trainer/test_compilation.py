@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -16,29 +14,18 @@ from test.trainer.line import (
     LineGraph,
     LineModel,
     LineModelParams,
-    LinePipelineParams,
     PointsParams,
     by_hand,
 )
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbase import ModelBase
-from tfaip.params import pai_dataclass
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams
+from tfaip.scenario.scenario import Scenario
 from tfaip.util.typing import TensorDict
 
 IS_JAX = keras.backend.backend() == "jax"
 
 
-@pai_dataclass
-@dataclass
-class TurnedModelParams(LineModelParams):
+class TurnedModelParams(LineModelParams, cls=LineModel):
     compiled: bool = False
-
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return LineModel
 
     def graph_cls(self) -> type[GraphBase[Any]]:
         return TurnedGraph
@@ -68,50 +55,30 @@ class TurnedGraph(LineGraph):
         return {"y": self.line(ops.reshape(image, (-1, 1)))}
 
 
-class TurnedScenarioParams(ScenarioBaseParams[LineDataParams, TurnedModelParams]):
-    pass
-
-
-class TurnedTrainerParams(TrainerParams[TurnedScenarioParams, LinePipelineParams]):
-    pass
-
-
-class TurnedScenario(ScenarioBase[TurnedScenarioParams, TurnedTrainerParams]):
-    pass
-
-
-def trained_params(compiled: bool = False, **fields: Any) -> TurnedTrainerParams:
-    params = by_hand(TurnedScenario.default_trainer_params(), None, **fields)
-    params.gen.train, params.val_every_n = PointsParams(x=[1.0, 2.0]), 0
-    params.scenario.model.compiled = compiled
-    return params
-
-
-def warnings_of(caplog: pytest.LogCaptureFixture) -> Iterator[str]:
-    return (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-
-
-@pytest.mark.backend
-def test_a_layer_that_is_not_compiled_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    TurnedScenario.create_trainer(trained_params(jit_compile=True)).train()
-    (line,) = warnings_of(caplog)
-    assert len(line) <= 300
-    assert ": augment/steps/1 (RandomTranslation). " in line
-    assert ("supports_jit = True" if IS_JAX else "Leave out jit_compile") in line
-    # It is logged before the first epoch.
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages.index(line) < next(i for i, m in enumerate(messages) if m.startswith("Results of epoch 0001"))
-
-
-@pytest.mark.backend
-def test_without_xla_it_matters_on_jax_alone(caplog: pytest.LogCaptureFixture) -> None:
-    TurnedScenario.create_trainer(trained_params()).train()
-    assert len(list(warnings_of(caplog))) == IS_JAX
+class TurnedScenario(Scenario):
+    data, model, train = LineDataParams, TurnedModelParams, PointsParams(x=[1.0, 2.0])
 
 
 @pytest.mark.parametrize(
-    "fields", [{"compiled": True}, {"force_eager": True}], ids=["a layer that compiles", "asked to run eagerly"]
+    ("compiled", "fields", "lines"),
+    [
+        pytest.param(False, {"jit_compile": True}, 1, marks=pytest.mark.backend),
+        # Without XLA it matters on JAX alone.
+        pytest.param(False, {}, int(IS_JAX), marks=pytest.mark.backend),
+        (True, {}, 0),
+        (False, {"force_eager": True}, 0),
+    ],
 )
-def test_no_warning(caplog: pytest.LogCaptureFixture, fields: dict[str, Any]) -> None:
-    TurnedScenario.create_trainer(trained_params(**fields)).train()
-    assert list(warnings_of(caplog)) == []
+def test_a_layer_that_is_not_compiled_is_named(compiled, fields, lines, caplog) -> None:
+    params = by_hand(TurnedScenario.default_trainer_params(), None, val_every_n=0, **fields)
+    params.scenario.model.compiled = compiled
+    TurnedScenario.create_trainer(params).train()
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(found) == lines
+    for line in found:
+        assert len(line) <= 300
+        assert ": augment/steps/1 (RandomTranslation). " in line
+        assert ("supports_jit = True" if IS_JAX else "Leave out jit_compile") in line
+        # It is logged before the first epoch.
+        messages = [record.getMessage() for record in caplog.records]
+        assert messages.index(line) < next(i for i, m in enumerate(messages) if m.startswith("Results of epoch 0001"))

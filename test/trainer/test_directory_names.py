@@ -33,27 +33,24 @@ def test_the_marks_are_the_files_of_models_and_checkpoints() -> None:
     assert set(CHECKPOINT_MARKS) > {STATE_FILE, ARRAYS_FILE}
 
 
-@pytest.mark.parametrize("name", [*BAD, "a/b", "best/", "{epoch}", "checkpoint", "Checkpoint"])
-def test_names_that_the_best_model_cannot_have(name: str) -> None:
-    with pytest.raises(ValueError, match=r"(name|dir) is '.*', expected the name of .*\(it .*\)$") as caught:
-        check_directory_names("checkpoint", name)
+def refusal(checkpoints: str, best: str) -> str:
+    """The text of the refusal of names, one short line."""
+    with pytest.raises(ValueError, match=r"is '.*', expected the name of .*\(it .*\)$") as caught:
+        check_directory_names(checkpoints, best)
     assert len(str(caught.value)) <= 300
     assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-@pytest.mark.parametrize("name", [*BAD, "best", "best/checkpoint", "export/c", "train/c", "c/epoch_0001", "a/b/c/d/e"])
-def test_names_that_checkpoints_cannot_have(name: str) -> None:
-    with pytest.raises(ValueError, match=r"checkpoint_sub_dir is '.*', expected the name of .*\(it .*\)$") as caught:
-        check_directory_names(name, "best")
-    assert len(str(caught.value)) <= 300
-    assert "\n" not in str(caught.value)
+def test_names_that_directories_cannot_have() -> None:
+    for name in [*BAD, "a/b", "best/", "{epoch}", "checkpoint", "Checkpoint"]:
+        assert " is " in refusal("checkpoint", name)
+    for name in [*BAD, "best", "best/checkpoint", "export/c", "train/c", "c/epoch_0001", "a/b/c/d/e"]:
+        assert refusal(name, "best").startswith("checkpoint_sub_dir")
 
 
-@pytest.mark.parametrize(
-    ("value", "parts"),
-    [
-        ("checkpoint", ["checkpoint"]),
-        ("saved", ["saved"]),
+def test_names_of_the_directory_of_checkpoints(tmp_path: Path) -> None:
+    for value, parts in [
         ("ckpt 1.2", ["ckpt 1.2"]),
         ("./state/of/training/", ["state", "of", "training"]),
         # As clients of tfaip 1.2 set it: a directory per epoch, which each checkpoint has anyway.
@@ -61,36 +58,25 @@ def test_names_that_checkpoints_cannot_have(name: str) -> None:
         ("saved/{epoch}/model", ["saved"]),
         ("checkpoint_{epoch:04d}", ["checkpoint"]),
         ("x" * 245, ["x" * 245]),
-    ],
-)
-def test_names_of_the_directory_of_checkpoints(value: str, parts: list[str], tmp_path: Path) -> None:
-    check_directory_names(value, "best")
-    assert checkpoint_parts(value) == tuple(parts)
-    assert RunDirectory(tmp_path, value).checkpoints == tmp_path.joinpath(*parts)
+    ]:
+        check_directory_names(value, "best")
+        assert checkpoint_parts(value) == tuple(parts)
+        assert RunDirectory(tmp_path, value).checkpoints == tmp_path.joinpath(*parts)
 
 
-@pytest.mark.parametrize(
-    ("field", "flag"),
-    [("checkpoint_sub_dir", "--trainer.checkpoint_sub_dir"), ("best_model_name", "--early_stopping.best_model_name")],
-)
-@pytest.mark.parametrize("name", ["..", ".tmp-ck", "a\0b", "x" * 999])
-def test_flags_stored_params_and_python_are_checked_alike(field: str, flag: str, name: str) -> None:
+@pytest.mark.parametrize("flag", ["--trainer.checkpoint_sub_dir", "--early_stopping.best_model_name"])
+def test_flags_stored_params_and_python_are_checked_alike(flag: str) -> None:
+    field = flag.rpartition(".")[2]
     message = f"{field} is .*, expected the name of a directory"
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", PARAMS)
-    typed = f"{message}.*: change {re.escape(flag)}$"
-    if "\0" in name:  # in no argument of a process
-        typed = "the argument .* holds a NUL character"
-    with pytest.raises(UsageError, match=typed):
-        parser.parse(["--trainer.output_dir", "run", flag, name])
-
-    stored = to_dict(PARAMS())
-    (stored["early_stopping"] if field == "best_model_name" else stored)[field] = name
+    with pytest.raises(UsageError, match=f"{message}.*: change {re.escape(flag)}$"):
+        parser.parse(["--trainer.output_dir", "run", flag, "x" * 999])
+    stored, params = to_dict(PARAMS()), PARAMS()
+    (stored["early_stopping"] if field == "best_model_name" else stored)[field] = ".."
     with pytest.raises(UsageError, match=message):
         from_dict(PARAMS, stored, trusted=["tfaip"])
-
-    params = PARAMS()
-    setattr(params.early_stopping if field == "best_model_name" else params, field, name)
+    setattr(params.early_stopping if field == "best_model_name" else params, field, "..")
     with pytest.raises(ValueError, match=message):
         post_init(params)
     # Changed later than every check of the params.
@@ -116,26 +102,16 @@ def test_output_directories_that_cannot_be(name: str) -> None:
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        ("", "is empty"),
-        ("a\0b", "holds a NUL character"),
-        ("x" * 999, "has a part of more than 245 bytes"),
-        ("directory", "is a directory"),
-        (".", "is a directory"),
-        ("pipe", "is not a regular file"),
-        ("broken", "is not a regular file"),
+        *(("", "is empty"), ("a\0b", "holds a NUL character"), ("x" * 999, "has a part of more than 245 bytes")),
+        *((name, "is a directory") for name in ("directory", ".")),
+        *((name, "is not a regular file") for name in ("pipe", "broken")),
         (".tmp-rates.json", "begins with .tmp-"),
-        ("run/trainer_params.json", "is another file of the run"),
-        ("run/train.log", "is another file of the run"),
-        ("run/best/rates.json", "is in best/"),
-        ("run/checkpoint/latest", "is in checkpoint/"),
-        ("run/train/rates.json", "is in train/"),
-        ("link/best/rates.json", "is in best/"),
-        ("run/../run/best/rates.json", "is in best/"),
+        *((f"run/{name}", "is another file of the run") for name in ("trainer_params.json", "train.log")),
+        *((f"{name}/best/rates.json", "is in best/") for name in ("run", "link", "run/../run")),
+        *(("run/checkpoint/latest", "is in checkpoint/"), ("run/train/rates.json", "is in train/")),
     ],
 )
-def test_files_that_the_history_cannot_be_kept_in(
-    file: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_the_history_cannot_be_kept_in(file, problem, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("directory").mkdir()
     Path("broken").symlink_to("nowhere")
@@ -145,9 +121,6 @@ def test_files_that_the_history_cannot_be_kept_in(
     params.output_dir, params.history_file = "run", file
     with pytest.raises(ValueError, match=rf"history_file is .*, expected a file of its own \(it {problem}.*\)$"):
         post_init(params)
-
-
-@pytest.mark.parametrize("file", ["rates.json", "run/history.json", "run/rates.json", "runs/best/rates.json"])
-def test_files_that_the_history_can_be_kept_in(file: str) -> None:
-    check_history_file(file, "run", ["best", "export", "checkpoint"])
-    check_history_file(file, None, [])
+    for kept in ("rates.json", "run/history.json", "run/rates.json", "runs/best/rates.json"):
+        check_history_file(kept, "run", ["best", "export", "checkpoint"])
+        check_history_file(kept, None, [])

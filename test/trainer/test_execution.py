@@ -1,4 +1,4 @@
-"""Executions of several steps: the numbers are those of single steps, and a run stays with what it began with."""
+"""Executions of several steps have the numbers of single steps; windows of updates, in callbacks and TensorBoard."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 import keras
 import pytest
 
+from test.events.test_writer import scalars
+from test.support.runs import latest
 from test.support.tiny.scenario import TinyScenario
+from test.trainer.line import LineScenario, line_params
 from test.trainer.net import NetScenario, net_params
 from test.trainer.test_resume_changes import StopAfter, tiny_params
 from tfaip.backend.kerastools import Execution
 from tfaip.trainer.run.checkpoint import Checkpoint, read_checkpoint
+from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.scheduler.params import CyclicModulationParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 pytestmark = pytest.mark.backend
@@ -29,7 +34,7 @@ def params(run: Path, steps: int | None) -> Any:
 
 
 def newest(run: Path) -> Checkpoint:
-    return read_checkpoint(run / "checkpoint" / (run / "checkpoint" / "latest").read_text().strip())
+    return read_checkpoint(run / "checkpoint" / latest(run))
 
 
 def content(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -56,9 +61,13 @@ def test_any_number_of_steps_per_execution_gives_the_same_bits(tmp_path: Path) -
     for checkpoint in (runs[None], newest(run)):
         other = content(checkpoint)
         assert [name for name in whole if other[name] != whole[name]] == []
-        platform = "cpu" if IS_JAX else None
-        expected = {"loops": IS_JAX or None, "platform": platform}
-        assert checkpoint.state["execution"] == expected
+        assert checkpoint.state["execution"] == {"loops": IS_JAX or None, "platform": "cpu" if IS_JAX else None}
+    # A run keeps the way that it was begun with.
+    for loops in (True, False):
+        known = Execution.from_dict(Execution(loops=loops, platform="cpu").to_dict())
+        assert (known.decided("cpu"), known.decided("gpu")) == (loops, None)
+    with pytest.raises(TypeError, match="execution is"):
+        Execution.from_dict({"loops": 1, "platform": None})
 
 
 @pytest.mark.skipif(not IS_JAX, reason="TensorFlow loops over any model")
@@ -73,13 +82,66 @@ def test_convolutions_on_a_cpu_are_called_step_by_step(tmp_path: Path) -> None:
     made.samples_per_epoch = 12
     NetScenario.create_trainer(made).train([Ends()])
     assert ended == [0, 1, 2]
-    stored = newest(tmp_path / "run").state
-    assert stored["execution"] == {"loops": False, "platform": "cpu"}
+    assert newest(tmp_path / "run").state["execution"] == {"loops": False, "platform": "cpu"}
 
 
-def test_a_run_keeps_the_way_it_was_begun_with() -> None:
-    for loops in (True, False):
-        known = Execution.from_dict(Execution(loops=loops, platform="cpu").to_dict())
-        assert (known.decided("cpu"), known.decided("gpu")) == (loops, None)
-    with pytest.raises(TypeError, match="execution is"):
-        Execution.from_dict({"loops": 1, "platform": None})
+# The losses are those of x, since the weight stays 1. Windows of 3, 3 and 1 of 7 updates; the rate of the last one of
+# each, where rates are 1, 1/2, 1/4, 1, ...
+RATE = 2.0**-100
+WHOLE = [(3, 2.0, 0.25), (6, 5.0, 0.25), (7, 7.0, 1.0), (10, 2.0, 1.0), (13, 5.0, 1.0), (14, 7.0, 0.5)]
+
+
+class Windows(keras.callbacks.Callback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, float, float]] = []
+
+    def on_log(self, update: int, logs: dict[str, float]) -> None:
+        assert logs["loss"] == logs["distance"]
+        self.seen.append((update, logs["loss"], logs["lr"] / RATE))
+
+
+def windows_of(output_dir: Path | None, every: int = 3, interrupted: bool = False, **fields: Any) -> list[Any]:
+    restore = fields.pop("restore", False)
+    params = line_params([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], None, output_dir, epochs=2, **fields)
+    params.scenario.model.start, params.log_every_n_updates = 1.0, every
+    params.learning_rate = ConstantParams(lr=RATE, modulation=CyclicModulationParams(interval_steps=3, decay=0.5))
+    windows = Windows()
+    trainer = LineScenario.create_trainer(params, restore=restore)
+    if interrupted:
+        with pytest.raises(TrainingInterrupted):
+            trainer.train([windows, StopAfter(5)])
+    else:
+        trainer.train([windows])
+    return windows.seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [None, 1, 7])
+def test_the_means_of_each_window_in_callbacks_and_events(steps: int | None, tmp_path: Path) -> None:
+    assert windows_of(tmp_path / "run", steps_per_execution=steps) == WHOLE
+    losses = scalars(tmp_path / "run" / "updates", "updates/loss")
+    assert list(losses) == [(update, loss) for update, loss, _ in WHOLE]
+    rates = scalars(tmp_path / "run" / "updates", "updates/lr")
+    assert list(rates) == [(update, rate * RATE) for update, _, rate in WHOLE]
+
+
+def test_an_open_window_goes_on_after_a_resume(tmp_path: Path) -> None:
+    before = windows_of(tmp_path / "run", interrupted=True, steps_per_execution=1)
+    assert before == WHOLE[:1]
+    # Executions of at most 2 batches, of which the first ends the window after one.
+    assert windows_of(tmp_path / "run", restore=True, steps_per_execution=2) == WHOLE[1:]
+    assert list(scalars(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
+
+
+@pytest.mark.slow
+def test_a_resume_begins_to_log_windows(tmp_path: Path) -> None:
+    assert not windows_of(tmp_path / "run", every=0, interrupted=True, steps_per_execution=1)
+    # Of the window from batch 4 to 6 only the last one is left, which says nothing of it.
+    assert windows_of(tmp_path / "run", restore=True) == WHOLE[2:]
+
+
+def test_windows_of_updates_of_several_batches() -> None:
+    found = windows_of(None, every=2, train_accum_steps=2)
+    # The update of the last batch of the first epoch ends in the second one.
+    assert [window[:2] for window in found] == [(2, 2.5), (3, 6.0), (5, 2.5), (7, 6.0)]

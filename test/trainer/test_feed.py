@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -79,6 +77,10 @@ class Source:
 def arrays(element: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs and targets of one element of the data set, as NumPy arrays."""
     ((inputs, targets),) = element
+    if BACKEND == "jax":
+        import jax
+
+        assert isinstance(inputs["x"], jax.Array) is (jax.default_backend() == "gpu")
     return {k: np.asarray(v) for k, v in inputs.items()}, {k: np.asarray(v) for k, v in targets.items()}
 
 
@@ -98,49 +100,47 @@ def _on_a_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
-@pytest.mark.parametrize("count", [1, CHUNK_BATCHES, 3 * CHUNK_BATCHES - 1])
-def test_every_batch_once_and_in_order(count: int) -> None:
-    source = Source([batch(number) for number in range(count)])
-    elements = read(source.open())
-    assert [inputs["x"][0, 0] for inputs, _ in elements] == list(range(count))
-    assert [targets["y"][1, 0] for _, targets in elements] == list(range(count))
-    assert source.closed
-
-
 @pytest.mark.backend
-def test_types_and_shapes_are_those_of_the_batches() -> None:
-    ((inputs, targets),) = read(Source([batch(7, size=4, length=5)]).open())
-    assert (inputs["x"].dtype, inputs["x"].shape) == (np.float32, (4, 5))
-    assert (targets["y"].dtype, targets["y"].shape) == (np.int32, (4, 1))
-
-
-def test_batches_of_different_shapes_are_not_mixed() -> None:
-    shapes = [(2, 3), (2, 3), (2, 5), (1, 5), (2, 3), (2, 1)]
-    batches = [batch(number, size, length) for number, (size, length) in enumerate(shapes)]
-    elements = read(Source(batches).open())
-    assert [inputs["x"].shape for inputs, _ in elements] == shapes
-    assert [inputs["x"].max() for inputs, _ in elements] == list(range(6))
+@pytest.mark.parametrize("count", [1, 3 * CHUNK_BATCHES - 1])
+def test_every_batch_once_and_in_order_with_its_types_and_shape(count: int) -> None:
+    shapes = [(4, 3), (4, 3), (2, 3), (2, 5), (1, 5), (2, 3), (2, 1)]
+    source = Source([batch(number, *shapes[number % 7]) for number in range(count)])
+    elements = read(source.open())
+    assert source.closed
+    assert [inputs["x"].max() for inputs, _ in elements] == list(range(count))
+    for number, (inputs, targets) in enumerate(elements):
+        rows, length = shapes[number % 7]
+        assert (inputs["x"].dtype, inputs["x"].shape, inputs["x"].min()) == (np.float32, (rows, length), number)
+        assert (targets["y"].dtype, targets["y"].tolist()) == (np.int32, [[number]] * rows)
+    without = read(Source([Batch({"x": np.ones((2, 1), np.float32)}, {}, [None] * 2)] * 3).open(), Data(ROW, {}))
+    assert [(inputs["x"].shape, targets) for inputs, targets in without] == [((2, 1), {})] * 3
 
 
 @pytest.mark.backend
 def test_position_is_that_of_the_batches_trained_not_of_those_read() -> None:
-    source = Source([batch(number) for number in range(100)])
+    source, seen = Source([batch(number) for number in range(1000)]), []
     with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
         iterator = iter(feed.dataset)
-        for _ in range(3):
-            next(iterator)
-        assert source.read >= 3
-        assert feed.position_after(1) == Position(0, 1, 1)
-        assert feed.position_after(3) == Position(0, 3, 3)
-        assert feed.position_after(3) == Position(0, 3, 3)  # asked twice
-        for _ in range(13):
-            next(iterator)
-        assert feed.position_after(16) == Position(0, 16, 16)
+        for trained in (3, 16):
+            while len(seen) < trained:
+                seen.append(next(iterator))
+            assert source.read >= trained
+            for count in (trained, trained):  # asked twice
+                assert feed.position_after(count) == Position(0, count, count)
+    # Closed early.
+    assert source.closed
+    assert source.read < 1000
 
 
-def test_no_targets() -> None:
-    elements = read(Source([Batch({"x": np.ones((2, 1), np.float32)}, {}, [None] * 2)] * 3).open(), Data(ROW, {}))
-    assert [(inputs["x"].shape, targets) for inputs, targets in elements] == [((2, 1), {})] * 3
+@pytest.mark.parametrize("error", [OSError("sample 4 is broken"), KeyboardInterrupt(), ZeroDivisionError()])
+def test_an_error_of_pipeline_or_reader_is_raised_as_itself(error: BaseException) -> None:
+    source = Source([batch(number) for number in range(4)], error)
+    with pytest.raises(type(error)) as caught, Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:  # noqa: PT012
+        for _ in feed.dataset:
+            if isinstance(error, ZeroDivisionError):  # of the reader
+                raise error
+    assert caught.value is error
+    assert source.closed
 
 
 def test_text_reaches_tensorflow() -> None:
@@ -151,101 +151,6 @@ def test_text_reaches_tensorflow() -> None:
     elements = read(Source([Batch({"text": array}, {}, [None]) for array in words]).open(), Data(specs, {}))
     decoded = [[value.decode() for value in inputs["text"][0]] for inputs, _ in elements]
     assert decoded == [["a", "bc"], ["ä", ""], ["x"]]
-
-
-def test_closing_early_closes_the_source() -> None:
-    source = Source([batch(number) for number in range(1000)])
-    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
-        next(iter(feed.dataset))
-    assert source.closed
-    assert source.read < 1000
-
-
-def test_one_feed_after_the_other() -> None:
-    feeder = Feeder(Data(ROW, NUMBER))
-    sources = [Source([batch(number), batch(number)]) for number in range(4)]
-    seen = []
-    with feeder.feed(sources[0].open()) as feed:
-        training = iter(feed.dataset)
-        seen.append(arrays(next(training))[0]["x"][0, 0])
-        first = feed.dataset
-        with feeder.feed(sources[1].open()):
-            pass  # nobody reads it
-        with feeder.feed(sources[2].open()) as validation:
-            seen += [arrays(element)[0]["x"][0, 0] for element in validation.dataset]
-        seen.append(arrays(next(training))[0]["x"][0, 0])
-    with feeder.feed(sources[3].open()) as feed:
-        seen += [arrays(element)[0]["x"][0, 0] for element in feed.dataset]
-        # TensorFlow traces it once.
-        assert (feed.dataset is first) is (BACKEND == "tensorflow")
-    assert seen == [0, 2, 2, 0, 3, 3]
-
-
-def test_the_batches_of_a_feed_are_not_kept() -> None:
-    feeder = Feeder(Data(ROW, NUMBER))
-    source = Source([batch(0)])
-    with feeder.feed(source.open()) as feed:
-        assert len(list(feed.dataset)) == 1
-    kept = weakref.ref(source)
-    del source, feed
-    gc.collect()
-    assert kept() is None
-
-
-class PipelineError(Exception):
-    pass
-
-
-def test_an_error_of_the_pipeline_is_raised_as_itself() -> None:
-    error = PipelineError("sample 4 is broken")
-    source = Source([batch(number) for number in range(4)], error)
-    with pytest.raises(PipelineError, match="^sample 4 is broken$") as caught:
-        read(source.open())
-    assert caught.value is error
-    assert source.closed
-
-
-def test_an_error_of_the_reader_stays_the_readers() -> None:
-    source = Source([batch(number) for number in range(4)])
-    with pytest.raises(ZeroDivisionError):
-        fail_while_reading(source)
-    assert source.closed
-
-
-def fail_while_reading(source: Source) -> None:
-    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
-        next(iter(feed.dataset))
-        raise ZeroDivisionError
-
-
-def test_what_ends_the_process_goes_through() -> None:
-    source = Source([batch(0)], KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        read(source.open())
-
-
-@pytest.mark.backend
-def test_jax_gets_few_shapes() -> None:
-    lengths = [1, 4, 3, 5, 8, 9, 4]
-    elements = read(Source([batch(9, length=length) for length in lengths]).open(), lengths=[4, 8])
-    shown = [inputs["x"].shape[1] for inputs, _ in elements]
-    assert shown == ([4, 4, 4, 8, 8, 9, 4] if BACKEND == "jax" else lengths)
-    assert {targets["y"].shape for _, targets in elements} == {(2, 1)}  # not a variable dimension
-    if BACKEND == "jax":
-        assert elements[0][0]["x"].tolist() == [[9, -1, -1, -1]] * 2
-
-
-@pytest.mark.backend
-def test_batches_are_on_the_device_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    if BACKEND != "jax":
-        pytest.skip("TensorFlow has its own way")
-    import jax
-
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    with Feeder(Data(ROW, NUMBER)).feed(Source([batch(0)]).open()) as feed:
-        (((inputs, targets),),) = feed.dataset
-    assert isinstance(inputs["x"], jax.Array)
-    assert isinstance(targets["y"], jax.Array)
 
 
 @pytest.mark.backend

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, weight
+from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, Weights, line_params, weight
 from tfaip.errors import UsageError
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.signals import TrainingInterrupted
@@ -44,10 +44,6 @@ class TwiceTrainer(Trainer[LineTrainerParams]):
         SEEN.append((self.epoch, self.params.current_epoch))
 
 
-class TwiceScenario(LineScenario):
-    trainer_cls = classmethod(lambda cls: TwiceTrainer)
-
-
 # w = 0; 2 epochs of 2 steps of -1, then 3 epochs of a step of -0.5 * 2.
 FIRST = [-2.0, -4.0]
 SECOND = [-5.0, -6.0, -7.0]
@@ -59,26 +55,18 @@ def params(run: Path | None, **fields: Any) -> LineTrainerParams:
     return made
 
 
-def run(made: Any, scenario: Any = TwiceScenario, *callbacks: Any, restore: bool = False) -> tuple[Any, Logs]:
+def run(made: Any, trainer_cls: Any = TwiceTrainer, *callbacks: Any, restore: bool = False) -> tuple[Any, Logs]:
     SEEN.clear()
+    scenario = type("LineScenario", (LineScenario,), {"trainer_cls": classmethod(lambda cls: trainer_cls)})
+    scenario.__module__ = LineScenario.__module__
     trainer = scenario.create_trainer(made, restore=restore, checkpoint=None, from_stage=None)
     return trainer, trainer.train(list(callbacks))
 
 
-def ends(weights: list[float]) -> Any:
-    """Collect the weight after each epoch."""
-
-    def on_epoch_end(epoch: int, logs: Any = None) -> None:
-        weights.append(float(callback.model.graph.line.kernel.value[0, 0]))
-
-    callback = CallbackOf(on_epoch_end=on_epoch_end)
-    return callback
-
-
 def test_a_second_call_goes_on_with_the_weights_and_changed_params() -> None:
-    weights: list[float] = []
-    trainer, logs = run(params(None), TwiceScenario, ends(weights))
-    assert weights == [*FIRST, *SECOND]
+    weights = Weights()
+    trainer, logs = run(params(None), TwiceTrainer, weights)
+    assert weights.values == [*FIRST, *SECOND]
     assert (weight(trainer), trainer.epoch, trainer.params.current_epoch) == (-7, 5, 3)
     assert ["data", "steps", (2, 2, True, pytest.approx(-2.5)), "data", "steps", (5, 3)] == SEEN
     # The mean of w * x over the last epoch is that before its step.
@@ -101,11 +89,10 @@ def stopping(epoch: int) -> Any:
 @pytest.mark.parametrize("epoch", [pytest.param(2, marks=pytest.mark.backend), 5])
 def test_a_run_with_two_calls_resumes_in_either(tmp_path: Path, epoch: int) -> None:
     with pytest.raises(TrainingInterrupted):
-        run(params(tmp_path), TwiceScenario, stopping(epoch))
-    weights: list[float] = []
-    trainer, logs = run(params(tmp_path), TwiceScenario, ends(weights), restore=True)
-    assert weights == [*FIRST, *SECOND][-len(weights) :]
-    assert len(weights) == 6 - epoch
+        run(params(tmp_path), TwiceTrainer, stopping(epoch))
+    weights = Weights()
+    trainer, logs = run(params(tmp_path), TwiceTrainer, weights, restore=True)
+    assert weights.values == [*FIRST, *SECOND][epoch - 1 :]
     assert (weight(trainer), trainer.epoch, logs["loss"]) == (-7, 5, -12)
     assert SEEN[-1] == (5, 3)
     assert SEEN[2][1] == 2  # the code between the calls runs again
@@ -124,39 +111,21 @@ class ThriceTrainer(Trainer[LineTrainerParams]):
         return super().fit()
 
 
-class ThriceScenario(LineScenario):
-    trainer_cls = classmethod(lambda cls: ThriceTrainer)
-
-
-def listed() -> LineTrainerParams:
+def test_rates_begin_again_with_the_count_of_epochs() -> None:
     made = params(None)
     made.gen.train.x = [1.0]
     made.learning_rate = ConstantParams(lr=1.0, rates=[1.0, 0.5, 0.25])
-    return made
-
-
-def test_rates_begin_again_with_the_count_of_epochs() -> None:
-    trainer, _ = run(listed(), ThriceScenario)
+    trainer, _ = run(made, ThriceTrainer)
     assert [trainer.history[epoch].lr for epoch in trainer.history.epochs] == [1, 0.5, 0.25, 1, 0.5, 0.25]
     assert weight(trainer) == -3.5
 
 
 def test_a_checkpoint_of_a_call_that_is_not_made_any_more(tmp_path: Path) -> None:
     with pytest.raises(TrainingInterrupted):
-        run(params(tmp_path, export_final=True), TwiceScenario, stopping(4))
+        run(params(tmp_path, export_final=True), TwiceTrainer, stopping(4))
     with pytest.raises(UsageError, match="^the checkpoint belongs to a later call of fit than the trainer has made: "):
-        run(params(tmp_path, export_final=True), LineScenario, restore=True)
+        run(params(tmp_path, export_final=True), Trainer, restore=True)
     assert not (tmp_path / "export").exists()  # the model has none of the trained weights
-
-
-class WiderTrainer(Trainer[LineTrainerParams]):
-    """Changes the model in place before the second training."""
-
-    def fit(self) -> Logs:
-        super().fit()
-        self.params.scenario.model.loss = "square"
-        self.params.current_epoch = 1
-        return super().fit()
 
 
 class CountingTrainer(Trainer[LineTrainerParams]):
@@ -166,34 +135,17 @@ class CountingTrainer(Trainer[LineTrainerParams]):
         self._steps_per_epoch = 1
 
 
-class CountingScenario(LineScenario):
-    trainer_cls = classmethod(lambda cls: CountingTrainer)
-
-
 def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    run(params(None, epochs=1), CountingScenario)
+    run(params(None, epochs=1), CountingTrainer)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "CountingTrainer sets _steps_per_epoch, which the training does not read: set self.params.samples_per_epoch, "
         "a number of samples"
     ]
 
 
-class WiderScenario(LineScenario):
-    trainer_cls = classmethod(lambda cls: WiderTrainer)
-
-
-@pytest.mark.slow
-def test_a_model_that_was_changed_in_place_is_built_anew() -> None:
-    made = params(None)
-    made.gen.train.x, made.gen.train.y = [1.0], [3.0]
-    made.learning_rate = ConstantParams(lr=0.25)
-    trainer, _ = run(made, WiderScenario)
-    # Two steps of -0.25, then one of the gradient 2 * (w - 3) of the square.
-    assert weight(trainer) == -0.5 - 0.25 * 2 * (-0.5 - 3)
-
-
 def test_fit_alone_is_refused_and_a_trial_runs_all_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    trainer = TwiceScenario.create_trainer(params(tmp_path / "run"))
+    made = params(tmp_path / "run")
+    trainer = TwiceTrainer(made, LineScenario(made.scenario))
     with pytest.raises(UsageError, match="^fit is a part of train: call train, and override fit to train a second"):
         trainer.fit()
     SEEN.clear()

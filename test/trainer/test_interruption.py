@@ -13,7 +13,7 @@ import keras
 import pytest
 
 from test.support.commands import finish_command, start_python
-from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
+from test.trainer.line import LineTrainerParams, line_params, train
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
@@ -21,40 +21,38 @@ from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_is_a_flag(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with StopRequest() as stop:
-        assert stop.received is None
-        os.kill(os.getpid(), number)
-        assert stop.received is number
-    assert signal.getsignal(number) is before
-
-
-def test_handlers_come_back_after_an_error() -> None:
     before = {number: signal.getsignal(number) for number in SIGNAL_EXIT_CODES}
-    with pytest.raises(ZeroDivisionError), StopRequest():
-        raise ZeroDivisionError
-    assert {number: signal.getsignal(number) for number in SIGNAL_EXIT_CODES} == before
-
-
-def test_a_request_can_be_used_again() -> None:
     stop = StopRequest()
-    for _ in range(2):
-        with stop:
-            pass
-    assert stop.received is None
+    for _ in range(2):  # it can be used again, and handlers come back after an error
+        with pytest.raises(ZeroDivisionError), stop:  # noqa: PT012
+            assert stop.received is None
+            os.kill(os.getpid(), number)
+            assert stop.received is number
+            raise ZeroDivisionError
+        assert {number: signal.getsignal(number) for number in SIGNAL_EXIT_CODES} == before
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
-            os.kill(os.getpid(), signal.SIGINT)
-            assert stop.received is None
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert stop.received is signal.SIGTERM
+            for number, received in ((signal.SIGINT, None), (signal.SIGTERM, signal.SIGTERM)):
+                os.kill(os.getpid(), number)
+                assert stop.received is received
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_uncaught_stop_has_an_exit_code_and_no_traceback() -> None:
+    codes = [TrainingInterrupted(number).exit_code for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    assert codes == [130, 143, 138]
+    for kind in (Exception, TfaipError, SystemExit):  # an ordinary exception for who catches it
+        with pytest.raises(kind, match="training stopped by SIGINT"):
+            raise TrainingInterrupted(signal.SIGINT)
+    script = "import signal, tfaip.trainer.signals as s; raise s.TrainingInterrupted(signal.SIGTERM)"
+    result = finish_command(start_python("-c", script))
+    assert (result.rc, result.stdout, result.stderr) == (143, "", "")
 
 
 def test_another_thread_than_the_main_one_is_left_alone() -> None:
@@ -103,53 +101,15 @@ print("survived", flush=True)
     assert (result.rc, result.stdout) == (-signal.SIGUSR1, "SIGUSR1\n")
 
 
-def test_exit_codes() -> None:
-    assert TrainingInterrupted(signal.SIGINT).exit_code == 130
-    assert TrainingInterrupted(signal.SIGUSR1).exit_code == 138
-    assert str(TrainingInterrupted(signal.SIGTERM)) == "training stopped by SIGTERM"
+def signal_at(method: str, count: int) -> keras.callbacks.Callback:
+    """Send SIGTERM in the n-th call of a method."""
+    left = iter(range(count, 0, -1))
 
-
-def test_a_script_that_does_not_catch_it_ends_without_a_traceback() -> None:
-    script = "import signal, tfaip.trainer.signals as s; raise s.TrainingInterrupted(signal.SIGTERM)"
-    result = finish_command(start_python("-c", script))
-    assert (result.rc, result.stdout, result.stderr) == (143, "", "")
-
-
-def test_it_is_an_ordinary_exception_for_who_catches_it() -> None:
-    for kind in (Exception, TfaipError, SystemExit):
-        with pytest.raises(kind, match="training stopped by SIGINT") as info:
-            raise TrainingInterrupted(signal.SIGINT)
-        assert isinstance(info.value, TrainingInterrupted)
-
-
-class SignalAt(keras.callbacks.Callback):
-    """Sends SIGTERM in the n-th call of a method."""
-
-    def __init__(self, method: str, count: int) -> None:
-        super().__init__()
-        self.left = count
-        setattr(self, method, self._call)
-
-    def _call(self, *_: Any, **__: Any) -> None:
-        self.left -= 1
-        if self.left == 0:
+    def call(*_: Any, **__: Any) -> None:
+        if next(left, 0) == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-
-class SignalAtBatch(SignalAt):
-    def __init__(self, count: int) -> None:
-        super().__init__("unused", count)
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._call()
-
-
-class SignalAtTestBatch(SignalAt):
-    def __init__(self, count: int) -> None:
-        super().__init__("unused", count)
-
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._call()
+    return type("Signal", (keras.callbacks.Callback,), {method: call})()
 
 
 def params_of(output_dir: Path) -> LineTrainerParams:
@@ -180,38 +140,30 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.guard
 @pytest.mark.parametrize(
-    ("callback", "checkpoint"),
+    ("method", "count", "checkpoint"),
     [
-        (lambda: SignalAtBatch(1), "epoch_0000_step_000002"),
-        pytest.param(lambda: SignalAtBatch(5), "epoch_0001_step_000004", marks=pytest.mark.backend),
+        ("on_train_batch_end", 1, "epoch_0000_step_000002"),
+        pytest.param("on_train_batch_end", 5, "epoch_0001_step_000004", marks=pytest.mark.backend),
         # The validation ends at its first border; it is done anew.
-        (lambda: SignalAtBatch(3), "epoch_0000_step_000005"),
-        pytest.param(lambda: SignalAtTestBatch(1), "epoch_0000_step_000005", marks=pytest.mark.backend),
-        (lambda: SignalAt("on_epoch_begin", 1), "epoch_0000_step_000002"),
-        (lambda: SignalAt("on_epoch_end", 2), "epoch_0002"),
+        ("on_train_batch_end", 3, "epoch_0000_step_000005"),
+        pytest.param("on_test_batch_end", 1, "epoch_0000_step_000005", marks=pytest.mark.backend),
+        ("on_epoch_begin", 1, "epoch_0000_step_000002"),
+        ("on_epoch_end", 2, "epoch_0002"),
+        ("on_epoch_end", 3, "epoch_0003"),
     ],
-    ids=["first batches", "within epoch 2", "last batch of an epoch", "validation", "epoch begin", "epoch end"],
 )
-def test_a_stopped_training_goes_on_exactly(
-    callback: Any, checkpoint: str, uninterrupted: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_stopped_training_goes_on_exactly(method, count, checkpoint, uninterrupted, tmp_path, caplog):
     with caplog.at_level("INFO", logger="tfaip"), pytest.raises(TrainingInterrupted, match="stopped by SIGTERM"):
-        train(params_of(tmp_path / "run"), callback())
+        train(params_of(tmp_path / "run"), signal_at(method, count))
     assert (tmp_path / "run" / "checkpoint" / "latest").read_text() == f"{checkpoint}\n"
     assert any("SIGTERM: stopped after" in m and "tfaip-resume-training" in m for m in caplog.messages)
     train(params_of(tmp_path / "run"), restore=True)
     assert finished(tmp_path / "run") == uninterrupted
 
 
-def test_a_stop_in_the_last_epoch_is_a_stop(tmp_path: Path) -> None:
-    with pytest.raises(TrainingInterrupted):
-        train(params_of(tmp_path / "run"), SignalAt("on_epoch_end", 3))
-    assert (tmp_path / "run" / "checkpoint" / "epoch_0003").is_dir()
-
-
 def test_without_checkpoints_the_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="tfaip"), pytest.raises(TrainingInterrupted):
-        train(line_params([1], epochs=3), SignalAt("on_epoch_end", 1))
+        train(line_params([1], epochs=3), signal_at("on_epoch_end", 1))
     assert "SIGTERM: stopped after epoch 1, without a checkpoint" in caplog.messages
 
 
@@ -225,17 +177,3 @@ def test_checkpoints_by_their_age(tmp_path: Path, uninterrupted: Any) -> None:
     assert names == ["epoch_0000_step_000002", "epoch_0000_step_000004"]
     train(params_of(tmp_path / "run"), restore=True, checkpoint="epoch_0000_step_000002")
     assert finished(tmp_path / "run") == uninterrupted
-
-
-@pytest.mark.slow
-def test_resume_from_a_named_checkpoint_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None:
-    params = params_of(tmp_path / "run")
-    params.checkpoint_save_freq = "3"
-    params.keep_checkpoints = 9
-    train(params, Weights())
-    params = params_of(tmp_path / "run")
-    params.keep_checkpoints = 9
-    LineScenario.create_trainer(params, restore=True, checkpoint="epoch_0001_step_000004").train()
-    assert finished(tmp_path / "run") == uninterrupted
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").glob("epoch_*"))
-    assert names == ["epoch_0000_step_000004", "epoch_0001", "epoch_0001_step_000004", "epoch_0002", "epoch_0003"]

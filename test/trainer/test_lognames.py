@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,28 @@ from test.trainer.line import (
     LineModelParams,
     LineScenario,
     LineScenarioParams,
-    LineTrainerParams,
     line_params,
     train,
 )
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
-from tfaip.params import pai_dataclass
-from tfaip.trainer.history import EpochRecord, read_history
+from tfaip.trainer.history import read_history
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
 
-@pai_dataclass
-@dataclass
-class WiderModelParams(LineModelParams):
+class WiderModelParams(LineModelParams, cls=":WiderModel"):
     """With `is_wide` there are one more output, one more loss and one more metric; they come first."""
 
     is_wide: bool = False
 
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return WiderModel
-
     def graph_cls(self) -> type[GraphBase[Any]]:
         return WiderGraph
+
+
+def scenario_of(model: type[ModelBase[Any]]) -> type[LineScenario]:
+    return type("OwnScenario", (LineScenario,), {"model_cls": classmethod(lambda cls: model)})
 
 
 class WiderGraph(LineGraph):
@@ -69,17 +64,14 @@ class WiderModel(LineModel):
         return [self.another(targets["y"], outputs["another"]), *metrics] if self.params.is_wide else metrics
 
 
-def recorded(params: LineTrainerParams) -> EpochRecord:
-    train(params)
-    return read_history(Path(params.output_dir or "") / "history.json")[2]
-
-
 @pytest.mark.slow
 def test_what_is_added_renames_nothing(tmp_path: Path) -> None:
-    narrow = line_params([1.0, 2.0], [1.0], tmp_path / "narrow", epochs=2)
-    wide = line_params([1.0, 2.0], [1.0], tmp_path / "wide", epochs=2, loss_weights={"another": 0.0})
-    narrow.scenario.model, wide.scenario.model = WiderModelParams(start=1.0), WiderModelParams(start=1.0, is_wide=True)
-    before, after = recorded(narrow).values, recorded(wide).values
+    records = []
+    for is_wide in (False, True):
+        params = line_params([1.0, 2.0], [1.0], epochs=2, loss_weights={"another": 0.0} if is_wide else {})
+        params.scenario.model = WiderModelParams(start=1.0, is_wide=is_wide)
+        records.append(train(params).history.values(2))
+    before, after = records
     names = {"distance", "first", "loss", "loss/mean_epoch"}
     assert before.keys() == names | {f"val_{name}" for name in names}
     # The other loss counts nothing in the sum, so that the values are the same, too.
@@ -103,15 +95,9 @@ class UnnamedModel(LineModel):
         return keras.layers.Dense(1, name="y")
 
 
-class UnnamedScenario(LineScenario):
-    @classmethod
-    def model_cls(cls) -> type[ModelBase[Any]]:
-        return UnnamedModel
-
-
 def test_metrics_without_a_name_are_counted_for_each_model() -> None:
     outside = keras.metrics.AUC()
-    scenarios = [UnnamedScenario(LineScenarioParams()) for _ in range(2)]
+    scenarios = [scenario_of(UnnamedModel)(LineScenarioParams()) for _ in range(2)]
     for scenario in scenarios:
         assert scenario.graph
     for scenario in scenarios:  # side by side, as for a vote
@@ -132,12 +118,6 @@ class CountingModel(LineModel):
         return [self.hits(targets["y"], outputs["y"])]
 
 
-class CountingScenario(LineScenario):
-    @classmethod
-    def model_cls(cls) -> type[ModelBase[Any]]:
-        return CountingModel
-
-
 @pytest.mark.guard
 @pytest.mark.backend
 def test_a_metric_without_a_name_has_one_name_in_all_stages_and_trainings(tmp_path: Path) -> None:
@@ -146,7 +126,7 @@ def test_a_metric_without_a_name_has_one_name_in_all_stages_and_trainings(tmp_pa
         params = line_params([0.2, 0.8, 0.9], None, tmp_path / name, lr=0.0, stages={"small": small}, epochs=2)
         params.scenario.model.loss = "square"
         params.gen.train.y = [1.0, 1.0, 1.0]
-        train(params, scenario=CountingScenario)
+        train(params, scenario=scenario_of(CountingModel))
         records = read_history(tmp_path / name / "history.json")
         for epoch in (1, 2):
             loss = pytest.approx((0.8**2 + 0.2**2 + 0.1**2) / 3)
@@ -165,21 +145,23 @@ class OwnMetric(keras.metrics.MeanAbsoluteError):
 @pytest.mark.parametrize(
     ("name", "of", "message"),
     [
-        ("val_distance", 1.0, "the loss or metric 'val_distance' has a name of other values"),
-        ("lav_l0_distance", 1.0, "has a name of other values"),
-        ("schedule/distance", 1.0, "has a name of other values"),
-        ("loss/mean_epoch", 1.0, "has a name of other values"),
-        ("lr", 1.0, "has a name of other values"),
+        *(
+            (name, 1.0, f"the loss or metric '{name}' has a name of other values")
+            for name in ("val_distance", "lav_l0_distance", "schedule/distance", "loss/mean_epoch", "lr")
+        ),
         ("a\nb", 1.0, r"the loss or metric 'a\\nb' breaks the lines of results"),
-        ("a b", 1.0, "breaks the lines of results"),
         ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one: average them"),
         ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one: average them"),
+        ("", None, r"no weight is trained \(the model has 1\): no layer"),
     ],
 )
-def test_a_metric_that_cannot_be_logged_is_refused(name: str, of: Any, message: str) -> None:
+def test_what_cannot_be_logged_or_trained_is_refused(name: str, of: Any, message: str) -> None:
     trainer = LineScenario.create_trainer(line_params([1.0]))
-    trainer.scenario.model.distance = OwnMetric(name=name)
-    trainer.scenario.model.distance.of = of
+    if name:
+        trainer.scenario.model.distance = OwnMetric(name=name)
+        trainer.scenario.model.distance.of = of
+    else:
+        trainer.scenario.graph.trainable = False
     with pytest.raises(UsageError, match=message):
         trainer.train()
 
@@ -202,10 +184,3 @@ def test_metrics_of_layers_are_not_logged_silently(caplog: pytest.LogCaptureFixt
     trainer.scenario.graph.line = Measuring(1)
     trainer.train()
     assert "metrics of layers are not logged: size; call them in _metric of the model" in caplog.text
-
-
-def test_a_model_without_trained_weights_is_refused() -> None:
-    trainer = LineScenario.create_trainer(line_params([1.0]))
-    trainer.scenario.graph.trainable = False
-    with pytest.raises(UsageError, match=r"no weight is trained \(the model has 1\): no layer"):
-        trainer.train()

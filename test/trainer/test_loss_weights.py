@@ -9,7 +9,7 @@ from keras import ops
 from keras.initializers import Constant
 
 from test.model.support import X_AND_Y, FunctionModel, ScaleGraph, column, keras_inputs
-from test.trainer.line import CallbackOf, line_params, train, weight
+from test.trainer.line import line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -37,28 +37,26 @@ def moved(model):
     return 2.0 - float(ops.convert_to_numpy(model.graph.dense.kernel.value)[0, 0])
 
 
-def test_they_take_the_place_of_those_of_the_model():
-    model, logs = fitted({"b": 0.5}, loss_weights={"a": 4.0, "b": 2.0})
-    # 4 * 2 + 0.5 * 6; the gradient is 4 * 1 + 0.5 * 3.
-    assert logs == {"loss": 11.0, "a": 2.0, "b": 6.0}
-    assert moved(model) == 5.5
+def infinite(inputs, targets, outputs):
+    return {"a": outputs["y"], "b": outputs["y"] + float("inf")}
 
 
 @pytest.mark.backend
-def test_a_loss_of_weight_0_is_only_logged():
-    model, logs = fitted({"b": 0.0})
-    assert logs == {"loss": 2.0, "a": 2.0, "b": 6.0}
-    assert moved(model) == 1.0
-
-
-@pytest.mark.backend
-def test_a_loss_of_weight_0_need_not_be_finite():
-    def losses(inputs, targets, outputs):
-        return {"a": outputs["y"], "b": outputs["y"] + float("inf")}
-
-    model, logs = fitted({"b": 0.0}, losses)
-    assert logs == {"loss": 2.0, "a": 2.0, "b": float("inf")}
-    assert moved(model) == 1.0
+@pytest.mark.parametrize(
+    ("chosen", "losses", "expected", "move"),
+    [
+        ({"b": 0.0}, None, {"loss": 2.0, "a": 2.0, "b": 6.0}, 1.0),
+        ({"b": 0.0}, infinite, {"loss": 2.0, "a": 2.0, "b": float("inf")}, 1.0),
+        # In the place of that of the model: 4 * 2 + 0.5 * 6; the gradient is 4 * 1 + 0.5 * 3.
+        ({"b": 0.5}, {"a": 4.0, "b": 2.0}, {"loss": 11.0, "a": 2.0, "b": 6.0}, 5.5),
+    ],
+    ids=["only logged", "not finite", "of the model"],
+)
+def test_weights_of_losses(chosen, losses, expected, move):
+    given = {"loss_weights": losses} if isinstance(losses, dict) else {"losses": losses}
+    model, logs = fitted(chosen, **given)
+    assert logs == expected
+    assert moved(model) == move
 
 
 def without_gradient(inputs, targets, outputs):
@@ -148,49 +146,36 @@ def test_a_weight_can_change_while_the_compiled_step_stays():
     step_again(model)
     assert model.train_function is step
     assert moved(model) == 1.0 + 0.5 * 3 + 4.0
-
-
-def test_a_loss_can_be_switched_on_and_off_again():
+    # On and off again.
     model, _ = fitted({"b": 0.0})
-    model.set_loss_weight("b", 1.0)
-    step_again(model)
-    assert moved(model) == 1.0 + 4.0
-    model.set_loss_weight("b", 0.0)
-    step_again(model)
-    assert moved(model) == 1.0 + 4.0 + 1.0
+    for chosen, way in ((1.0, 5.0), (0.0, 6.0)):
+        model.set_loss_weight("b", chosen)
+        step_again(model)
+        assert moved(model) == way
     assert {name: float(v) for name, v in model.get_metrics_result().items()} == {"loss": -3.0, "a": -3.0, "b": -9.0}
 
 
-def test_a_training_validates_with_them_too():
-    logs = []
-    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
-    trained = train(line_params([1, 3], val_x=[2], loss_weights={"loss": 0.25}), keep)
-    # The gradient is 0.25 x; the loss 0.25 * w * x, with w = 0 and -0.25 in the training and -1 behind it.
-    assert weight(trained) == -1.0
-    assert logs[0]["loss"] == pytest.approx((0.0 - 0.25 * 0.25 * 3) / 2)
-    assert logs[0]["val_loss"] == -0.5
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"ctc": 0.5}, "--trainer.loss_weights names ctc; the losses are loss$"),
+        ({"a": -1.0}, r"loss_weights\['a'\] is -1.0, expected .*at least 0: change --trainer.loss_weights$"),
+        ({"a": float("nan")}, r"loss_weights\['a'\] is nan, expected .*at least 0: change --trainer.loss_weights$"),
+    ],
+)
+def test_what_is_no_weight_is_refused(weights, message):
+    with pytest.raises((ValueError, UsageError), match=f"^{message}"):
+        train(line_params([1], loss_weights=weights))
 
 
-def test_a_name_that_no_loss_has_is_refused_before_the_training():
-    with pytest.raises(UsageError, match=r"^--trainer.loss_weights names ctc; the losses are loss$"):
-        train(line_params([1], loss_weights={"ctc": 0.5}))
-
-
-@pytest.mark.parametrize("value", [-1.0, float("nan")])
-def test_what_is_no_weight_is_refused(value):
-    with pytest.raises(
-        ValueError, match=r"^loss_weights\['a'\] is .*, expected .*at least 0: change --trainer.loss_weights$"
-    ):
-        train(line_params([1], loss_weights={"a": value}))
-
-
-@pytest.mark.parametrize(("weight", "is_scheduled"), [(0.5, False), (0.0, True)])
-def test_lav_has_the_loss_of_the_validation(weight, is_scheduled):
-    values = {}
-    params = line_params([1.0], [2.0], lr=1.0, epochs=1, lav_every_n=1, loss_weights={"loss": weight})
+@pytest.mark.parametrize(("loss_weight", "is_scheduled"), [(0.5, False), (0.0, True)])
+def test_validation_and_lav_have_the_loss_of_the_training(loss_weight, is_scheduled):
+    params = line_params([1.0, 3.0], [2.0], lr=1.0, epochs=1, lav_every_n=1, loss_weights={"loss": loss_weight})
     if is_scheduled:
-        params.loss_weights, params.schedules = {}, [ScheduleParams("loss_weights.loss", {0: weight})]
-    train(params, CallbackOf(on_epoch_end=lambda epoch, logs: values.update(logs)))
-    # The gradient is the weight of the loss, so w is its negative; the output for 2 is 2 w.
-    assert values["val_loss"] == -2 * weight**2
-    assert values["lav_l0_loss"] == values["val_loss"]
+        params.loss_weights, params.schedules = {}, [ScheduleParams("loss_weights.loss", {0: loss_weight})]
+    trainer = train(params)
+    # The gradient is the weight of the loss times x: w is 0, then that, then 4 times that; the output for 2 is 2 w.
+    assert weight(trainer) == -4.0 * loss_weight
+    values = trainer.history.values(1)
+    assert values["loss"] == pytest.approx(loss_weight * -loss_weight * 3 / 2)
+    assert values["val_loss"] == values["lav_l0_loss"] == -8 * loss_weight**2

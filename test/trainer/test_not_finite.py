@@ -23,7 +23,6 @@ from test.trainer.line import (
     Weights,
     line_params,
     train,
-    weight,
 )
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.device.device_config import Precision
@@ -108,65 +107,41 @@ def falling(output_dir: Path | None, gap: tuple[float, float], control: Any = No
     return params
 
 
-def records_of(run: Path) -> dict[str, Any]:
-    return json.loads((run / "history.json").read_text())
-
-
-def newbob() -> NewbobAbsParams:
-    """Improvements by less than 0.6 let the rate decay."""
-    return NewbobAbsParams(lr=1.0, threshold=-0.6, monitor="val_score")
-
-
-def test_a_score_that_is_not_finite_lets_newbob_decay_the_rate(tmp_path: Path) -> None:
-    weights = Weights()
-    train(falling(tmp_path / "run", (2.6, 3.5), newbob()), weights)
+def test_a_score_that_is_not_finite_lets_controls_decay_the_rate(tmp_path: Path) -> None:
+    weights, control = Weights(), NewbobAbsParams(lr=1.0, threshold=-0.6, monitor="val_score")
+    train(falling(tmp_path / "run", (2.6, 3.5), control), weights)
     # NaN after epoch 2 is worse than 4, 2.5 better than NaN; from 2.5 to 2 is less than 0.6.
     assert weights.values == [4.0, 3.0, 2.5, 2.0, 1.75]
-    records = records_of(tmp_path / "run")
-    assert [record["lr"] for record in records.values()] == [1.0, 1.0, 0.5, 0.5, 0.25]
-    np.testing.assert_array_equal([r["values"]["val_score"] for r in records.values()], [4.0, NAN, 2.5, 2.0, 1.75])
-    assert [record["values"]["val_loss"] for record in records.values()] == weights.values
+    records = json.loads((tmp_path / "run" / "history.json").read_text()).values()
+    assert [record["lr"] for record in records] == [1.0, 1.0, 0.5, 0.5, 0.25]
+    np.testing.assert_array_equal([r["values"]["val_score"] for r in records], [4.0, NAN, 2.5, 2.0, 1.75])
+    assert [record["values"]["val_loss"] for record in records] == weights.values
+    plateau = Weights()
+    train(falling(None, (1.6, 3.5), ReduceOnPlateauParams(lr=1.0, patience_epochs=2, monitor="val_score")), plateau)
+    assert plateau.values == [4.0, 3.0, 2.0, 1.5, 1.0]
 
 
-@pytest.mark.slow
-def test_a_resume_reads_such_a_score_as_the_whole_run_does(tmp_path: Path) -> None:
-    train(falling(tmp_path / "run", (2.6, 3.5), newbob(), epochs=2))
-    resumed = train(falling(tmp_path / "run", (2.6, 3.5), newbob()), restore=True)
-    assert weight(resumed) == 1.75
-
-
-def test_a_plateau_of_such_scores_lets_the_rate_decay() -> None:
-    weights = Weights()
-    control = ReduceOnPlateauParams(lr=1.0, patience_epochs=2, monitor="val_score")
-    trainer = train(falling(None, (1.6, 3.5), control), weights)
-    assert weights.values == [4.0, 3.0, 2.0, 1.5, 1.0]
-    assert trainer.history.values(5)["val_score"] == 1.0
-
-
-def test_such_scores_stop_a_training_early_and_are_never_the_best(tmp_path: Path) -> None:
+def test_such_scores_stop_a_training_early_are_never_the_best_and_warned_of_once(tmp_path: Path, caplog) -> None:
     params = falling(tmp_path / "run", (1.5, 3.5), epochs=9, export_best=True)
     params.early_stopping.n_to_go = 3
-    trainer = train(params)
-    assert trainer.epoch == 3
-    assert trainer.early_stopping.current == 4.0
-    best = [
-        row.split(":")[-1] for row in (tmp_path / "run" / "train.log").read_text().splitlines() if "Best epoch" in row
-    ]
-    assert best == [" Best epoch   val_score 4.0000 in epoch 1"]
-
-
-def test_each_value_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        train(falling(None, (1.5, 3.5), epochs=4))
-    told = [record.getMessage() for record in caplog.records if "score is nan" in record.getMessage()]
-    assert [text.partition(";")[0] for text in told] == ["epoch 2: val_score is nan", "epoch 3: score is nan"]
+        trainer = train(params)
+    assert (trainer.epoch, trainer.early_stopping.current) == (3, 4.0)
+    assert (tmp_path / "run" / "train.log").read_text().count(" Best epoch   val_score 4.0000 in epoch 1\n") == 1
+    told = [message.partition(";")[0] for message in caplog.messages if "score is nan" in message]
+    assert told == ["epoch 2: val_score is nan", "epoch 3: score is nan"]
 
 
-def odd(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
+def odd(kind: str, x: list[float], named: bool = False, **fields: Any) -> LineTrainerParams:
+    """A training in batches of two, whose samples have the `meta` s0, s1 ... if they are named."""
     params = line_params(x, **fields)
-    params.scenario.model = GapModelParams(kind=kind)
+    params.scenario.model, params.gen.train.named = GapModelParams(kind=kind), named
     params.gen.setup.train.batch_size = 2
     return params
+
+
+def kept(variable: Any) -> list[float]:
+    return ops.convert_to_numpy(variable.value).tolist()
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, pytest.param(16, marks=pytest.mark.backend)])
@@ -174,26 +149,26 @@ def test_a_skipped_batch_leaves_statistics_and_logged_values(steps_per_execution
     skip = {"optimizer": SGDOptimizer(skip_nonfinite=2), "steps_per_execution": steps_per_execution}
     bad = train(odd("norm", [1, 2, NAN, 7, INF, 7, 3, 4], **skip))
     good = train(odd("norm", [1, 2, 3, 4], **skip))
-    mean, variance = (
-        float(ops.convert_to_numpy(v.value)[0])
-        for v in (bad.scenario.graph.norm.moving_mean, bad.scenario.graph.norm.moving_variance)
-    )
+    norm = bad.scenario.graph.norm
     # Means 1.5 and 3.5 with half the weight each time, from 0; variances 0.25 twice, from 1.
-    assert (mean, variance) == (2.125, 0.4375)
+    assert (kept(norm.moving_mean), kept(norm.moving_variance)) == ([2.125], [0.4375])
     assert bad.history.values(1) == good.history.values(1)
     assert math.isfinite(bad.history.values(1)["loss"])
+    # What is infinite at first may become finite.
+    peak = train(odd("peak", [1, 2, NAN, 7, 3, 4], optimizer=SGDOptimizer(skip_nonfinite=1))).scenario.graph.peak
+    assert kept(peak.peak) == [4.0, -INF]
 
 
 def test_skipped_updates_are_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         train(line_params([1, NAN, 2, INF, 3], epochs=2, optimizer=SGDOptimizer(skip_nonfinite=1)))
         train(line_params([1, NAN, 2], optimizer=SGDOptimizer(skip_nonfinite=1)))
-    told = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
-    assert told == [
-        "epoch 1: 2 updates were skipped: their loss or gradients were not finite",
-        "epoch 2: 2 updates were skipped: their loss or gradients were not finite",
-        "epoch 1: 1 update was skipped: its loss or gradients were not finite",
-    ]
+        trainer = train(line_params([NAN, INF], optimizer=SGDOptimizer(skip_nonfinite=9)))
+    two = "2 updates were skipped: their loss or gradients were not finite"
+    one = "1 update was skipped: its loss or gradients were not finite"
+    told = [message for message in caplog.messages if "skipped" in message]
+    assert told[:3] == [f"epoch 1: {two}", f"epoch 2: {two}", f"epoch 1: {one}"]
+    assert all(math.isnan(value) for value in trainer.history.values(1).values())  # of which nothing is left
 
 
 @pytest.mark.backend
@@ -202,17 +177,7 @@ def test_with_half_precision_the_loss_shows_what_was_no_matter_of_its_scale() ->
     params.device.precision = Precision.MIXED_FLOAT16
     trainer = train(params)
     assert math.isnan(trainer.history.values(1)["loss"])
-    assert float(ops.convert_to_numpy(trainer.scenario.graph.norm.moving_mean.value)[0]) == 2.125
-
-
-def test_what_is_infinite_at_first_may_become_finite() -> None:
-    trainer = train(odd("peak", [1, 2, NAN, 7, 3, 4], optimizer=SGDOptimizer(skip_nonfinite=1)))
-    assert ops.convert_to_numpy(trainer.scenario.graph.peak.peak.value).tolist() == [4.0, -INF]
-
-
-def test_an_epoch_of_skipped_batches_has_no_values() -> None:
-    trainer = train(line_params([NAN, INF], optimizer=SGDOptimizer(skip_nonfinite=9)))
-    assert all(math.isnan(value) for value in trainer.history.values(1).values())
+    assert kept(trainer.scenario.graph.norm.moving_mean) == [2.125]
 
 
 def diverged(params: LineTrainerParams) -> str:
@@ -222,16 +187,9 @@ def diverged(params: LineTrainerParams) -> str:
     return str(error.value)
 
 
-def named(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
-    """Samples with the `meta` s0, s1 ..."""
-    params = odd(kind, x, **fields)
-    params.gen.train.named = True
-    return params
-
-
 @pytest.mark.backend
 def test_samples_that_are_not_finite_are_named() -> None:
-    message = diverged(named("", [1, 1, 1, NAN, 1, 1]))
+    message = diverged(odd("", [1, 1, 1, NAN, 1, 1], True))
     assert message.startswith(
         "the loss or its gradients were not finite in batch 2 of epoch 1 (not finite in the data of 's3'); no weight"
     )
@@ -241,8 +199,8 @@ def test_samples_that_are_not_finite_are_named() -> None:
 
 @pytest.mark.slow
 def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
-    assert "in batch 2 of epoch 1 (its samples are 's2', 's3'); no" in diverged(named("log", [1, 1, -1, 1, 1, 1]))
-    params = named("log", [1.0] * 12 + [-1.0] * 12)
+    assert "in batch 2 of epoch 1 (its samples are 's2', 's3'); no" in diverged(odd("log", [1, 1, -1, 1, 1, 1], True))
+    params = odd("log", [1.0] * 12 + [-1.0] * 12, True)
     params.gen.setup.train.batch_size = 12
     shown = ", ".join(f"'s{number}'" for number in range(12, 22))
     assert f"in batch 2 of epoch 1 (its samples are {shown} and 2 more); no" in diverged(params)
@@ -252,9 +210,9 @@ def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
 
 @pytest.mark.slow
 def test_they_are_found_in_an_update_of_several_batches_and_after_a_resume(tmp_path: Path) -> None:
-    params = named("", [1.0] * 8 + [1, NAN] + [1.0] * 2, train_accum_steps=3)
+    params = odd("", [1.0] * 8 + [1, NAN] + [1.0] * 2, True, train_accum_steps=3)
     assert "in batches 4 to 6 of epoch 1 (not finite in the data of 's9')" in diverged(params)
-    params = named("", [1.0] * 7 + [NAN] + [1.0] * 4, output_dir=tmp_path / "run", steps_per_execution=1)
+    params = odd("", [1.0] * 7 + [NAN] + [1.0] * 4, True, output_dir=tmp_path / "run", steps_per_execution=1)
     with pytest.raises(TrainingInterrupted):
         LineScenario.create_trainer(params).train([StopAfter(2)])
     resumed = LineScenario.create_trainer(params, restore=True)
@@ -265,7 +223,7 @@ def test_they_are_found_in_an_update_of_several_batches_and_after_a_resume(tmp_p
 @pytest.mark.backend
 @pytest.mark.parametrize("eager", [False, True])
 def test_the_backend_names_the_operation(eager: bool) -> None:
-    message = diverged(named("log", [1, 1, -1, 1, 1, 1], debug_nonfinite=True, force_eager=eager))
+    message = diverged(odd("log", [1, 1, -1, 1, 1, 1], True, debug_nonfinite=True, force_eager=eager))
     operation = "(?i:log) gives NaN or infinity" if ON_TENSORFLOW else r"invalid value \(nan\) encountered in log"
     assert re.search(rf"in batch 2 of epoch 1 \(.*{operation}; its samples are 's2', 's3'\); no weight", message)
     assert "debug_nonfinite" not in message

@@ -70,123 +70,74 @@ def test_a_function_without_a_mark_of_the_package_of_the_scenario_is_typed_too(t
         assert read_permission(tmp_path / "trainer_params.json") == expected
 
 
-def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp_path: Path, state: Path) -> None:
     file = stored(tmp_path / "run")
     params = TinyScenario.default_trainer_params()
     params.learning_rate = FunctionParams(function=FunctionName("colorsys:rgb_to_hls"))
     record_permission(file, params, TinyScenario, Permission(), is_resumed=True)
     # The old file is still there: what the new one would name is the user's choice as well.
-    assert read_permission(file) == Permission(("colorsys",))
-    save_params(file, params)
-    assert read_permission(file) == Permission(("colorsys",))
-
-
-def test_params_of_another_run_that_is_replaced_get_no_permission(tmp_path: Path) -> None:
-    file = stored(tmp_path / "run")
-    file.write_text(file.read_text() + "\n")  # from elsewhere, so that there is no record of it
-    params = TinyScenario.default_trainer_params()
-    params.learning_rate = FunctionParams(function=FunctionName("colorsys:rgb_to_hls"))
+    for _ in range(2):
+        assert read_permission(file) == Permission(("colorsys",))
+        save_params(file, params)
+    file.write_text(file.read_text() + "\n")  # of another run, which is replaced: there is no record of it
     record_permission(file, params, TinyScenario, Permission())
     assert read_permission(file) == Permission()
     save_params(file, params)
     assert read_permission(file) == Permission(("colorsys",))
-
-
-def test_params_that_name_nothing_need_no_record(tmp_path: Path, state: Path) -> None:
-    file = stored(tmp_path / "run")
+    # Params that name nothing need no record.
     record_permission(file, TinyScenario.default_trainer_params(), TinyScenario, Permission())
     assert list(state.iterdir()) == []
-    assert read_permission(file) == Permission()
-
-
-def test_further_packages() -> None:
     assert Permission(("a",), "/x").and_trusted(["b", "a"]) == Permission(("a", "b"), "/x")
 
 
-def changed(**values: Any) -> Callable[[Path], None]:
-    def change_it(path: Path) -> None:
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+CHANGES: list[dict[str, Any]] = [
+    *({"run": value} for value in ("/elsewhere", None)),
+    *({"params_sha256": value} for value in (None, [], 7)),
+    *({"packages": value} for value in ("statistics", ["statistics.x"], [["statistics"]], None)),
+    *({"import_root": value} for value in (7, "relative", "/a\0b")),
+    *({"history_file": value} for value in ("relative", 7)),
+]
+DAMAGE: list[Callable[[Path], Any]] = [
+    *(lambda path, text=text: path.write_text(text) for text in ("", "[]", "[" * 60000)),
+    lambda path: path.write_text(path.read_text()[:-20]),
+    lambda path: path.write_bytes(b"\xff\xfe"),
+    lambda path: path.write_text(path.read_text() + " " * 70000),
+    lambda path: path.parent.chmod(0o777),
+]
+REPLACED: list[Callable[[Path], Any]] = [
+    *(os.mkfifo, Path.mkdir, lambda path: None, lambda path: path.symlink_to("/dev/zero")),
+    lambda path: path.symlink_to(path.with_suffix(".old")),
+]
 
-    return change_it
 
-
-def replaced(make: Callable[[Path], Any]) -> Callable[[Path], None]:
-    def replace_it(path: Path) -> None:
-        path.rename(path.with_suffix(".old"))
-        make(path)
-
-    return replace_it
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.unlink(),
-        lambda path: path.write_text(""),
-        lambda path: path.write_text(path.read_text()[:-20]),
-        lambda path: path.write_bytes(b"\xff\xfe"),
-        lambda path: path.write_text("[]"),
-        lambda path: path.write_text("[" * 60000),
-        lambda path: path.write_text(path.read_text() + " " * 70000),
-        changed(run="/elsewhere"),
-        changed(run=None),
-        changed(params_sha256=None),
-        changed(params_sha256=[]),
-        changed(params_sha256=7),
-        changed(packages="statistics"),
-        changed(packages=["statistics.x"]),
-        changed(packages=[["statistics"]]),
-        changed(packages=None),
-        changed(import_root=7),
-        changed(import_root="relative"),
-        changed(import_root="/a\0b"),
-        changed(history_file="relative"),
-        changed(history_file=7),
-        lambda path: path.parent.chmod(0o777),
-        replaced(os.mkfifo),
-        replaced(lambda path: path.mkdir()),
-        replaced(lambda path: path.symlink_to(path.with_suffix(".old"))),
-        replaced(lambda path: path.symlink_to("/dev/zero")),
-    ],
-)
-def test_a_damaged_record_permits_nothing(
-    damage: Callable[[Path], None], tmp_path: Path, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("damage", [*CHANGES, *DAMAGE, *REPLACED])
+def test_a_damaged_record_permits_nothing(damage, tmp_path: Path, state: Path, caplog) -> None:
     file = stored(tmp_path / "run")
     (entry,) = state.iterdir()
-    damage(entry)
+    if isinstance(damage, dict):
+        entry.write_text(json.dumps({**json.loads(entry.read_text()), **damage}))
+    else:
+        if damage in REPLACED:
+            entry.rename(entry.with_suffix(".old"))
+        damage(entry)
     with caplog.at_level(logging.INFO, logger="tfaip"):
         assert read_permission(file) == Permission()
+        if damage in REPLACED[:-1]:  # the params instead
+            file.unlink()
+            damage(file)
+            assert read_permission(file) == Permission()
     assert caplog.messages == []
 
 
-def test_params_that_are_no_file(tmp_path: Path) -> None:
-    file = stored(tmp_path / "run")
-    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()):
-        file.rename(tmp_path / "kept")
-        make(file)
-        assert read_permission(file) == Permission()
-        file.rmdir() if file.is_dir() else file.unlink()
-        (tmp_path / "kept").rename(file)
-    assert read_permission(file) == EXPECTED
-
-
-@pytest.mark.parametrize("home", ["a file", "nowhere", "relative"])
-def test_without_a_place_for_records(
-    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("home", ["file", "/proc/nowhere", "relative", None])
+def test_without_a_place_for_records(home, tmp_path: Path, monkeypatch, caplog) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("HOME", str(tmp_path / "file"))
-    values = {"a file": str(tmp_path / "file"), "nowhere": "/proc/nowhere", "relative": "state"}
-    monkeypatch.setenv("XDG_STATE_HOME", values[home])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / ("file" if home else "home")))
+    if home is None:  # that of the user is used
+        monkeypatch.delenv("XDG_STATE_HOME")
+    else:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / home) if home == "file" else home)
     with caplog.at_level(logging.INFO, logger="tfaip"):
-        assert read_permission(stored(tmp_path / "run")) == Permission()
-    assert (caplog.messages, sorted(os.listdir(tmp_path))) == ([], ["file", "run"])
-
-
-def test_without_the_variable_the_home_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert read_permission(stored(tmp_path / "run")) == EXPECTED
-    assert len(list((tmp_path / "home" / ".local" / "state" / "tfaip" / "runs").iterdir())) == 1
+        assert read_permission(stored(tmp_path / "run")) == (Permission() if home else EXPECTED)
+    assert (caplog.messages, sorted(os.listdir(tmp_path))) == ([], ["file", *([] if home else ["home"]), "run"])

@@ -29,17 +29,26 @@ def traced(run: Path) -> list[int]:
     return [dict(event.stats)["step_num"] for event in events if event.name == "train"]
 
 
-def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path) -> None:
-    train(params_of(tmp_path, [3, 6]))
-    assert traced(tmp_path) == [2, 4]
-
-
-def test_an_execution_is_never_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    # Executions of batches 1-2, 3-4, 5; 1-2, ...: begun at 4 or later, and until 6 is trained. Epochs are no border.
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        train(params_of(tmp_path, [4, 6], batches=5, epochs=2))
-    assert traced(tmp_path) == [4, 5]
-    assert f"profiled batches 5 to 7: {tmp_path / 'train' / 'plugins' / 'profile'}" in caplog.messages
+def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="tfaip")
+    train(params_of(tmp_path / "a", [3, 6]))
+    assert traced(tmp_path / "a") == [2, 4]
+    # Executions of batches 1-2, 3-4, 5; 1-2, ... are never cut: begun at 4 or later, and until 6 is trained. Epochs
+    # are no border.
+    train(params_of(tmp_path / "b", [4, 6], batches=5, epochs=2))
+    assert traced(tmp_path / "b") == [4, 5]
+    assert f"profiled batches 5 to 7: {tmp_path / 'b' / 'train' / 'plugins' / 'profile'}" in caplog.messages
+    caplog.clear()
+    train(params_of(tmp_path / "c", [10, 20], write_checkpoints=True))
+    message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
+    assert sum(message in found for found in caplog.messages) == 1
+    assert not (tmp_path / "c" / "train" / "plugins").exists()
+    # A run that trains nothing has nothing to say, and a dry run traces its one batch.
+    caplog.clear()
+    train(params_of(tmp_path / "c", [1, 2]), restore=True)
+    assert "nothing was profiled" not in caplog.text
+    LineScenario.create_trainer(params_of(tmp_path / "run", [10, 20])).dry_run()
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_a_training_that_ends_within_ends_the_trace(tmp_path: Path) -> None:
@@ -54,45 +63,11 @@ def test_a_training_that_ends_within_ends_the_trace(tmp_path: Path) -> None:
         assert traced(tmp_path / name) == [0, 2, 4, 6]
 
 
-def test_a_training_that_ends_before_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    train(params_of(tmp_path, [10, 20]))
-    message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
-    assert [record.message for record in caplog.records if message in record.message]
-    assert not (tmp_path / "train" / "plugins").exists()
-
-
-def test_a_dry_run_traces_its_one_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    LineScenario.create_trainer(params_of(tmp_path / "run", [10, 20])).dry_run()
-    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
-
-
-def test_a_run_that_trains_nothing_has_nothing_to_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    train(line_params([1.0], output_dir=tmp_path / "run"))
-    train(params_of(tmp_path / "run", [1, 2], 1, write_checkpoints=True), restore=True)
-    assert "nothing was profiled" not in caplog.text
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_the_trained_numbers_are_those_of_a_run_without_it(tmp_path: Path) -> None:
-    plain = params_of(tmp_path / "plain", [3, 6])
-    plain.profile = False
-    histories = []
-    for params in (plain, params_of(tmp_path / "profiled", [3, 6])):
-        trainer = train(params)
-        histories.append(trainer.scenario.graph.line.kernel.numpy().tolist())
-    assert histories[0] == histories[1] == [[-8.0]]
-    assert not (tmp_path / "plain" / "train" / "plugins").exists()
-
-
 def test_without_the_plugin_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard_plugin_profile", None)
     with pytest.raises(UsageError, match=r"pip install tensorboard-plugin-profile, or set --trainer.profile F"):
         train(params_of(tmp_path / "run", [3, 6]))
     assert not (tmp_path / "run").exists()
-
-
-def test_without_an_output_directory_there_is_no_place_for_it() -> None:
     with pytest.raises(UsageError, match="set --trainer.output_dir"):
         train(params_of(None, [3, 6]))
 

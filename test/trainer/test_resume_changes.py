@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
-from test.support.runs import history
-from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
+from test.support.runs import checkpoints, history
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from test.trainer.line import line_params, train, weight
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, GeneratingDataProcessor, MappingDataProcessor
-from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.processor.dataprocessor import Processor, StreamProcessor
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
-from tfaip.params import pai_dataclass
 from tfaip.trainer.best import EarlyStoppingParams
-from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams, NewbobRelParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 
@@ -61,16 +58,25 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(TrainingInterrupted):
         TinyScenario.create_trainer(tiny_params(run)).train([StopAfter(6)])
-    assert [newest_state(run)[name] for name in ("epoch", "step", "samples")] == [0, 6, 24]
+    before = newest_state(run)
+    assert [before[name] for name in ("epoch", "step", "samples")] == [0, 6, 24]
     params = tiny_params(run)
     params.gen.setup.train.batch_size = 8
     TinyScenario.create_trainer(params, restore=True).train()
     # 44 samples: 6 batches of 4, then 8 + 8 + 4.
     state = newest_state(run)
     assert state["history"]["1"]["meta"]["updates"] == 9
-    assert [state[name] for name in ("epoch", "step", "samples")] == [1, 0, 0]
+    assert [state[name] for name in ("epoch", "step", "samples", "seconds")] == [1, 0, 0, 0]
     # A pass has 30 samples: the epoch ended 14 samples into the second.
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
+    # The seconds of an epoch count over resumes.
+    assert state["history"]["1"]["meta"]["seconds"] > round(before["seconds"], 3) > 0
+    # Weights that do not fit name what was changed.
+    params = tiny_params(run, epochs=2)
+    params.scenario.model.units = 5
+    changed = r"changed: --trainer\.epochs: 1 -> 2, --model\.units: 8 -> 5, --train\.batch_size: 8 -> 4$"
+    with pytest.raises(UsageError, match=rf"has shape \(8,\) there and \(5,\) in the model; .*{changed}"):
+        TinyScenario.create_trainer(params, restore=True).train()
 
 
 @pytest.mark.guard
@@ -84,9 +90,7 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
         (1, 3, 66 + 26 / 3, [5, 6]),
     ],
 )
-def test_another_number_of_batches_per_update_begins_with_a_whole_update(
-    tmp_path: Path, before: int, after: int, expected: float, updates: list[int]
-) -> None:
+def test_another_number_of_batches_per_update_begins_with_a_whole_update(tmp_path, before, after, expected, updates):
     run, x = tmp_path / "run", [4.0, 4.0, 18.0, 0.0, 40.0]
     train(line_params(x, None, run, train_accum_steps=before))
     trainer = train(line_params(x, None, run, train_accum_steps=after, epochs=2), restore=True)
@@ -96,60 +100,35 @@ def test_another_number_of_batches_per_update_begins_with_a_whole_update(
     assert ("gradients of 2 batches are dropped" in log) == (before == 3)
 
 
+def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:
+    always = {"steps_per_execution": 1, "keep_checkpoints": 9}
+    train(line_params([1.0] * 11, None, tmp_path, checkpoint_save_freq="2", train_accum_steps=2, **always))
+    # An update every second batch, a checkpoint every second update.
+    assert checkpoints(tmp_path) == ["epoch_0000_step_000004", "epoch_0000_step_000008", "epoch_0001"]
+
+
 @pytest.mark.slow
 def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    warning = "no weight will change: train_accum_steps is 8, but only %d batches remain"
-    train(line_params([1.0] * 5, None, run, train_accum_steps=8))
     # The three batches of the second epoch complete an update with the five that wait.
-    train(line_params([1.0] * 5, None, run, train_accum_steps=8, epochs=2, samples_per_epoch=3), restore=True)
-    train(line_params([1.0] * 5, None, run, train_accum_steps=8, epochs=3, samples_per_epoch=7), restore=True)
-    log = (run / "train.log").read_text()
+    for epoch, batches in ((1, 5), (2, 3), (3, 7)):
+        params = line_params([1.0] * 5, None, tmp_path / "run", train_accum_steps=8, epochs=epoch)
+        params.samples_per_epoch = batches
+        train(params, restore=epoch > 1)
+    log = (tmp_path / "run" / "train.log").read_text()
+    warning = "no weight will change: train_accum_steps is 8, but only %d batches remain"
     assert [warning % batches in log for batches in (5, 3, 7)] == [True, False, True]
 
 
-def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:
-    params = tiny_params(tmp_path / "run", checkpoint_save_freq="2", train_accum_steps=2, keep_checkpoints=9)
-    params.steps_per_execution = 1
-    TinyScenario.create_trainer(params).train()
-    # 11 batches; an update every second batch, a checkpoint every second update.
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").iterdir() if path.is_dir())
-    assert names == ["epoch_0000_step_000004", "epoch_0000_step_000008", "epoch_0001"]
+def test_dropped_samples_are_counted_and_told(tmp_path: Path) -> None:
+    params = line_params([1.0, 2.0, 3.0, 4.0], None, tmp_path / "run", samples_per_epoch=5)
+    params.scenario.data.pre_proc = SequentialProcessorPipelineParams(processors=[DropLine()])
+    train(params)
+    # 2 4 | 2 4 | 2: before them 1 and 3 twice, and 1.
+    assert history(tmp_path / "run")["1"]["meta"]["dropped"] == 5
+    assert "dropped training samples so far: 5 invalid" in (tmp_path / "run" / "train.log").read_text()
 
 
-def test_dropped_samples_are_counted_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Jitter.apply
-
-    def drop_some(self: Jitter, sample: Sample) -> Sample:
-        jittered = kept(self, sample)
-        return jittered.new_invalid() if self.mode.value == "training" and sample.inputs["x"][0] > 0 else jittered
-
-    monkeypatch.setattr(Jitter, "apply", drop_some)
-    params = tiny_params(tmp_path / "run", samples_per_epoch=12)
-    assert isinstance(params.scenario.data.pre_proc.processors[0], Jitter)
-    TinyScenario.create_trainer(params).train()
-    dropped = newest_state(tmp_path / "run")["history"]["1"]["meta"]["dropped"]
-    assert dropped > 0
-    assert f"dropped training samples so far: {dropped} invalid" in (tmp_path / "run" / "train.log").read_text()
-
-
-@pai_dataclass
-@dataclass
-class DropLineParams(DataProcessorParams):
-    @staticmethod
-    def cls() -> type[DataProcessor[Any]]:
-        return DropLine
-
-
-@pai_dataclass
-@dataclass
-class PairLineParams(DataProcessorParams):
-    @staticmethod
-    def cls() -> type[DataProcessor[Any]]:
-        return PairLine
-
-
-class DropLine(MappingDataProcessor[DropLineParams]):
+class DropLine(Processor):
     """Odd numbers are invalid, and 6 cannot be processed."""
 
     def apply(self, sample: Sample) -> Sample:
@@ -158,7 +137,7 @@ class DropLine(MappingDataProcessor[DropLineParams]):
         return sample.new_invalid() if sample.inputs["x"][0] % 2 else sample
 
 
-class PairLine(GeneratingDataProcessor[PairLineParams]):
+class PairLine(StreamProcessor):
     """Each sample twice, the second time only if it is not a multiple of 4."""
 
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
@@ -170,7 +149,7 @@ class PairLine(GeneratingDataProcessor[PairLineParams]):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("processors", "on_error"),
-    [([DropLineParams()], "skip"), ([DropLineParams(), PairLineParams()], "skip:1")],
+    [([DropLine()], "skip"), ([DropLine(), PairLine()], "skip:1")],
     ids=["mapping", "generating"],
 )
 def test_dropped_samples_are_counted_over_resumes(tmp_path: Path, processors: list[Any], on_error: str) -> None:
@@ -197,59 +176,10 @@ def test_dropped_samples_are_counted_over_resumes(tmp_path: Path, processors: li
 
 
 @pytest.mark.slow
-def test_the_seconds_of_an_epoch_count_over_resumes(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with pytest.raises(TrainingInterrupted):
-        TinyScenario.create_trainer(tiny_params(run)).train([StopAfter(2)])
-    before = newest_state(run)["seconds"]
-    assert before > 0
-    TinyScenario.create_trainer(tiny_params(run), restore=True).train()
-    after = newest_state(run)
-    assert after["history"]["1"]["meta"]["seconds"] > round(before, 3)
-    assert after["seconds"] == 0
-
-
-@pytest.mark.parametrize(("name", "value"), [("random_seed", -1), ("random_seed", 2**32)])
-def test_values_that_cannot_work_name_the_flag(name: str, value: object, tmp_path: Path) -> None:
-    params = tiny_params(tmp_path / "run", **{name: value})
-    with pytest.raises(ValueError, match=f"--trainer.{name}"):
-        TinyScenario.create_trainer(params)
-
-
-@pytest.mark.slow
-def test_weights_that_do_not_fit_name_what_was_changed(tmp_path: Path) -> None:
-    TinyScenario.create_trainer(tiny_params(tmp_path / "run")).train()
-    params = tiny_params(tmp_path / "run", epochs=2)
-    params.scenario.model.units = 5
-    changed = r"changed: --trainer\.epochs: 1 -> 2, --model\.units: 8 -> 5$"
-    with pytest.raises(UsageError, match=rf"has shape \(8,\) there and \(5,\) in the model; .*{changed}"):
-        TinyScenario.create_trainer(params, restore=True).train()
-
-
-def test_the_model_is_that_of_the_params_of_the_scenario(tmp_path: Path) -> None:
-    params = TinyScenario.default_params()
-
-    class Other(type(params.model)):  # type: ignore[misc]
-        @staticmethod
-        def cls() -> type:
-            from test.support.tiny.model import TinyModel
-
-            class OtherModel(TinyModel):
-                pass
-
-            return OtherModel
-
-    params.model = Other()
-    assert type(TinyScenario(params).model).__name__ == "OtherModel"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "before", [{"n_to_go": 9}, {"n_to_go": 3, "frequency": 4}, {"n_to_go": 3, "upper_threshold": -5}]
 )
-def test_a_shorter_patience_counts_from_the_resume(
-    before: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shorter_patience_counts_from_the_resume(before, tmp_path, caplog):
     def epochs_until(restore: bool = True, **fields: Any) -> int:
         params = line_params([1.0], [1.0], tmp_path / "run", epochs=12 if restore else 4)
         params.learning_rate.rates, params.learning_rate.lr = [0.0], 0.5 if restore else 1.0
@@ -264,26 +194,7 @@ def test_a_shorter_patience_counts_from_the_resume(
     assert epochs_until(n_to_go=3) == 7  # it stays finished
     assert epochs_until(n_to_go=4) == 8  # a longer patience counts on
     assert epochs_until(n_to_go=-1) == 12
-
-
-def test_a_patience_of_one_says_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
     params = line_params([1.0], [1.0], epochs=3, early_stopping=EarlyStoppingParams(n_to_go=1))
     assert train(params).epoch == 1
-    assert "n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best" in (
-        caplog.messages
-    )
-
-
-@pytest.mark.parametrize(
-    ("rule", "first", "later"),
-    [
-        (ConstantParams(), True, True),
-        (ConstantParams(rates=[0.1]), False, False),
-        (ConstantParams(rates={5: 0.1}), True, False),
-        (ExponentialDecayParams(rates={5: 0.1, 6: 0.1}, epochs=6), True, False),
-        (NewbobRelParams(), True, False),
-        (NewbobRelParams(rates=[0.1], relative_to_lr=True), False, True),
-    ],
-)
-def test_which_rules_read_the_rate_from_an_epoch_on(rule: LearningRateParams, first: bool, later: bool) -> None:
-    assert (rule.uses_lr(1), rule.uses_lr(5)) == (first, later)
+    line = "n_to_go 1 stops after the first epoch, also a best one; 2 after the first without a new best"
+    assert line in caplog.messages

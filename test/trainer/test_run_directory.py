@@ -25,38 +25,25 @@ def run(tmp_path: Path) -> RunDirectory:
     return directory
 
 
-def test_paths(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path, "saved")
-    paths = {
-        directory.params_file: "trainer_params.json",
-        directory.history_file: "history.json",
-        directory.log_file: "train.log",
-        directory.checkpoints: "saved",
-        directory.best: "best",
-        directory.export: "export",
-        directory.root / "train": "train",
-    }
-    assert {path.relative_to(tmp_path).as_posix(): name for path, name in paths.items()} == {
-        n: n for n in paths.values()
-    }
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_new_or_empty_directory_is_free(overwrite: bool, tmp_path: Path) -> None:
-    RunDirectory(tmp_path / "new").check_free(overwrite)
-    RunDirectory(tmp_path).check_free(overwrite)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
+def test_another_run_is_replaced_only_on_request(run: RunDirectory, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds another run: .*tfaip-resume-training .*runs/a'.*--overwrite"):
         run.check_free(overwrite=False)
     run.check_free(overwrite=True)
     assert run.params_file.exists()  # a check changes nothing
     with pytest.raises(UsageError, match="holds another run"):
         run.claim(overwrite=False)
-    run.claim(overwrite=True)
+    # The directory itself stays; links in it are removed, not what they lead to.
+    (tmp_path / "link").symlink_to(run.root)
+    (tmp_path / "kept").mkdir()
+    (run.root / "best").symlink_to(tmp_path / "kept")
+    RunDirectory(tmp_path / "link").claim(overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "kept").is_dir()
     assert list(run.root.iterdir()) == []
+    for overwrite in (False, True):  # what is new or empty is free
+        for path in (run.root, tmp_path / "new"):
+            RunDirectory(path).check_free(overwrite)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("result", ["epoch", "checkpoint/epoch_0001", "export"])
@@ -113,22 +100,15 @@ def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool
         assert sorted(run.root.rglob("*")) == before
 
 
-def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(run.root)
-    (run.root / "best").symlink_to(tmp_path / "kept")
-    (tmp_path / "kept").mkdir()
-    RunDirectory(tmp_path / "link").claim(overwrite=True)
-    assert (tmp_path / "link").is_symlink()
-    assert list(run.root.iterdir()) == []
-    assert (tmp_path / "kept").is_dir()  # links are removed, not what they lead to
-
-
-def test_one_process_at_a_time(run: RunDirectory) -> None:
+def test_one_process_at_a_time(run: RunDirectory, tmp_path: Path) -> None:
     other = RunDirectory(run.root)
     with run.locked(), pytest.raises(UsageError, match="another process trains in .*runs/a: choose"), other.locked():
         pass
     with run.locked():
         pass
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot create the output directory .*/file/run: Not a directory"):
+        RunDirectory(tmp_path / "file" / "run").locked().__enter__()
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -139,12 +119,6 @@ def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Pat
     assert (tmp_path / "thesis.tex").exists()
     with pytest.raises(UsageError, match="exists and is not the directory of a run"):
         RunDirectory(tmp_path / "thesis.tex").check_free(overwrite)
-
-
-def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot create the output directory .*/file/run: Not a directory"):
-        RunDirectory(tmp_path / "file" / "run").locked().__enter__()
 
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
@@ -163,21 +137,25 @@ def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
     assert run.params_file.exists()
 
 
-def test_a_run_is_found_by_its_directory_or_from_inside(run: RunDirectory) -> None:
-    assert find_run(run.root) == (run.root, None)
-    assert find_run(run.checkpoints) == (run.root, None)
+def test_a_run_is_found_by_its_directory_or_from_inside(run: RunDirectory, tmp_path: Path, monkeypatch) -> None:
+    assert find_run(run.root) == find_run(run.checkpoints) == (run.root, None)
     assert find_run(run.checkpoints / "epoch_0001") == (run.root, "epoch_0001")
-
-
-def test_a_run_is_found_from_the_working_directory(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(run.root)
-    root, checkpoint = find_run(Path())
-    assert (root.resolve(), checkpoint) == (run.root.resolve(), None)
-    root, checkpoint = find_run(Path("checkpoint/epoch_0002"))
-    assert (root.resolve(), checkpoint) == (run.root.resolve(), "epoch_0002")
-    monkeypatch.chdir(run.checkpoints / "epoch_0002")
-    root, checkpoint = find_run(Path())
-    assert (root.resolve(), checkpoint) == (run.root.resolve(), "epoch_0002")
+    for directory, path, name in [
+        (run.root, Path(), None),
+        (run.root, Path("checkpoint/epoch_0002"), "epoch_0002"),
+        (run.checkpoints / "epoch_0002", Path(), "epoch_0002"),
+    ]:
+        monkeypatch.chdir(directory)
+        root, checkpoint = find_run(path)
+        assert (root.resolve(), checkpoint) == (run.root.resolve(), name)
+    for path, message in [
+        (tmp_path / "missing", "no run at .*/missing: the path does not exist"),
+        (tmp_path, f"no run at .*: expected a directory with {PARAMS_FILE}"),
+        *((tmp_path / name, "no run at .*: the path (has|holds|is)") for name in ("x" * 246, "a\0b", "x/" * 2050)),
+    ]:
+        with pytest.raises(UsageError, match=message) as caught:
+            find_run(path)
+        assert len(str(caught.value)) <= 300
 
 
 def test_a_run_is_found_from_a_directory_of_checkpoints_of_several_parts(tmp_path: Path) -> None:
@@ -200,26 +178,6 @@ def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path:
     assert vars(RunDirectory.stored(tmp_path)) == vars(RunDirectory(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["x" * 246, "a\0b", "x/" * 2050])
-def test_a_path_that_no_run_can_have(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run at .*: the path (has|holds|is)") as caught:
-        find_run(tmp_path / name)
-    assert len(str(caught.value)) <= 300
-
-
-@pytest.mark.parametrize("name", ["checkpoint", "history.json"])
-def test_a_failed_run_with_something_odd_in_it_is_not_replaced(name: str, tmp_path: Path) -> None:
-    (tmp_path / PARAMS_FILE).write_text("{}")
-    if name == "checkpoint":
-        (tmp_path / name).write_text("a file")
-    else:
-        (tmp_path / name).mkdir()
-    with pytest.raises(UsageError, match="holds another run"):
-        RunDirectory(tmp_path).check_free(overwrite=False)
-    with pytest.raises(UsageError, match=f"{name} is not what a run writes: move it away"):
-        RunDirectory(tmp_path).claim(overwrite=True)
-
-
 @pytest.mark.parametrize("link", ["plugins", "plugins/profile", "plugins/profile/2026_01_01"])
 def test_traces_are_not_written_through_a_link(link: str, run: RunDirectory, tmp_path: Path) -> None:
     path = run.root / "train" / link
@@ -229,44 +187,34 @@ def test_traces_are_not_written_through_a_link(link: str, run: RunDirectory, tmp
         run.check_resumable()
 
 
-def test_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run at .*/missing: the path does not exist"):
-        find_run(tmp_path / "missing")
-    with pytest.raises(UsageError, match=f"no run at .*: expected a directory with {PARAMS_FILE}"):
-        find_run(tmp_path)
+SUB, DEEP, BEST = (
+    '{"checkpoint_sub_dir": "my"}',
+    '{"checkpoint_sub_dir": "my/old"}',
+    '{"early_stopping": {"best_model_name": "my"}}',
+)
 
 
 @pytest.mark.parametrize(
     ("stored", "file"),
     [
-        ({"checkpoint_sub_dir": "documents"}, "documents/thesis.tex"),
-        ({"checkpoint_sub_dir": "documents"}, "documents"),
-        ({"checkpoint_sub_dir": "documents/old"}, "documents/thesis.tex"),
-        ({"checkpoint_sub_dir": "documents/old"}, "documents/old"),
-        ({"checkpoint_sub_dir": "documents/old"}, "documents/old/epoch_0001/thesis.tex"),
-        ({"early_stopping": {"best_model_name": "documents"}}, "documents/thesis.tex"),
-        ({"early_stopping": {"best_model_name": "documents"}}, "documents"),
+        *((SUB, file) for file in ("my/thesis.tex", "my")),
+        *((DEEP, file) for file in ("my/thesis.tex", "my/old", "my/old/epoch_0001/thesis.tex")),
+        *((BEST, file) for file in ("my/thesis.tex", "my")),
+        *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
     ],
 )
-def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(
-    stored: dict[str, object], file: str, tmp_path: Path
-) -> None:
-    (tmp_path / PARAMS_FILE).write_text(json.dumps(stored))
-    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / file).write_text("years of work")
-    with pytest.raises(UsageError, match="documents.* is not what a run writes: move it away"):
+def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
+    (tmp_path / PARAMS_FILE).write_text(stored)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.parent.name == "epoch_0001":  # what is beside it is a checkpoint
+        for name in CHECKPOINT_MARKS:
+            (path.parent / name).touch()
+        RunDirectory(tmp_path).check_free(overwrite=True)
+    path.write_text("years of work")
+    with pytest.raises(UsageError, match="(my|checkpoint|history).* is not what a run writes: move it away"):
         RunDirectory(tmp_path).claim(overwrite=True)
-    assert (tmp_path / file).read_text() == "years of work"
-
-
-def test_a_checkpoint_with_a_file_of_the_user_stays(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint" / "epoch_0001"
-    checkpoint.mkdir(parents=True)
-    (tmp_path / PARAMS_FILE).write_text("{}")
-    for name in CHECKPOINT_MARKS:
-        (checkpoint / name).touch()
-    RunDirectory(tmp_path).check_free(overwrite=True)
-    (checkpoint / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="epoch_0001 is not what a run writes: move it away"):
-        RunDirectory(tmp_path).claim(overwrite=True)
-    assert (checkpoint / "thesis.tex").read_text() == "years of work"
+    if stored == "{}":
+        with pytest.raises(UsageError, match="holds another run"):
+            RunDirectory(tmp_path).check_free(overwrite=False)
+    assert path.read_text() == "years of work"

@@ -27,18 +27,16 @@ class Pairs(Data):
 
 
 class Lengths(Generator):
-    """Samples whose `x`, `y` and `z` have these lengths."""
+    """Samples of which `wrong` has another length the second time."""
 
-    of_x: list[int] = [3]
-    of_y: list[int] = [3]
-    of_z: list[int] = [3]
+    wrong: str = ""
 
     def __len__(self) -> int:
-        return len(self.of_x)
+        return 2
 
     def __getitem__(self, index: int) -> Sample:
-        targets = {"y": np.zeros(self.of_y[index]), "z": np.zeros(self.of_z[index])}
-        return Sample(inputs={"x": np.ones(self.of_x[index])}, targets=targets)
+        x, y, z = (np.ones(5 if index and name == self.wrong else 3) for name in "xyz")
+        return Sample(inputs={"x": x}, targets={"y": y, "z": z})
 
 
 class Scaled(GraphBase[Any]):
@@ -62,13 +60,8 @@ class PairsModel(ModelBase[Any]):
         return [self.error(targets["z"], outputs["y"])]
 
 
-class PairsModelParams(LineModelParams):
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return PairsModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return Scaled
+class PairsModelParams(LineModelParams, cls=PairsModel, graph_cls=Scaled):
+    pass
 
 
 class PairsScenario(Scenario):
@@ -78,18 +71,18 @@ class PairsScenario(Scenario):
 @pytest.mark.parametrize(
     ("part", "wrong", "place"),
     [
-        pytest.param("train", {"of_y": [3, 5]}, "PairsModel._loss", marks=pytest.mark.backend),
-        ("val", {"of_z": [3, 5]}, "PairsModel._metric"),
+        pytest.param("train", "y", "PairsModel._loss", marks=pytest.mark.backend),
+        ("val", "z", "PairsModel._metric"),
     ],
 )
-def test_the_loss_or_metric_is_named(part: str, wrong: dict[str, list[int]], place: str) -> None:
+def test_the_loss_or_metric_is_named(part: str, wrong: str, place: str) -> None:
     params = by_hand(PairsScenario.default_trainer_params(), None, epochs=1)
     params.gen.setup.train.batch_size = params.gen.setup.val.batch_size = 1
-    setattr(params.gen, part, Lengths(**{"of_x": [3, 3], "of_y": [3, 3], "of_z": [3, 3], **wrong}))
+    setattr(params.gen, part, Lengths(wrong=wrong))
     with pytest.raises(ShapeError) as caught:
         PairsScenario.create_trainer(params).train()
     text = " ".join(str(caught.value).split())
     known = ["1, 3", "1, 5"] if keras.backend.backend() == "jax" else ["None, None"] * 2
-    y, z = (known[-1] if name in wrong else known[0] for name in ("of_y", "of_z"))
+    y, z = (known[-1] if name == wrong else known[0] for name in "yz")
     assert text.endswith(f"(in {place}; targets: y ({y}), z ({z}); outputs: y ({known[0]}))")
     assert "5" in text.partition("(in ")[0]

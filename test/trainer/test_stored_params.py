@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Tuple  # noqa: UP035
 
@@ -14,26 +15,30 @@ import pytest
 from test.support.former.scenario import WaveScenario
 from test.support.former12 import unpack_former
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
-from test.trainer.line import LineDataParams, LineGraph, LineModel, LineModelParams, LinePipelineParams, line_params
+from test.trainer.line import (
+    LineDataParams,
+    LineGraph,
+    LineModel,
+    LineModelParams,
+    PointsParams,
+    Weights,
+    by_hand,
+    line_params,
+    train,
+)
 from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import load_training_data
-from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbase import ModelBase
-from tfaip.params import pai_dataclass
 from tfaip.params.stored import load_params
-from tfaip.params.tree import nodes_of
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.params.tree import nodes_of, walk
+from tfaip.scenario.scenario import Scenario
 from tfaip.scripts.common.parser import load_trainer_params
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduler import NewbobAbsParams
 from tfaip.trainer.trainer import Trainer
 
 
-@pai_dataclass
-@dataclass
-class LooseModelParams(LineModelParams):
+class LooseModelParams(LineModelParams, cls=LineModel, graph_cls=LineGraph):
     """Annotations and defaults as they are found in scenarios."""
 
     shape: Tuple[int, int, int] = (4, 1.0, 0)  # type: ignore[assignment]  # noqa: UP006
@@ -42,33 +47,13 @@ class LooseModelParams(LineModelParams):
     depth: int = 2
     sizes: list[float] = field(default_factory=lambda: (1, 2))  # type: ignore[arg-type,return-value]
 
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return LineModel
 
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return LineGraph
+class LooseScenario(Scenario):
+    data, model, train, val = LineDataParams, LooseModelParams, PointsParams(x=[1.0, 2.0]), PointsParams()
 
 
-class LooseScenarioParams(ScenarioBaseParams[LineDataParams, LooseModelParams]):
-    pass
-
-
-class LooseTrainerParams(TrainerParams[LooseScenarioParams, LinePipelineParams]):
-    pass
-
-
-class LooseScenario(ScenarioBase[LooseScenarioParams, LooseTrainerParams]):
-    pass
-
-
-def loose_params(run: Path | None) -> LooseTrainerParams:
-    line = line_params([1, 2], output_dir=run)
-    params = LooseScenario.default_trainer_params()
-    for name in ("gen", "optimizer", "learning_rate", "epochs", "random_seed", "output_dir", "skip_model_load_test"):
-        setattr(params, name, getattr(line, name))
-    params.scenario.export_serve = False
-    return params
+def loose_params(run: Path | None) -> Any:
+    return by_hand(LooseScenario.default_trainer_params(), run, export_best=True)
 
 
 @pytest.mark.slow
@@ -77,7 +62,7 @@ def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_pa
     params.force_eager, params.epochs, params.optimizer.clip_value = 0, 1.0, 2  # type: ignore[assignment]
     params.output_dir = tmp_path / "run"  # type: ignore[assignment]
     LooseScenario.create_trainer(params).train()
-    stored = load_params(tmp_path / "run/trainer_params.json", LooseTrainerParams)
+    stored = load_params(tmp_path / "run/trainer_params.json", LooseScenario.trainer_params_cls())
     assert (stored.force_eager, stored.epochs, stored.optimizer.clip_value) == (False, 1, 2.0)
     model = LooseScenario.params_from_path(tmp_path / "run/best").model
     assert (model.shape, model.factor, model.width, model.sizes) == ((4, 1, 0), 1.0, None, [1.0, 2.0])
@@ -111,18 +96,32 @@ def test_a_wrong_type_is_named_when_the_trainer_is_made(path: str, value: Any, m
 
 def test_what_is_set_after_the_trainer_was_made_is_checked_before_anything_is_written(tmp_path: Path) -> None:
     trainer = LooseScenario.create_trainer(loose_params(tmp_path / "run"))
-    trainer.params.scenario.model.shape = (4, 1.0, 0.3)  # type: ignore[assignment]
+    trainer.params.scenario.model.shape = (4, 1.0, 0.3)
     with pytest.raises(UsageError, match=r"^--model\.shape\.2: expected int, got 0\.3$"):
         trainer.train()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_params_of_a_class_that_the_scenario_would_not_read_are_refused(tmp_path: Path) -> None:
     params = line_params([1, 2], output_dir=tmp_path / "run")
     scenario = LooseScenario(LooseScenario.default_params())
     with pytest.raises(UsageError, match="is not a params class derived from LooseTrainerParams"):
         LooseScenario.trainer_cls()(params, scenario).train()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_completes_a_copy_of_the_params(tmp_path: Path) -> None:
+    params = line_params([1, 2, 3, 4, 5], [1, 2, 3], tmp_path / "run", epochs=3, random_seed=None, overwrite=True)
+    params.gen.setup.train.shuffle_buffer_size, params.learning_rate = -1, NewbobAbsParams(lr=0.25)
+    before = copy.deepcopy(dict(walk(params)))
+    whole, rest = Weights(), Weights()
+    trainer = train(params, whole)
+    assert dict(walk(params)) == {**before, "current_epoch": 3}  # as tfaip 1.2 counts it there
+    stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())
+    assert stored["random_seed"] == trainer.params.random_seed is not None
+    assert stored["learning_rate"]["best_monitor"] == "val_loss/mean_epoch"
+    assert stored["scenario"]["scenario_id"] == "test.trainer.line:LineScenario"
+    assert not stored["overwrite"]
+    # A resume takes the drawn seed from the checkpoint.
+    train(params, rest, restore=True, checkpoint="epoch_0002")
+    assert rest.values == whole.values[2:]
 
 
 def ask_for_many(file: Path) -> None:
@@ -161,9 +160,7 @@ def load_former_data(run: Path) -> Any:
         (lambda run: load_trainer_params(run / "trainer_params.json", []).params, "trainer_params.json"),
     ],
 )
-def test_no_file_starts_more_workers_than_there_are_cores(
-    load: Callable[[Path], Any], name: str, greedy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_file_starts_more_workers_than_there_are_cores(load, name, greedy, tmp_path, caplog):
     run, cores, counts = shutil.copytree(greedy, tmp_path / "run"), available_cores(), []
     with caplog.at_level("INFO", "tfaip"):
         params = load(run)
@@ -175,11 +172,7 @@ def test_no_file_starts_more_workers_than_there_are_cores(
     assert set(counts) == {cores}
     begin = f"{name} asks for 1024 worker processes, there will be {cores}, one for each core: give num_"
     assert sum(begin in message for message in caplog.messages) == len(counts)
-
-
-def test_automatic_and_few_workers_stay_as_they_are() -> None:
-    cores = available_cores()
-    for count in (AUTOMATIC_PROCESSES, 0, cores):
+    for count in (AUTOMATIC_PROCESSES, 0, cores):  # these stay as they are
         params = DataPipelineParams(num_processes=count)
         params.limit_to_machine(Path("a.json"))
         assert params.num_processes == count

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,8 +26,6 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.slow  # the server and its run, which all cases share
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class CurveModel(TinyModel):
@@ -68,19 +65,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Server:
-    """A TensorBoard server.
-
-    Args:
-        process: writes its messages into a pipe.
-        address: of its page; empty until it has been told.
-    """
+    """A TensorBoard server, which writes its messages into a pipe, and the address of its page."""
 
     process: subprocess.Popen[bytes]
     address: str = ""
 
     def wait_for_address(self) -> None:
-        """Read messages up to that which names the address."""
-        assert self.process.stderr is not None
         for line in iter(self.process.stderr.readline, b""):
             if found := re.search(rb"http://localhost:\d+/", line):
                 self.address = found[0].decode()
@@ -89,13 +79,22 @@ class Server:
 
     def new_messages(self) -> str:
         """Return what the server has written since it was last asked, without waiting for more."""
-        assert self.process.stderr is not None
         os.set_blocking(self.process.stderr.fileno(), False)
         return (self.process.stderr.read() or b"").decode()
 
+    def read(self, route: str, body: Any = None, **query: str) -> Any:
+        """Ask for JSON, with what is given to a form."""
+        content = None if body is None else json.dumps({"experimentName": "", **body}).encode()
+        address = f"{self.address}data/plugin/{route}?{urllib.parse.urlencode(query)}"
+        request = urllib.request.Request(address, data=content, headers={"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+            answer = reply.read()
+            # The profiler's page compresses, asked or not.
+            return json.loads(gzip.decompress(answer) if reply.headers["Content-Encoding"] == "gzip" else answer)
+
 
 @pytest.fixture(scope="module")
-def started(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A TensorBoard server on the run; it finds our plugin also in an installation that is older than the plugin."""
     metadata = tmp_path_factory.mktemp("installed") / "tfaip_of_this_test-0.dist-info"
     metadata.mkdir()
@@ -115,51 +114,29 @@ def started(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         server.process.communicate()
 
 
-@pytest.fixture(scope="module")
-def server(started: Server) -> str:
-    """Address of the server."""
-    return started.address
+def test_curves_are_those_of_the_history(run: Path, server: Server) -> None:
+    def curve(kind: str, tag: str) -> dict[int, float]:
+        return {step: value for _, step, value in server.read("scalars/scalars", run=kind, tag=tag)}
 
-
-def read(server: str, route: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"{server}data/{route}?{urllib.parse.urlencode(query)}", timeout=60) as reply:  # noqa: S310
-        content = reply.read()
-        # The profiler's page compresses, asked or not.
-        return json.loads(gzip.decompress(content) if reply.headers["Content-Encoding"] == "gzip" else content)
-
-
-def curve(server: str, run: str, tag: str) -> dict[int, float]:
-    return {step: value for _, step, value in read(server, "plugin/scalars/scalars", run=run, tag=tag)}
-
-
-def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
-        ("train", "loss", "loss"),
-        ("train", "mae", "mae"),
-        ("validation", "loss", "val_loss"),
-        ("lav_l0", "loss", "lav_l0_loss"),
+        *(("train", "loss", "loss"), ("train", "mae", "mae")),
+        *(("validation", "loss", "val_loss"), ("lav_l0", "loss", "lav_l0_loss")),
     ]:
         expected = {int(epoch): record["values"][name] for epoch, record in history.items()}
         assert sorted(expected) == [1, 2, 3]
         # Events hold float32.
-        assert curve(server, kind, tag) == pytest.approx(expected, rel=1e-7)
+        assert curve(kind, tag) == pytest.approx(expected, rel=1e-7)
     # Rate 0.01, halved after two epochs.
-    assert curve(server, "train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
+    assert curve("train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
+    # Histograms of the weights in their epochs, with buckets of (left, right, count): 4 inputs times 8 units.
+    ((_, step, buckets),) = server.read("histograms/histograms", run="train", tag="weights/hidden/kernel")
+    assert (step, sum(count for _, _, count in buckets)) == (2, 32)
 
 
-def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
-    tags = read(server, "plugin/histograms/tags")["train"]
-    assert "weights/hidden/kernel" in tags
-    histogram = read(server, "plugin/histograms/histograms", run="train", tag="weights/hidden/kernel")
-    assert [step for _, step, _ in histogram] == [2]
-    # Buckets of (left, right, count): 4 inputs times 8 units.
-    assert sum(count for _, _, count in histogram[0][2]) == 32
-
-
-def test_precision_recall_curves(run: Path, server: str) -> None:
+def test_precision_recall_curves(run: Path, server: Server) -> None:
     runs = ["train", "validation", "lav_l0"]
-    points = {kind: read(server, "plugin/pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
+    points = {kind: server.read("pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
     history = json.loads((run / "history.json").read_text())
     assert {kind: [entry["step"] for entry in found] for kind, found in points.items()} == dict.fromkeys(
         runs, [1, 2, 3]
@@ -173,68 +150,39 @@ def test_precision_recall_curves(run: Path, server: str) -> None:
     assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
 
 
-def ask_hparams(server: str, route: str, **body: Any) -> Any:
-    content = json.dumps({"experimentName": "", **body}).encode()
-    request = urllib.request.Request(f"{server}data/plugin/hparams/{route}", data=content, method="POST")  # noqa: S310
-    request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-        return json.load(reply)
-
-
-def test_hyper_parameters_of_the_run(server: str) -> None:
-    infos = {info["name"]: info for info in ask_hparams(server, "experiment")["hparamInfos"]}
-    names = set(infos)
+def test_hyper_parameters_of_the_run(run: Path, server: Server) -> None:
+    infos = {info["name"]: info for info in server.read("hparams/experiment", {})["hparamInfos"]}
     # Of the last resume.
     assert infos["trainer.epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
     assert infos["optimizer.beta_1"]["domainInterval"] == {"minValue": 0.75, "maxValue": 0.75}
-    assert {"learning_rate.lr", "model.units", "train.batch_size", "overwrite"} <= names
-    assert not {"early_stopping.monitor", "early_stopping.n"} & names  # these have no flag
-
-
-def test_hyper_parameters_beside_the_values_of_each_kind_of_data(run: Path, server: str) -> None:
+    assert {"learning_rate.lr", "model.units", "train.batch_size", "overwrite"} <= set(infos)
+    assert not {"early_stopping.monitor", "early_stopping.n"} & set(infos)  # these have no flag
+    # Beside the values of each kind of data.
     last = json.loads((run / "history.json").read_text())["3"]["values"]
     asked = {"allowedStatuses": ["STATUS_UNKNOWN"], "colParams": [], "startIndex": 0, "sliceSize": 10}
-    trials = {trial["name"]: trial for trial in ask_hparams(server, "session_groups", **asked)["sessionGroups"]}
-    assert set(trials) == {"train", "validation", "lav_l0"}  # relative to --logdir
-    for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
+    trials = {trial["name"]: trial for trial in server.read("hparams/session_groups", asked)["sessionGroups"]}
+    prefixes = {"train": "", "validation": "val_", "lav_l0": "lav_l0_"}
+    assert set(trials) == set(prefixes)  # relative to --logdir
+    for kind, prefix in prefixes.items():
         values = {value["name"]["tag"]: value["value"] for value in trials[kind]["metricValues"]}
         assert values["loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
         assert trials[kind]["hparams"]["trainer.epochs"] == 3
 
 
-def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
+def test_the_trace_of_the_profiler(run: Path, server: Server) -> None:
     traces = sorted(f"train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
     assert len(traces) == 2  # the resumed run wrote one too
-    assert sorted(read(server, "plugin/profile/runs")) == traces
-    (host,) = read(server, "plugin/profile/hosts", run=traces[0], tag="trace_viewer")
-    trace = read(server, "plugin/profile/data", run=traces[0], tag="trace_viewer", host=host["hostname"])
+    assert sorted(server.read("profile/runs")) == traces
+    (host,) = server.read("profile/hosts", run=traces[0], tag="trace_viewer")
+    trace = server.read("profile/data", run=traces[0], tag="trace_viewer", host=host["hostname"])
     # Executions of two batches, counted from 0; TensorBoard groups what ran in them if it knows the device.
     steps = [event for event in trace["traceEvents"] if event.get("name") in ("train", "train 2", "train 4")]
     assert [event["args"]["step_num"] for event in steps] == ["2", "4"]
 
 
-def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: Server) -> None:
+def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, server: Server) -> None:
     """The projector looks for a file of that name, when its page is asked for and whenever the list of pages is."""
     assert (run / "checkpoint").is_dir()
     for _ in range(2):
-        assert read(started.address, "plugin/projector/runs") == []
-    assert "heckpoint" not in started.new_messages()
-
-
-@pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
-def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
-    assert CHROMIUM is not None, "chromium is not installed"
-    # An empty page of this size has a few kB, one with curves many times that. A busy machine may want another look.
-    page = f"{server}#timeseries"
-    assert any(screenshot(page, tmp_path / f"tensorboard_{attempt}.png") > 40_000 for attempt in range(3))
-
-
-def screenshot(address: str, picture: Path) -> int:
-    """Take a picture of a page; returns the size of the file."""
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += [f"--user-data-dir={picture.with_suffix('.profile')}", "--window-size=1400,900"]
-    command += ["--virtual-time-budget=20000", f"--screenshot={picture}", address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr
-    return picture.stat().st_size
+        assert server.read("projector/runs") == []
+    assert "heckpoint" not in server.new_messages()

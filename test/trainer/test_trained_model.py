@@ -58,13 +58,6 @@ def test_after_a_training_that_was_stopped() -> None:
     assert trainer.evaluate()["loss"] == -3.0
 
 
-def test_a_trainer_that_resumes_has_no_model_before_it_trains(tmp_path: Path) -> None:
-    params = line_params([1.0], None, tmp_path / "run")
-    train(params)
-    with pytest.raises(UsageError, match="resumes a run and has no model yet: call train"):
-        _ = LineScenario.create_trainer(params, restore=True).model
-
-
 @pytest.mark.slow
 def test_the_model_of_a_scenario_that_brings_one() -> None:
     trainer = BroughtScenario.create_trainer(brought_params("sequential"))

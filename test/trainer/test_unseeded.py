@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
-from test.trainer.line import LineGraph, LineModelParams, LineScenario, LineTrainerParams, Weights, line_params, train
+from test.trainer.line import (
+    CallbackOf,
+    LineGraph,
+    LineModelParams,
+    LineScenario,
+    LineTrainerParams,
+    Weights,
+    line_params,
+    train,
+)
 from tfaip.model.graphbase import GraphBase
-from tfaip.params import pai_dataclass
 from tfaip.util.typing import TensorDict
 
 
-@pai_dataclass
-@dataclass
 class NoisyModelParams(LineModelParams):
     def graph_cls(self) -> type[GraphBase[Any]]:
         return NoisyGraph
@@ -38,24 +45,28 @@ def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
 @pytest.mark.backend
 def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     drawn: list[float] = []
-
-    class Draw(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            drawn.append(float(keras.random.uniform(())))
-
+    draw = CallbackOf(on_epoch_end=lambda epoch, logs: drawn.append(float(keras.random.uniform(()))))
     for seed in (1, 1, 2):
-        train(line_params([1.0], random_seed=seed), Draw())
+        train(line_params([1.0], random_seed=seed), draw)
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.guard
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
 def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
-    whole, first, second = Weights(), Weights(), Weights()
-    train(noisy(4), whole)
-    train(noisy(2, tmp_path / "run"), first)
-    train(noisy(4, tmp_path / "run"), second, restore=True)
-    assert first.values + second.values == whole.values
+    """Layers from the generator of Keras, and callbacks from those of Python and NumPy."""
+    whole, parts, drawn = Weights(), Weights(), []
+
+    def draw(epoch: int, logs: Any) -> None:
+        drawn.append((random.random(), np.random.standard_normal()))  # noqa: S311
+
+    train(noisy(4), whole, CallbackOf(on_epoch_end=draw))
+    train(noisy(2, tmp_path / "run"), parts, CallbackOf(on_epoch_end=draw))
+    np.random.seed(3)
+    random.seed(3)
+    train(noisy(4, tmp_path / "run"), parts, CallbackOf(on_epoch_end=draw), restore=True)
+    assert parts.values == whole.values
+    assert drawn[4:] == drawn[:4]
     moves = [b - a for a, b in zip(whole.values, whole.values[1:], strict=False)]
     assert len(set(moves)) == 3  # without noise each epoch would move the weight by -6
 

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +14,31 @@ import pytest
 
 from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParams, PointsParams, line_params
 from tfaip.data.generators.csvfile import CsvGeneratorParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import Generator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params import pai_dataclass
 from tfaip.predict.params import LAVParams
-from tfaip.trainer.params import TrainerPipelineParamsBase
 
 
-@pai_dataclass
-@dataclass
-class FolderParams(PointsParams):
+class Folder(Generator):
     """One sample per file of a directory."""
 
+    x: list[float] = []
     directory: str = ""
-    files: list[str] = field(default_factory=list)
+    files: list[str] = []
 
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Folder
-
-
-class Folder(DataGenerator[FolderParams]):
     def __len__(self) -> int:
-        return len(list(Path(self.params.directory).glob("*.txt"))) if self.params.directory else 0
+        return len(list(Path(self.directory).glob("*.txt"))) if self.directory else 0
 
     def generate(self) -> Iterable[Sample]:
         return (Sample(inputs={"x": np.ones(1)}, targets={"y": np.ones(1)}) for _ in range(len(self)))
 
 
-class CodePipelineParams(TrainerPipelineParamsBase[PointsParams, RawDataGeneratorParams]):
+class FromCode(LinePipelineParams):
     """Builds its generators in code."""
-
-    def train_gen(self) -> PointsParams:
-        return PointsParams(x=[1.0])
 
     def val_gen(self) -> RawDataGeneratorParams:
         return RawDataGeneratorParams([])
-
-
-def header_only(directory: Path) -> str:
-    path = directory / "header.csv"
-    path.write_text("x,y\n")
-    return str(path)
 
 
 def with_validation(generator: Any, **fields: Any) -> LineTrainerParams:
@@ -66,19 +47,25 @@ def with_validation(generator: Any, **fields: Any) -> LineTrainerParams:
     return params
 
 
-def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
-    params = with_validation(FolderParams(directory=str(tmp_path)), output_dir=tmp_path / "run")
-    with pytest.raises(UsageError, match=r"validation data have no sample \(--val.directory '.*'\): correct") as raised:
-        LineScenario.create_trainer(params).train()
-    assert len(str(raised.value)) <= 300
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("preload_data", [False, True])
-def test_a_csv_file_without_rows_is_an_error(tmp_path: Path, preload_data: bool) -> None:
-    params = with_validation(CsvGeneratorParams(files=[header_only(tmp_path)]), preload_data=preload_data)
-    with pytest.raises(UsageError, match=r"have no sample \(--val.files \['.*header.csv'\]\)"):
-        LineScenario.create_trainer(params).train()
+def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_data: bool) -> None:
+    (tmp_path / "header.csv").write_text("x,y\n")
+    for generator, named in [
+        (Folder(directory=str(tmp_path)), r"\(--val.directory '.*'\): correct"),
+        (Folder(directory="/none/" + "d" * 200, files=["f" * 200] * 50), "--val.directory"),
+        (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
+        (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
+    ]:
+        params = with_validation(generator, output_dir=tmp_path / "run", preload_data=preload_data)
+        if isinstance(generator, PointsParams):
+            params.gen = FromCode(setup=params.gen.setup, train=params.gen.train)
+        with pytest.raises(UsageError, match=f"have no sample {named}") as raised:
+            LineScenario.create_trainer(params).train()
+        assert len(str(raised.value)) <= 300
+        assert not (tmp_path / "run").exists()
+    # An option that asks for no validation wins.
+    params = with_validation(Folder(directory=str(tmp_path)), val_every_n=0)
+    assert "val_loss" not in LineScenario.create_trainer(params).train()
 
 
 @pytest.mark.parametrize("preload_data", [False, True])
@@ -96,29 +83,11 @@ def test_a_missing_file_names_the_flag_of_its_generator(preload_data: bool) -> N
         LineScenario.create_trainer(params).train()
 
 
-def test_many_long_options_make_no_long_message() -> None:
-    params = with_validation(FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50))
-    with pytest.raises(UsageError, match="no sample") as raised:
-        LineScenario.create_trainer(params).train()
-    assert len(str(raised.value)) <= 300
-
-
-def test_an_empty_generator_made_in_code_is_an_error() -> None:
-    params: Any = line_params([1])
-    pipelines = CodePipelineParams()
-    pipelines.setup = params.gen.setup
-    params.gen = pipelines
-    with pytest.raises(UsageError, match=r"no sample \(val_gen returns RawDataGeneratorParams\)"):
-        LineScenario.create_trainer(params).train()
-
-
 @pytest.mark.parametrize(
     ("generator", "preload_data"),
-    [(PointsParams(), False), (CsvGeneratorParams(), True), (FolderParams(), True), (RawDataGeneratorParams(), False)],
+    [(PointsParams(), False), (CsvGeneratorParams(), True), (Folder(), True), (RawDataGeneratorParams(), False)],
 )
-def test_without_validation_data_one_line_says_so(
-    generator: Any, preload_data: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_validation_data_one_line_says_so(generator, preload_data, caplog):
     with caplog.at_level(logging.INFO, logger="tfaip"):
         logs = LineScenario.create_trainer(with_validation(generator, preload_data=preload_data)).train()
     assert not any(name.startswith("val_") for name in logs)
@@ -127,15 +96,10 @@ def test_without_validation_data_one_line_says_so(
     ]
 
 
-def test_an_option_that_asks_for_no_validation_wins(tmp_path: Path) -> None:
-    params = with_validation(FolderParams(directory=str(tmp_path)), val_every_n=0)
-    assert "val_loss" not in LineScenario.create_trainer(params).train()
-
-
 def test_lav_needs_samples(tmp_path: Path) -> None:
     class Pipelines(LinePipelineParams):
         def lav_gen(self) -> list[PointsParams]:
-            return [PointsParams(x=[1.0]), FolderParams(directory=str(tmp_path))]
+            return [PointsParams(x=[1.0]), Folder(directory=str(tmp_path))]
 
     params = line_params([1], [1], lav_every_n=1)
     params.gen = Pipelines(setup=params.gen.setup, train=params.gen.train, val=params.gen.val)
@@ -146,4 +110,4 @@ def test_lav_needs_samples(tmp_path: Path) -> None:
     best = tmp_path / "run" / "export"
     lav = LineScenario.create_lav(LAVParams(model_path=str(best)), LineScenario.params_from_path(best))
     with pytest.raises(TfaipError, match="has no valid sample"):
-        list(lav.run([FolderParams(directory=str(tmp_path / "run" / "train"))]))
+        list(lav.run([Folder(directory=str(tmp_path / "run" / "train"))]))

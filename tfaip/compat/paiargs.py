@@ -23,11 +23,11 @@ from tfaip.errors import UsageError
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Words
 from tfaip.params.commandline import is_flag_word, is_value_word, require_values
+from tfaip.params.fields import copied
 from tfaip.params.help import described_flag
 from tfaip.params.resolver import Node, Resolver
 from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.tree import copy_tree
 from tfaip.params.types import field_kind, field_types, origin_of
 from tfaip.util.text import shorten
 
@@ -86,7 +86,7 @@ class TreeParser(PAIDataClassArgumentParser):
             settings = Settings([Source(COMMAND_LINE, known)])
             # Each with a resolver of its own: a flag that two trees have (`--device.gpus`) sets both.
             flag, meta = ("", {"fix_dc": True}) if root.flat else (name, {})
-            node = Resolver(settings).root(flag, root.cls, copy_tree(root.default), meta)
+            node = Resolver(settings).root(flag, root.cls, copied(root.default), meta)
             self.resolved.append(node)
             self._register_flags(node, root.ignore)
             unused -= known.keys() - {key for key, _ in settings.unused()}

@@ -12,11 +12,11 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import Word, Words, parse_words
+from tfaip.params.fields import copied
 from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
 from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
 from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.tree import copy_tree
 from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import refuse_nul, shorten, shorten_text
@@ -176,7 +176,7 @@ class ParamsParser:
         sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
-        roots = [resolver.root(name, cls, copy_tree(default), meta) for name, cls, default, meta in self._roots]
+        roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.
         if COMPLETION in os.environ:
             entries = [*options, *filter(is_flag, all_entries(roots))]

@@ -12,24 +12,14 @@ from dataclasses import MISSING
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params import types
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
-from tfaip.params.fields import COMMON, help_of, is_common
+from tfaip.params.fields import COMMON, copied, help_of, is_common
 from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, copy_tree, field_default, has_default, is_node, items_of, node_fields, values_of
+from tfaip.params.tree import Place, field_default, has_default, is_node, items_of, node_fields, values_of
 from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
-from tfaip.params.types import (
-    DICT_TYPES,
-    SEQUENCE_TYPES,
-    NamedObject,
-    field_kind,
-    field_types,
-    is_union,
-    members_of,
-    object_type,
-    origin_of,
-)
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -114,7 +104,7 @@ class Node(_Entry):
         for entry in self.entries:
             if not isinstance(entry, Leaf) or entry.value is not MISSING:
                 values[entry.name] = entry.construct()
-        origin = origin_of(self.cls)
+        origin = types.origin_of(self.cls)
         node = origin.__new__(origin)
         for field in node_fields(origin):
             if field.name in values or has_default(field):
@@ -236,8 +226,9 @@ class Resolver:
             self._begin(node, default, MISSING)
         elif default is not None:
             # The class of an abstract one that is taken if none is chosen.
-            cls = type(default) if is_node(default) else getattr(origin_of(declared), "__default_choice__", declared)
-            node.required = not is_node(default) and inspect.isabstract(origin_of(cls))
+            cls = getattr(types.origin_of(declared), "__default_choice__", declared)
+            cls = type(default) if is_node(default) else cls
+            node.required = not is_node(default) and inspect.isabstract(types.origin_of(cls))
             self._begin(node, None if node.required else cls, default)
         self._add_fields(node, place, lowest)
         return node
@@ -248,13 +239,13 @@ class Resolver:
         The object itself if it has this class; otherwise the values of fields that both inherit from the declared type
         and that differ from the default of their class: a default says nothing about another class.
         """
-        node.cls = node.declared if cls is origin_of(node.declared) else cls  # with its type arguments
+        node.cls = node.declared if cls is types.origin_of(node.declared) else cls  # with its type arguments
         if cls is None or not is_node(default):
             return
         if type(default) is cls:
             node.base = default
             return
-        shared = origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
+        shared = types.origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
         node.base = {}
         for field in node_fields(default):
             if field.name in shared and getattr(default, field.name) != field_default(field):
@@ -263,8 +254,8 @@ class Resolver:
     def _add_fields(self, node: Node, place: Place, lowest: int) -> None:
         if node.cls is None:
             return
-        cls = origin_of(node.cls)
-        types_of = field_types(node.cls)
+        cls = types.origin_of(node.cls)
+        types_of = types.field_types(node.cls)
         values = values_of(node.base) if is_node(node.base) else node.base or {}
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
@@ -272,12 +263,12 @@ class Resolver:
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
-                default = copy_tree(default)  # in which values can be set
+                default = copied(default)  # in which values can be set
             inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
-        kind = field_kind(declared)
+        kind = types.field_kind(declared)
         if kind.kind == "node":
             return self._node(place, kind.declared, default, kind.optional, lowest, owner)
         if kind.kind in ("list", "dict"):
@@ -338,7 +329,8 @@ class Resolver:
         hit = self._hit(place, lowest, owner)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
             leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
-        if object_type(declared) is not None or origin_of(declared) in DICT_TYPES or isinstance(leaf.value, dict):
+        is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
+        if is_dict or types.object_type(declared) is not None:
             self._add_parts(leaf, hit, lowest)
         return leaf
 
@@ -397,7 +389,7 @@ class Resolver:
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
             leaf.origin, chosen = hit.origin, dataclasses.replace(hit, path=leaf.flag)
-            if object_type(leaf.declared) is None:
+            if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
                 item = self._decoded(dataclasses.replace(chosen, value={name: hit.value}), leaf)
@@ -405,7 +397,7 @@ class Resolver:
                 continue
             index, _, argument = name.rpartition(".")
             named = (items_of(leaf.value) or {}).get(index) if index else leaf.value
-            if not isinstance(named, NamedObject):
+            if not isinstance(named, types.NamedObject):
                 raise UsageError(f"{hit.label}: no class is chosen: choose it with {chosen.label}")
             named.arguments[argument] = parse_argument(hit.value, hit.label)
 
@@ -454,7 +446,7 @@ def _chosen_names(group: Group, hit: Setting) -> dict[str, str | None] | None:
 
 def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
     """Raise unless given objects have the declared class."""
-    expected = origin_of(declared)
+    expected = types.origin_of(declared)
     if not all(isinstance(item, expected) for item in objects):
         got = shorten_text(", ".join(type(item).__name__ for item in objects))
         raise UsageError(f"{hit.label}: expected {expected.__name__}, got {got}")
@@ -462,8 +454,9 @@ def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
 
 def _is_section(declared: Any) -> bool:
     """Return True for a list or dict that cannot be None."""
-    members, optional = members_of(declared) if is_union(declared) else ([declared], False)
-    return not optional and all(origin_of(member) in DICT_TYPES | SEQUENCE_TYPES for member in members)
+    members, optional = types.members_of(declared) if types.is_union(declared) else ([declared], False)
+    containers = types.DICT_TYPES | types.SEQUENCE_TYPES
+    return not optional and all(types.origin_of(member) in containers for member in members)
 
 
 def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
@@ -489,7 +482,7 @@ class ClassChoice:
     """
 
     def __init__(self, declared: Any, meta: Mapping[str, Any], also: Iterable[type] = ()) -> None:
-        self.declared = origin_of(declared)
+        self.declared = types.origin_of(declared)
         self.enforced = bool(meta.get("enforce_choices"))
         self.any_class = bool(meta.get("disable_subclass_check"))
         self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]

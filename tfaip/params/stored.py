@@ -14,25 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from tfaip.errors import UsageError
+from tfaip.params import types
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Place, join_path, nodes_of
 from tfaip.params.trust import Trust, UntrustedName
-from tfaip.params.types import (
-    ARGUMENTS,
-    CLASS,
-    FieldText,
-    FunctionName,
-    NamedObject,
-    field_kind,
-    field_types,
-    is_node_type,
-    is_subclass,
-    origin_of,
-    strip,
-)
 from tfaip.util.files import write_text
 from tfaip.util.logging import logger
 from tfaip.util.reading import parse_json, read_json
@@ -143,8 +131,8 @@ def _decode(
 
 def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
-    if isinstance(value, dict) and value.keys() == {CLASS, ARGUMENTS}:  # an object: its class, and its arguments
-        return {path: value[CLASS], **{f"{path}.{name}": item for name, item in value[ARGUMENTS].items()}}
+    if isinstance(value, dict) and value.keys() == {types.CLASS, types.ARGUMENTS}:
+        return {path: value[types.CLASS], **{f"{path}.{name}": item for name, item in value[types.ARGUMENTS].items()}}
     parts = _parts(value)
     if parts is None:
         return {path: value}
@@ -167,14 +155,14 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
     """
     flat: dict[str, Any] = {}
     for path, value in flat_params(stored).items():
-        place, kind = Place.of_root(root), field_kind(declared)
+        place, kind = Place.of_root(root), types.field_kind(declared)
         names = path.split(".")
         is_class = names[-1] == CLASS_KEY
         for name in names[:-1] if is_class else names:
             is_node = kind.kind == "node"
-            place = place.below(name, origin_of(kind.declared) if is_node else None)
-            item = field_types(kind.declared).get(name) if is_node else kind.declared
-            kind = field_kind(None if kind.kind == "leaf" else item)
+            place = place.below(name, types.origin_of(kind.declared) if is_node else None)
+            item = types.field_types(kind.declared).get(name) if is_node else kind.declared
+            kind = types.field_kind(None if kind.kind == "leaf" else item)
         is_path = place.is_hidden or (is_class and (len(names) == 1 or place.meta.get("fix_dc")))
         flag = path if is_path else place.flag
         flat[path if flag in flat else flag] = value
@@ -198,12 +186,13 @@ _MADE_CLASS = "tfaip.scenario.scenariobase:LocalTrainerParams"
 _FORMER_VALUES: Mapping[str, Mapping[Any, Any]] = {
     "progress_bar_mode": {0: "plain", 1: "auto", 2: "lines"},
     "checkpoint_sub_dir": {"": "checkpoint"},
-    "best_model_name": {"": "best"},
+    "default_serve_dir": {"serve": ""},
+    "trainer_params_filename": {"trainer_params.json": ""},
     "lower_threshold": {-1e100: None},
     "upper_threshold": {1e100: None},
 }
 # Types of text that is checked when it is read.
-_NAMES = (FieldText, FunctionName, NamedObject, Resource)
+_NAMES = (types.FieldText, types.FunctionName, types.NamedObject, Resource)
 _SHOWN = 40
 
 log = logger(__name__)
@@ -263,15 +252,15 @@ class FormerDecoder(Decoder):
             holds_text = any(isinstance(part, str) for part in (item if isinstance(item, list) else [item]))
             if _is_plain(item) and not is_of_toolkit and not (holds_text and _may_name(declared)):
                 self.notes.append(f"{place}, kept although it does not fit: {shorten(item)}")
-                return tuple(item) if isinstance(item, list) and origin_of(declared) is tuple else item
+                return tuple(item) if isinstance(item, list) and types.origin_of(declared) is tuple else item
             if not is_of_toolkit or not (_is_plain(item) or _names_toolkit(item)):
                 raise
             self.notes.append(f"{place}, default instead: {error}")
             return dataclasses.MISSING
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        if name == _MADE_CLASS and is_node_type(declared):
-            made: type = origin_of(declared)
+        if name == _MADE_CLASS and types.is_node_type(declared):
+            made: type = types.origin_of(declared)
             return made
         return super()._find_class(name, declared, place)
 
@@ -292,8 +281,8 @@ class FormerDecoder(Decoder):
 
 def _may_name(declared: Any) -> bool:
     """Return True if a value of a type may name a file of the model, or code."""
-    declared = strip(declared)
-    return is_subclass(declared, _NAMES) or any(map(_may_name, get_args(declared)))
+    declared = types.strip(declared)
+    return types.is_subclass(declared, _NAMES) or any(map(_may_name, get_args(declared)))
 
 
 def _is_field_of_toolkit(cls: type, name: str) -> bool:

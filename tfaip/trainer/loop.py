@@ -111,7 +111,7 @@ class TrainingLoop:
         controlled = progress.history.controlled()
         chosen = controlled[epoch.number].lr if epoch.number in controlled else None
         history, number = self._own_numbers(controlled), self._own_number(epoch.number)
-        is_controlled = chosen is None and self._training.stage.rate_control
+        is_controlled = chosen is None and self._training.stage.settings.rate_control
         if progress.step == 0 and is_controlled and rule.restores_best(number, history):
             best = self._training.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
@@ -222,7 +222,7 @@ class TrainingLoop:
             "stage": self._training.stage.name,
             "best": {"monitor": self._training.best.monitor, "mode": self._training.best.mode},
         }
-        if not self._training.stage.rate_control:
+        if not self._training.stage.settings.rate_control:
             meta["rate_control"] = False
         effective = optimizer.schedule.effective_rate(epoch.rate)
         progress.history.record(epoch.number, EpochRecord(epoch.rate, measured.values, meta, effective))

@@ -33,7 +33,7 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.schedules.epochvalues import with_value
 from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten
@@ -106,7 +106,7 @@ def _new_model(
     """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
     data, own, penalty = scenario.data, scenario.params, None
     if own.use_input_gradient_regularization:
-        weight = schedules.variables.get(INPUT_GRADIENT, own.input_gradient_regularization_lambda)
+        weight = schedules.variables.get(INPUT_GRADIENT_PATH, own.input_gradient_regularization_lambda)
         penalty = InputGradientPenalty(own.input_gradient_regularization_h, weight)
     stddev = schedules.variables.get("weight_noise.stddev", params.weight_noise.stddev)
     has_noise = isinstance(stddev, keras.Variable) or stddev > 0

@@ -26,7 +26,7 @@ from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
@@ -250,15 +250,15 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         # The run writes to its own directory, and each kind of output to its own place in it.
-        best = self.early_stopping.best_model_name or names.BEST_DIR
-        names.check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (names.checkpoint_parts(self.checkpoint_sub_dir)[0], best, names.EXPORT_DIR, names.STAGES_DIR)
+        best, params_copy = self._names_of_best()
+        names.check_directory_names(self.checkpoint_sub_dir, best, params_copy)
+        checkpoints = names.checkpoint_parts(self.checkpoint_sub_dir)[0]
+        replaced = (checkpoints, best, params_copy, names.EXPORT_DIR, names.STAGES_DIR)
         names.check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
-        check_stages(self.stages, self.epochs)
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.
@@ -271,8 +271,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         expected = names.expected_directory(self.output_dir)
         if expected is not None:
             raise FieldError("output_dir", self.output_dir, expected)
-        best = self.early_stopping.best_model_name or names.BEST_DIR
-        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, best)
+        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, *self._names_of_best())
+
+    def _names_of_best(self) -> tuple[str, str]:
+        """Return the names of the directory of the best model, and of the copy of the params beside it."""
+        best = self.early_stopping.best_model_name or self.scenario.default_serve_dir or names.BEST_DIR
+        return best, self.scenario.trainer_params_filename
 
     def checkpoint_every_n_updates(self) -> int | None:
         """Return the number in `checkpoint_save_freq`, or None for "epoch".

@@ -15,7 +15,7 @@ from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.params.stored import flat_params, save_params
-from tfaip.params.tree import ABSENT, flag_of, is_hidden
+from tfaip.params.tree import ABSENT, place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
@@ -158,6 +158,8 @@ def claim_directory(
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     stages = directory.stage_directories()
     save_params(directory.params_file, stored)
+    if directory.params_copy:
+        save_params(directory.root / directory.params_copy, stored)
     if start is None:
         return
     if start.from_stage is not None:
@@ -181,8 +183,9 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     changes = {}
     for path in old | new:
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
-        if before != after and not is_hidden(params, path):
-            changes[path] = f"{flag_of(params, params.flag_root, path)}: {before} -> {after}"
+        place = place_at(params, params.flag_root, path)
+        if before != after and not place.is_hidden:
+            changes[path] = f"{place.label}: {before} -> {after}"
     return changes
 
 

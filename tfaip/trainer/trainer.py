@@ -27,9 +27,10 @@ from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
+from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import copy_tree, fill_shared, share_tree
+from tfaip.params.tree import fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
@@ -42,8 +43,7 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
@@ -59,7 +59,13 @@ P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
 
-_FOR_USERS = ("restore_trainer", "parse_trainer_params")
+_UNCALLED = {
+    "restore_trainer": "create_trainer of the scenario",
+    "parse_trainer_params": "create_trainer of the scenario",
+    "setup_model": "build_model, or create_graph of the model",
+    "_create_optimizer": "cls and arguments of the optimizer params",
+    "create_train_params_logger_callback": "setup_callbacks",
+}
 
 
 class Trainer(Generic[P]):
@@ -94,14 +100,14 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
         permission: Permission | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
+        refuse_uncalled(type(self), Trainer, _UNCALLED)
         self._given_params = self._params = params
         # What a run finds out completes a copy: nodes, lists, tuples and dicts are copied, other values, which may be
         # large, are shared; so is `params.scenario`, since the scenario was built from this object.
         copies: dict[int, Any] = {}
         with suppress(RecursionError):  # it contains itself: the check of the params names the field
             share_tree(params.scenario, copies)
-            self._params = copy_tree(params, copies)
+            self._params = copied(params, copies)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
@@ -240,11 +246,13 @@ class Trainer(Generic[P]):
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(scenario), params))
             # Find the state to continue from; nothing is changed yet.
+            is_resumed = self._restore or self._has_trained(directory)
             state = None
-            if self._restore:
+            if is_resumed:
                 state = start.state_to_continue(directory, params, self._checkpoint, self._from_stage)
             restored = None if state is None else state.checkpoint
-            if directory is not None and state is None:
+            is_new = state is None or not self._restore and start.changes_text(params, restored)
+            if directory is not None and is_new:
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
                 run_on_chief(devices, partial(check, params.overwrite))
             # Build the run and the first stage, or the one of the checkpoint.
@@ -268,7 +276,7 @@ class Trainer(Generic[P]):
             self._progress = stages.progress
             reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
-            start.load_history(run, reached, self._progress, is_resumed=self._restore)
+            start.load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
             if run.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
@@ -277,7 +285,7 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.directory.log_file)
-            if restored is not None and not stages.is_in_later_fit:
+            if restored is not None and stages.later is None:
                 start.log_changes(params, restored)
                 if stages.latest is not None:
                     start.end_comparisons(params, restored, stages.latest.best, self._progress.history)
@@ -299,13 +307,23 @@ class Trainer(Generic[P]):
             advice = "which the training does not read: set self.params.samples_per_epoch, a number of samples"
             log.warning("%s sets %s, %s", type(self).__name__, ", ".join(counts), advice)
 
+    def _has_trained(self, directory: RunDirectory | None) -> bool:
+        """Return True if the params are those that a training in the directory has left, with all epochs trained."""
+        params = self._params
+        is_done = 0 < params.epochs <= params.current_epoch
+        return is_done and directory is not None and directory.checkpoints.is_dir() and not params.overwrite
+
     def _run(self, stages: StageRunner) -> Logs:
         """Train all stages, export the final model, and log the summary."""
         self._runner = stages
         self._is_fitted = False
         try:
             self.fit()
-            stages.check_restored()
+            if stages.later is not None:
+                raise UsageError(
+                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
+                    "calls as before, or resume from an earlier checkpoint"
+                )
         finally:
             # Also of a training that was interrupted.
             self._progress, self._training = stages.progress, stages.latest
@@ -348,10 +366,11 @@ class Trainer(Generic[P]):
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
         check_params(self._params, self._scenario)
-        if not self._is_fitted:
+        if self._is_fitted:
+            runner.train_again(self._params)
+        else:
             self._params.current_epoch = runner.current_epoch
-        run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
-        self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._logs = runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs
@@ -362,11 +381,11 @@ class Trainer(Generic[P]):
         if not self._is_trial:
             return preview
         stages = list(preview.stages)
-        if not any(stage.kind is StageKind.TRAIN for stage in stages):
-            stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, self._params))
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(self._params, len(stages)))
         epoch = 1
         for i, stage in enumerate(stages):
-            count = 1 if stage.kind is StageKind.TRAIN else 0
+            count = 1 if stage.trains else 0
             stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
             epoch += count
         return Preview(stages, preview.is_complete)
@@ -439,7 +458,7 @@ class Trainer(Generic[P]):
                 self._call_setup_hooks()
                 check_params(params, scenario)
                 seed_run(params, scenario, devices, None)
-                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, params.epochs, params)
+                stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
                 self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
             yield self._training

@@ -3,53 +3,16 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from test.data.support import epoch, make_pipeline, row, rows
-from test.support.tiny.scenario import TinyData, TinyModelParams
+from test.data.support import epoch, make_pipeline, row
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.generators.sequence import ArrayDataGenerator, DatasetGenerator, SequenceGenerator
-from tfaip.data.pipeline.datagenerator import BatchAccess, RandomAccess
+from tfaip.data.generators.sequence import ArrayDataGenerator, DatasetGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
-from tfaip.scenario.scenario import Scenario
-from tfaip.trainer.trainer import Trainer
-
-
-class Items:
-    """As a data set of another library: it cannot be sent to a process."""
-
-    def __len__(self) -> int:
-        return 9
-
-    def __getitem__(self, index: int) -> dict[str, int]:
-        return {"number": index}
-
-    def __reduce__(self) -> Any:
-        raise TypeError("not to be sent")
-
-
-class Numbers(SequenceGenerator):
-    """The rows of the items."""
-
-    def open_items(self) -> Items:
-        return Items()
-
-    def sample(self, item: dict[str, int]) -> Sample:
-        return row(item["number"])
-
-
-@pytest.mark.slow
-def test_items_are_samples_in_each_process() -> None:
-    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
-    expected = epoch(make_pipeline(rows(9), num_processes=0, **options), num_samples=16)
-    for workers in (0, 2):
-        assert epoch(make_pipeline(Numbers(), num_processes=workers, **options), num_samples=16) == expected
-    assert epoch(make_pipeline(Numbers(), num_processes=0, **options), expected[0][1], 12) == expected[1:]
 
 
 def generator(data: Sample) -> ArrayDataGenerator[DataGeneratorParams]:
@@ -68,8 +31,7 @@ FULL = Sample(inputs={"x": np.array([[1], [2], [3]])}, targets={"y": np.array([4
 
 def test_rows_are_samples() -> None:
     arrays = generator(FULL)
-    assert isinstance(arrays, RandomAccess)
-    assert isinstance(arrays, BatchAccess)
+    assert arrays.has_random_access()
     assert len(arrays) == 3
     sample = arrays[1]
     assert (sample.inputs["x"].tolist(), sample.targets["y"], sample.meta) == ([2], 5, "b")
@@ -102,11 +64,6 @@ def test_parts_may_be_missing(data: Sample) -> None:
 def test_lengths_must_agree(data: Sample, sizes: Any) -> None:
     with pytest.raises(ValueError, match="arrays of different length, or none: " + sizes):
         len(generator(data))
-
-
-def test_the_base_says_what_to_override() -> None:
-    with pytest.raises(NotImplementedError, match="override load in ArrayDataGenerator"):
-        len(ArrayDataGenerator(PipelineMode.TRAINING, DataGeneratorParams()))
 
 
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y"]}
@@ -222,14 +179,6 @@ def test_a_data_set_that_cannot_be_sent_is_read_in_the_process(caplog: pytest.Lo
     ]
 
 
-def test_copies_share_the_data_set() -> None:
-    generator = DatasetGenerator(dataset=Handle(), **COLUMNS)
-    other = copy.deepcopy({"train": generator})["train"]
-    assert other.dataset is generator.dataset
-    assert other.input_columns is not generator.input_columns
-    assert other == generator
-
-
 def test_the_length_is_that_of_the_data_set() -> None:
     assert len(DatasetGenerator(dataset=IterableDataset(), **COLUMNS).create(PipelineMode.TRAINING)) == 9
     with pytest.raises(TypeError, match="not known"):
@@ -254,15 +203,15 @@ def test_items_of_another_form() -> None:
     ("dataset", "message"),
     [
         (None, r"has no data set, which only Python can give \(DatasetGenerator\(dataset=...\)\)"),
-        ({"train": Rows(), "test": Rows()}, "is a dict of train, test: expected one data set"),
-        (DataLoader(), "is a DataLoader, which makes batches: expected its dataset"),
-        (iter(LIST), "is a list_iterator, which can be read only once"),
-        (7, "is a int: expected an object with __len__ and __getitem__, or with __iter__"),
+        ({"train": Rows(), "test": Rows()}, "is a dict: expected one data set of single items"),
+        (DataLoader(), "is a DataLoader: expected one data set of single items"),
+        (iter(LIST), r"is a list_iterator: .* one that begins again with each iter\(\)$"),
+        (7, "is a int: expected one data set of single items, with a length and an index"),
     ],
 )
 def test_what_is_no_data_set(dataset: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        DatasetGenerator(dataset=dataset, **COLUMNS).create(PipelineMode.TRAINING)
+        len(DatasetGenerator(dataset=dataset, **COLUMNS).create(PipelineMode.TRAINING))
 
 
 @pytest.mark.parametrize(
@@ -279,33 +228,10 @@ def test_items_that_do_not_fit(item: Any, columns: dict[str, Any], message: str)
         DatasetGenerator(dataset=[item], **columns).create(PipelineMode.TRAINING)[0]  # type: ignore[index]
 
 
-class GivenScenario(Scenario):
-    """Points that Python gives."""
-
-    data, model = TinyData, TinyModelParams
-    train, val = DatasetGenerator(**COLUMNS), DatasetGenerator(**COLUMNS)
-    defaults = {
-        "trainer.epochs": 2,
-        "trainer.random_seed": 1,
-        "trainer.skip_model_load_test": True,
-        "trainer.export_best": False,
-        "trainer.export_final": False,
-        "scenario.export_serve": False,
-    }
-
-
-@pytest.mark.slow
-def test_a_run_is_continued_with_the_data_set_given_again(tmp_path: Path) -> None:
-    x = np.random.default_rng(1).normal(size=(20, 4)).astype("float32")
-
-    def trainer(**resume: Any) -> Any:
-        params = GivenScenario.default_trainer_params()
-        params.output_dir = str(tmp_path / "run")
-        params.gen.train.dataset = list(zip(x, x.sum(axis=1), strict=True))
-        params.gen.val.dataset = params.gen.train.dataset[:5]
-        return GivenScenario.create_trainer(params, **resume)
-
-    logs = trainer().train()
-    assert trainer(restore=True, checkpoint="epoch_0001").train() == logs
-    with pytest.raises(UsageError, match=r"continue a run in Python, with create_trainer\(params, restore=True\)"):
-        Trainer.restore_trainer(tmp_path / "run").train()
+def test_copies_share_the_data_set_and_files_do_not_have_it() -> None:
+    generator = DatasetGenerator(dataset=Handle(), **COLUMNS)
+    other = copy.deepcopy({"train": generator})["train"]
+    assert other == generator
+    assert other.dataset is generator.dataset
+    assert other.input_columns is not generator.input_columns
+    assert DatasetGenerator.from_dict(generator.to_dict()) == DatasetGenerator(**COLUMNS)

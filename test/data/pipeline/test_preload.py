@@ -24,12 +24,12 @@ from test.data.support import (
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
-from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import TfaipError, UsageError
 
 CALLS: list[tuple[str, int]] = []
@@ -62,14 +62,6 @@ class Add(MappingDataProcessor[AddParams]):
 
 def calls(kind: str = "plain") -> list[int]:
     return [index for name, index in CALLS if name == kind]
-
-
-def test_the_work_is_done_once() -> None:
-    pipeline = make_pipeline(rows(5), [AddParams()], batch_size=5).as_preloaded()
-    assert calls() == [0, 1, 2, 3, 4]
-    made = epoch(pipeline, num_samples=10)
-    assert len(made) == 2
-    assert calls() == [0, 1, 2, 3, 4]
 
 
 MAPPING: list[DataProcessorParams] = [AddParams(), DropParams(every=4), NoiseParams(), AddParams(kind="refuses")]
@@ -121,26 +113,6 @@ def test_dropped_samples_are_counted_in_every_pass() -> None:
     assert pipeline.dropped.invalid == 4
 
 
-def test_both_forms_of_processor_lists() -> None:
-    parts = [[AddParams()], [AddParams(kind="refuses")]]
-    pre_proc = ComposedProcessorPipelineParams([SequentialProcessorPipelineParams(processors=part) for part in parts])
-    data = RowData(RowDataParams(pre_proc=pre_proc))
-    pipeline = data.create_pipeline(DataPipelineParams(), RawDataGeneratorParams(rows(3)))
-    preloaded = pipeline.as_preloaded()
-    assert [p.modes == set() for p in preloaded._reader.pre_proc.flatten_processors()] == [True, False]
-    assert epoch(preloaded) == epoch(pipeline)
-    assert data.params.pre_proc is pre_proc
-    assert pre_proc.flatten_processors()[0].modes == set(PipelineMode)
-
-
-def test_only_processors_of_the_mode_count() -> None:
-    other = AddParams(kind="other", modes={PipelineMode.PREDICTION})
-    pipeline = make_pipeline(rows(3), [other, AddParams()], mode=PipelineMode.EVALUATION).as_preloaded()
-    assert (len(calls("other")), len(calls())) == (0, 3)
-    with pipeline.generate_input_samples() as samples:
-        assert [sample.inputs["x"][0] for sample in samples] == [1, 2, 3]
-
-
 def test_another_mode_begins_with_the_data_as_it_was() -> None:
     pipeline = make_pipeline(rows(3), [AddParams(modes={PipelineMode.TRAINING})], seed=5).as_preloaded()
     other = pipeline.to_mode(PipelineMode.EVALUATION)
@@ -152,10 +124,10 @@ def test_another_mode_begins_with_the_data_as_it_was() -> None:
 
 
 def test_a_generator_keeps_its_abilities() -> None:
-    assert isinstance(make_pipeline(rows(3)).as_preloaded().generator, RandomAccess)
+    assert make_pipeline(rows(3)).as_preloaded().generator.has_random_access()
     source = IterableRowsParams(count=7, length_is_known=False)
     iterable = make_pipeline(source, [AddParams()], limit=100).as_preloaded()
-    assert not isinstance(iterable.generator, RandomAccess)
+    assert not iterable.generator.has_random_access()
     assert iterable.epoch_size() == 7  # now it is known
 
 
@@ -164,7 +136,7 @@ def test_data_without_an_end() -> None:
     with pytest.raises(UsageError) as info:
         endless.as_preloaded()
     assert str(info.value) == (
-        "preload_data holds all training data in memory, but the number of samples of RawIterableGenerator is not "
+        "preload_data holds all training data in memory, but the number of samples of RawDataGenerator is not "
         "known, so that they may be endless: expected a __len__, or a limit (at most so many samples are held),"
         " or no preload_data"
     )
@@ -172,14 +144,6 @@ def test_data_without_an_end() -> None:
         endless.to_mode(PipelineMode.EVALUATION).as_preloaded()
     limited = make_pipeline(RawDataGeneratorParams(samples=map(row, count())), [AddParams()], limit=4).as_preloaded()
     assert limited.epoch_size() == 4
-
-
-def test_batches_of_a_generator() -> None:
-    batch = Sample(inputs={"x": np.ones([2, 3])}, targets={"y": np.ones([2, 1], int)}, meta=None)
-    pipeline = make_pipeline([batch, batch])
-    pipeline.generator.yields_batches = lambda: True  # type: ignore[method-assign]
-    with pipeline.as_preloaded().generate_input_batches(False) as batches:
-        assert [made.size for made in batches] == [2, 2]
 
 
 class Rows(ArrayDataGenerator[DataGeneratorParams]):
@@ -211,12 +175,6 @@ def test_the_arrays_of_the_user_stay_as_they_are() -> None:
     samples[0].inputs["x"][0] = 5
 
 
-def test_a_processor_that_forgets_its_sample_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Add, "preload", lambda self, sample: None)
-    with pytest.raises(TypeError, match="Add.preload gave None, expected a Sample"):
-        make_pipeline(rows(2), [AddParams()]).as_preloaded()
-
-
 class WritesParams(AddParams, cls=":Writes"):
     """Writes into the array that it gets."""
 
@@ -243,16 +201,6 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     ((content, _),), ((expected, _),) = epoch(preloaded, num_samples=3), epoch(plain, num_samples=3)
     assert content == expected
     assert (preloaded.dropped.invalid, plain.dropped.failed) == (1, 1)
-
-
-def test_samples_that_fail_are_counted_once_if_a_later_processor_draws_random_numbers(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    processors = [AddParams(kind="fails"), NoiseParams()]
-    # The first sample fails, the second one draws, so that the work begins again.
-    make_pipeline(rows(4)[2:], processors, on_error="skip:1", num_processes=0).as_preloaded()
-    assert calls("fails") == [2, 3, 2, 3]
-    assert caplog.text.count("left out a sample") == 1
 
 
 class Damaged(RawDataGenerator):
@@ -347,22 +295,3 @@ def test_data_keeps_what_was_preloaded_for_a_mode() -> None:
     assert isinstance(preloaded.generator_params, PreloadedGeneratorParams)
     assert data.get_or_create_pipeline(params, generator) is preloaded
     assert data.get_or_create_pipeline(params, RawDataGeneratorParams([row(2)])) is not preloaded
-
-
-def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    make_pipeline(rows(5), limit=3).as_preloaded(progress_bar=False)
-    assert capsys.readouterr() == ("", "")
-    make_pipeline(rows(5), limit=3).as_preloaded(progress_bar=True)
-    assert "Preloading training data" in (shown := capsys.readouterr().out)
-    assert "/3" in shown
-
-
-def test_workers_run_what_is_left() -> None:
-    def make(processes: int) -> DataPipeline:
-        return make_pipeline(rows(20), [AddParams(), NoiseParams()], seed=3, batch_size=4, num_processes=processes)
-
-    inline = epoch(make(0))
-    with make(1).as_preloaded() as pipeline:
-        assert epoch(pipeline) == inline
-        assert pipeline.worker_stats() is not None

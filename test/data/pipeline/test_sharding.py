@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.data.pipeline.workers.faults import FaultParams
+from test.data.faults import FaultParams
 from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, row, rows
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard, shard_batch
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams

@@ -175,34 +175,6 @@ def test_positions_count_raw_and_processed_samples() -> None:
     assert pipeline.dropped.invalid == 3  # 0 and 3 in the first pass, 0 in the second
 
 
-def test_a_batch_may_span_two_passes() -> None:
-    pipeline = make_pipeline(rows(3), batch_size=4, shuffle_buffer_size=0)
-    (content, position), *_ = epoch(pipeline, Position(), 4)
-    assert content[-1] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 0}]
-    assert position == Position(1, 1, 1)
-
-
-def test_dropped_remainder_is_not_lost_but_starts_the_next_epoch() -> None:
-    pipeline = make_pipeline(rows(10), batch_size=4, shuffle_buffer_size=0, batch_drop_remainder=True)
-    first = epoch(pipeline, Position(), 10)
-    assert [position for _, position in first] == [Position(0, 4, 4), Position(0, 8, 8)]
-    second = epoch(pipeline, first[-1][1], 10)
-    assert second[0][0][-1] == [{"id": 8}, {"id": 9}, {"id": 0}, {"id": 1}]
-
-
-def test_passes_and_seeds_differ() -> None:
-    def order(seed: int, source: Any) -> list[int]:
-        made = epoch(make_pipeline(source, seed=seed, batch_size=60), Position(), 60)
-        return [meta["id"] for meta in made[0][0][-1]]
-
-    for source in (rows(30), IterableRowsParams(count=30)):
-        first = order(1, source)
-        assert sorted(first[:30]) == sorted(first[30:]) == list(range(30))
-        assert first[:30] != first[30:]
-        assert first == order(1, source)
-        assert first != order(2, source)
-
-
 @pytest.mark.parametrize("source", [[], rows(4)], ids=["no sample", "all dropped"])
 @pytest.mark.parametrize("mode", [PipelineMode.TRAINING, PipelineMode.EVALUATION])
 def test_a_pass_without_valid_samples_is_an_error(source: list[Sample], mode: PipelineMode) -> None:

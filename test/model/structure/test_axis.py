@@ -90,18 +90,6 @@ def test_unknown_axes_are_one_block_beside_what_has_no_parts() -> None:
         pairs(Unknown(2, "why"), parts)
 
 
-def test_sizes_as_text() -> None:
-    axis = product([dimension(4), joined([dimension(3, "a"), joined([dimension(5, "b"), dimension(2, "c")])])])
-    assert (sizes_text(axis), axis.size) == ("4*(3+5+2)", 40)
-    assert product([dimension(4)]) == dimension(4)
-
-
-def test_names_may_change() -> None:
-    axis = product([dimension(4, "x/a"), joined([dimension(3, "x/b"), Unknown(2, "why")])])
-    renamed = renamed_axis(axis, lambda name: name.replace("x", "y"))
-    assert renamed == product([dimension(4, "y/a"), joined([dimension(3, "y/b"), Unknown(2, "why")])])
-
-
 A, B, C = Dimension("a", 5), Dimension("b", 7), Dimension("c", 2)
 GATES = Dimension("gates", 4, is_fixed=True)
 
@@ -123,25 +111,24 @@ def test_the_parts_of_a_join_follow_from_other_weights() -> None:
     assert sizes(axes, top=(8, 12)) == {"top": "?, 4*3"}
     # They do not add up, or not to whole gates.
     assert sizes(axes, a=(3,), b=(4,), top=(9, 13))["top"] == "?, ?"
-
-
-def test_sizes_follow_in_several_steps() -> None:
-    axes: dict[str, list[Axis]] = {"x": [joined([A, B])], "y": [joined([B, C])], "c": [C]}
+    # In several steps.
+    axes = {"x": [joined([A, B])], "y": [joined([B, C])], "c": [C]}
     assert sizes(axes, x=(10,), y=(6,), c=(2,)) == {"x": "6+4", "y": "4+2", "c": "2"}
-
-
-def test_a_part_that_is_joined_twice() -> None:
+    # A part that is joined twice.
     assert sizes({"x": [joined([A, A])]}, x=(6,)) == {"x": "3+3"}
     assert sizes({"x": [joined([A, A])]}, x=(7,)) == {"x": "?"}
-
-
-def test_what_is_in_no_weight_has_not_changed() -> None:
-    height, width = Dimension("height", 3), Dimension("width", 2)
-    axes: dict[str, list[Axis]] = {"a": [A], "top": [product([height, width, A])]}
+    # What is in no weight has not changed.
+    axes = {"a": [A], "top": [product([Dimension("height", 3), Dimension("width", 2), A])]}
     assert sizes(axes, a=(4,), top=(24,))["top"] == "3*2*4"
     assert sizes(axes, a=(4,), top=(28,))["top"] == "?"
+    # Weights that the structure does not have tell nothing.
+    assert sizes({"a": [A]}, b=(3,)) == sizes({"a": [A]}, a=(3, 2)) == {}
 
 
-def test_weights_that_the_structure_does_not_have_tell_nothing() -> None:
-    assert sizes({"a": [A]}, b=(3,)) == {}
-    assert sizes({"a": [A]}, a=(3, 2)) == {}
+def test_sizes_as_text_and_new_names() -> None:
+    axis = product([dimension(4), joined([dimension(3, "a"), joined([dimension(5, "b"), dimension(2, "c")])])])
+    assert (sizes_text(axis), axis.size) == ("4*(3+5+2)", 40)
+    assert product([dimension(4)]) == dimension(4)
+    axis = product([dimension(4, "x/a"), joined([dimension(3, "x/b"), Unknown(2, "why")])])
+    renamed = renamed_axis(axis, lambda name: name.replace("x", "y"))
+    assert renamed == product([dimension(4, "y/a"), joined([dimension(3, "y/b"), Unknown(2, "why")])])

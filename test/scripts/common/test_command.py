@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from test.support.commands import exit_code, finish_command, start_python
+from test.support.commands import finish_command, start_python
 from tfaip.scripts import export
 from tfaip.scripts.common.command import print_results
 
@@ -40,11 +40,6 @@ def test_a_reader_of_data_does_not_keep_a_command() -> None:
     result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
     assert (result.rc, result.stdout) == (1, "thread\nexit function\n"), result
     assert "error: ValueError: broken" in result.stderr
-
-
-def test_a_name_with_a_nul_character(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(export.main, ["name\0nul"]) == 2
-    assert capsys.readouterr().err == "error: the argument 'name\\x00nul' holds a NUL character\n"
 
 
 def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:

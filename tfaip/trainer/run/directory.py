@@ -32,14 +32,19 @@ class RunDirectory:
     """
 
     def __init__(
-        self, root: Path, checkpoint_sub_dir: str = names.CHECKPOINT_DIR, best_model_name: str = names.BEST_DIR
+        self,
+        root: Path,
+        checkpoint_sub_dir: str = names.CHECKPOINT_DIR,
+        best_model_name: str = names.BEST_DIR,
+        params_copy: str = "",
     ) -> None:
         problem = files.path_problem(root)
         if problem is not None:
             raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
-        names.check_directory_names(checkpoint_sub_dir, best_model_name)
-        self.root = root
+        names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
+        self.root, self.params_copy = root, params_copy
         self.params_file, self.history_file, self.log_file = (root / name for name in _FILES)
+        self._files = [*_FILES, *filter(None, [params_copy])]
         self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
         self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
@@ -51,9 +56,11 @@ class RunDirectory:
         """
         try:
             content = read_json_object(root / PARAMS_FILE)
-            group = content.get("early_stopping")
-            best = group.get("best_model_name", names.BEST_DIR) if isinstance(group, dict) else names.BEST_DIR
-            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best)
+            groups = [content.get(key) for key in ("early_stopping", "scenario")]
+            stopping, scenario = (group if isinstance(group, dict) else {} for group in groups)
+            best = stopping.get("best_model_name") or scenario.get("default_serve_dir") or names.BEST_DIR
+            copied = scenario.get("trainer_params_filename", "")
+            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best, copied)
         except TfaipError:
             return cls(root)
 
@@ -122,7 +129,8 @@ class RunDirectory:
         models = {names.EXPORT_DIR, *(run.best.name for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
         stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        known = {*_FILES, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
+        plain = {name for run in runs for name in run._files}
+        known = {*plain, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
         for entry in sorted(self.root.iterdir()):
             name = files.final_name(entry)
             is_of_events = names.EVENTS_NAME.fullmatch(name) is not None
@@ -136,7 +144,7 @@ class RunDirectory:
                 yield from _others(entry, _is_of_stages)
             elif name in models and files.is_ours(entry, MODEL_MARKS):
                 yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-            elif name in models or (name in _FILES and not entry.is_file()):
+            elif name in models or (name in plain and not entry.is_file()):
                 yield entry
         for store in sorted(stores):
             yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
@@ -174,7 +182,7 @@ class RunDirectory:
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
         stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
-        own = [self.root / name for name in _FILES]
+        own = [self.root / name for name in self._files]
         return [*own, self.best, self.export, self.stages, *stores, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
@@ -210,7 +218,7 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
         files.remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():

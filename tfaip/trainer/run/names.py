@@ -127,8 +127,8 @@ def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None:
-    """Raise unless both name directories within the run which hold nothing else.
+def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
+    """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else.
 
     Raises:
         FieldError: if a name leads out of the run, is used twice, is reserved for files of the run, or no file can
@@ -151,6 +151,14 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None
     if problem is not None:
         expected = f"the name of a directory of its own below output_dir (it {problem})"
         raise FieldError("checkpoint_sub_dir", checkpoint_sub_dir, expected)
+    problem = _name_problem(params_copy) if params_copy else None
+    if problem is None and params_copy.casefold() in (
+        best_model_name.casefold(),
+        checkpoint_parts(checkpoint_sub_dir)[0].casefold(),
+    ):
+        problem = "is the name of a directory of the run"
+    if problem is not None:
+        raise FieldError("scenario.trainer_params_filename", params_copy, f"the name of a file (it {problem})")
 
 
 def expected_directory(path: str) -> str | None:

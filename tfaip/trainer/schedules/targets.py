@@ -17,11 +17,11 @@ GRAPH = "graph."
 MODEL = "scenario.model."
 OPTIMIZER = "optimizer."
 LOSS_WEIGHTS = "loss_weights."
-SCHEDULES = "schedules"
+SCHEDULES_FIELD = "schedules"
 # Parts of the tree that are read when an epoch begins.
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
-INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
+INPUT_GRADIENT_PATH = "scenario.input_gradient_regularization_lambda"
 _DROPOUT = Limits(low=0, below=1, finite=True)
 
 
@@ -83,7 +83,7 @@ def schedules_of(params: Any) -> list[Schedule]:
     """
     found: dict[str, Schedule] = {}
     for index, schedule in enumerate(params.schedules):
-        made = Schedule(f"{SCHEDULES}.{index}", _path_of(params, schedule.target), schedule)
+        made = Schedule(f"{SCHEDULES_FIELD}.{index}", _path_of(params, schedule.target), schedule)
         with below(made.place):
             if made.path in found:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")

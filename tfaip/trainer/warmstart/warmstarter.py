@@ -27,12 +27,16 @@ from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.transfer.plan import AVERAGE, Outcome, Row, Transfer, log_table, plan_transfer, shape_text
-from tfaip.util.classes import overrides
+from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
 _SHOWN = 5
+_UNCALLED = {
+    **dict.fromkeys(("_apply_renamings", "_auto_replace_numbers", "_replace_name"), "_trim"),
+    **{"warmstart": "read_sources or apply_weights", "_transform_weight": "apply_weights"},
+}
 
 log = logger(__name__)
 
@@ -48,6 +52,7 @@ class WarmStarter:
     """
 
     def __init__(self, params: WarmStartParams) -> None:
+        refuse_uncalled(type(self), WarmStarter, _UNCALLED)
         self._params = params
 
     @property

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection
 
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.sampler import Block
-from tfaip.data.pipeline.workers.worker import (
+from tfaip.data.pipeline.worker import (
     ALIVE,
     Answer,
     BlockResult,
@@ -56,7 +56,6 @@ class WorkerStats:
 
     Args:
         blocks: number of blocks that came back.
-        nbytes: of the arrays in them.
         busy_s: seconds of work of all workers together.
         wait_s: seconds in which the reader waited for a block.
         workers: number of processes.
@@ -64,17 +63,10 @@ class WorkerStats:
     """
 
     blocks: int = 0
-    nbytes: int = 0
     busy_s: float = 0.0
     wait_s: float = 0.0
     workers: int = 0
     started: float = field(default_factory=time.perf_counter)
-
-    def add(self, nbytes: int, seconds: float) -> None:
-        """Count a block."""
-        self.blocks += 1
-        self.nbytes += nbytes
-        self.busy_s += seconds
 
 
 class WorkerPool:
@@ -256,7 +248,8 @@ class WorkerPool:
         block = worker.tasks.pop(answer.number)
         (outcomes, batch, shapes), nbytes = unpack(answer.content, worker.slots[answer.slot])
         worker.free_slots.append(answer.slot)
-        self.stats.add(nbytes, answer.seconds)
+        self.stats.blocks += 1
+        self.stats.busy_s += answer.seconds
         if self._params.prefetch == -1:
             count = len(self._workers)
             self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(nbytes, 1)))
@@ -269,7 +262,7 @@ class WorkerPool:
 # tracker of its own.
 CODE = (
     "import sys; parent, connection, slots, *sys.path[:] = sys.argv[1:]; "
-    "from tfaip.data.pipeline.workers.worker import main; "
+    "from tfaip.data.pipeline.worker import main; "
     "main(int(parent), int(connection), [int(s) for s in slots.split()])"
 )
 # By default glibc returns freed memory to the system, and the next block pays for it page by page:
@@ -308,13 +301,17 @@ class WorkerProcess:
         with theirs:
             numbers = [str(os.getpid()), str(theirs.fileno()), " ".join(map(str, files))]
             command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
-            with _signals_blocked():
+            # The worker starts with these signals blocked: they are meant for the training.
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
+            try:
                 self._process = subprocess.Popen(  # noqa: S603 (our own code)
                     command,
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno(), *files],
                     env={**ENVIRONMENT, **os.environ},  # what the user has set wins
                 )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         limit = struct.pack("ll", int(timeout_s) + 1, 0)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -419,13 +416,3 @@ def _create_files(number: int) -> list[int]:
             undo.callback(os.close, files[-1])
         undo.pop_all()
     return files
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Block the signals that are meant for the training in processes that are started in this context."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

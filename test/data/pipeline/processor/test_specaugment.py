@@ -10,7 +10,7 @@ import pytest
 from test.layers.draws import mask_patterns, patterns, require_distribution, require_uniform
 from tfaip.data.data import Data
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.processors.specaugment import SpecAugmentProcessor
+from tfaip.data.pipeline.processor.specaugment import SpecAugmentProcessor
 from tfaip.data.specs import Spec
 
 DRAWS = 10_000

@@ -106,8 +106,6 @@ class Fault(MappingDataProcessor[FaultParams]):
             case "log":
                 for number in range(2000):
                     logging.getLogger("user").warning("line %d", number)
-            case "wrong log":
-                logging.getLogger("user").warning("%d samples", "many")
             case "unpicklable":
                 return sample.new_meta(threading.Lock())
         return sample
@@ -138,10 +136,9 @@ class Unsendable(FaultParams):
 
 
 class OnlyHereParams(DataProcessorParams, cls=":OnlyHere"):
-    """A processor that can be built in the process `home` only; others raise an error, or end."""
+    """A processor that can be built in the process `home` only; others raise an error."""
 
     home: int = 0
-    ends: bool = False
     error: str = "RuntimeError"
 
 
@@ -149,8 +146,6 @@ class OnlyHere(MappingDataProcessor[OnlyHereParams]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if os.getpid() != self.params.home:
-            if self.params.ends:
-                os._exit(5)
             raise getattr(builtins, self.params.error)("no licence for this process")
 
     def apply(self, sample: Sample) -> Sample:

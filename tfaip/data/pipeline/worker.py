@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
@@ -109,11 +109,14 @@ class BlockProcessor:
     def __init__(
         self, generator: DataGenerator[Any] | None, mapper: SampleMapper, seed: int, batcher: Batcher | None = None
     ) -> None:
-        self._generator = generator if isinstance(generator, RandomAccess) else None
+        self._generator = generator if generator is not None and generator.has_random_access() else None
         self.mapper = mapper
         self._seed = seed
         self._batcher = batcher
-        self.arrays = generator if batcher and not mapper and isinstance(generator, BatchAccess) else None
+        self.report: Callable[[], None] | None = None
+        """Function that is called once per second, between two samples."""
+        self._reported = time.monotonic()
+        self.arrays: Any = generator if batcher and not mapper and hasattr(generator, "get_batch") else None
         """Source from which whole batches are cut, without single samples."""
 
     def raw_samples(self, segment: Segment) -> Iterable[Outcome]:
@@ -141,8 +144,17 @@ class BlockProcessor:
     def _outcomes(self, block: Block) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for segment in block.segments:
-            outcomes += self.mapper.outcomes(self.raw_samples(segment), self._seed, segment.pass_index, segment.first)
+            samples = self._reporting(segment) if self.report else self.raw_samples(segment)
+            outcomes += self.mapper.outcomes(samples, self._seed, segment.pass_index, segment.first)
         return outcomes
+
+    def _reporting(self, segment: Segment) -> Iterator[Outcome]:
+        for sample in self.raw_samples(segment):
+            now = time.monotonic()
+            if self.report is not None and now - self._reported > ALIVE_INTERVAL_S:
+                self.report()
+                self._reported = now
+            yield sample
 
 
 def _is_valid(outcome: Outcome) -> bool:
@@ -292,7 +304,7 @@ def _create(start: Start, report: Callable[[], None]) -> BlockProcessor:
         main_module = sys.modules["__main__"]
         vars(main_module).update(runpy.run_path(start.script, run_name="__mp_main__"))
     processor: BlockProcessor = pickle.loads(start.spec).create()  # noqa: S301
-    processor.mapper = _ReportingMapper(processor.mapper, report)
+    processor.report = report
     return processor
 
 
@@ -320,25 +332,6 @@ class _Messages(logging.Handler):
         """Return the messages since the last call."""
         taken, self._kept = self._kept, []
         return taken
-
-
-class _ReportingMapper(SampleMapper):
-    """Mapper that reports between two samples that the worker is alive."""
-
-    def __init__(self, mapper: SampleMapper, report: Callable[[], None]) -> None:
-        super().__init__(mapper.steps)
-        self._report = report
-        self._reported = time.monotonic()
-
-    def __bool__(self) -> bool:
-        return True  # so that samples that are only read pass through it, too
-
-    def map(self, sample: Any, seed: int, pass_index: int, index: int) -> Any:
-        now = time.monotonic()
-        if now - self._reported > ALIVE_INTERVAL_S:
-            self._report()
-            self._reported = now
-        return super().map(sample, seed, pass_index, index)
 
 
 def _work(task: Task, slot: Slot | None, processor: BlockProcessor, name: str) -> Answer:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable
@@ -13,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from test.data.pipeline.workers.faults import (
+from test.data.faults import (
     FaultParams,
     FilesParams,
     OddError,
@@ -22,15 +20,13 @@ from test.data.pipeline.workers.faults import (
     StoppingRowsParams,
     Unsendable,
 )
-from test.data.support import IterableRowsParams, RowData, RowDataParams, make_pipeline, rows
+from test.data.support import make_pipeline, rows
 from test.support.leaks import child_processes
-from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.failures import WorkerTraceback
-from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.workers.pool import WorkerDied
-from tfaip.data.pipeline.workers.worker import MAX_MESSAGES
+from tfaip.data.pipeline.worker import MAX_MESSAGES
+from tfaip.data.pipeline.workerpool import WorkerDied
 from tfaip.errors import TfaipError
 
 # What a machine that runs other tests needs to start a process, read a message and look at it. Without a report the
@@ -77,18 +73,6 @@ def test_a_worker_that_is_stopped_is_reported_after_the_timeout(seconds: Callabl
     assert seconds() < 3 + REPORTED_WITHIN_S
 
 
-def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callable[[], float]) -> None:
-    # Both tasks that the worker may have are given out before the first epoch is left; it hangs in the second one.
-    pre_proc = SequentialProcessorPipelineParams(processors=[FaultParams(fault="sleep", at=5)], max_tasks_per_process=2)
-    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=1, worker_timeout_s=3)
-    with RowData(RowDataParams(pre_proc=pre_proc)).create_pipeline(params, FilesParams()) as pipeline:
-        with pipeline.generate_input_batches() as batches:
-            next(batches)
-        with pytest.raises(WorkerDied, match="has not finished a sample for 3 s while it processed samples 4 to 7"):
-            ids(pipeline)
-    assert seconds() < 3 + REPORTED_WITHIN_S
-
-
 def test_a_worker_that_accepts_no_message(seconds: Callable[[], float]) -> None:
     # It is stopped before the third block is sent, which is larger than what the system keeps for it.
     pipeline = make(FaultParams(), StoppingRowsParams(), use_shared_memory=False, worker_timeout_s=1, prefetch=9)
@@ -106,24 +90,12 @@ def test_a_worker_that_logs_too_much(caplog: pytest.LogCaptureFixture) -> None:
     assert logged == [f"line {number}" for number in range(MAX_MESSAGES)]
 
 
-def test_a_message_that_cannot_be_formatted_costs_no_sample(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ids(make(FaultParams(fault="wrong log", at=1), rows(4))) == [0, 1, 2, 3]
-    assert "TypeError: %d format" in capfd.readouterr().err
-
-
 def test_slow_samples_are_no_hang() -> None:
     # Blocks of 16 samples take 4 s, longer than the timeout; a worker that works says so every second.
     params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 3, "batch_size": 16}
     slow_processor = make_pipeline(FilesParams(count=16), [SlowParams(seconds=0.25)], num_processes=1, **params)
     slow_generator = make_pipeline(FilesParams(count=16, seconds=0.25), num_processes=1, **params)
     assert ids(slow_processor) == ids(slow_generator) == list(range(16))
-
-
-def test_a_reader_that_takes_its_time_is_no_hang() -> None:
-    with make(FaultParams(), worker_timeout_s=2).generate_input_batches() as batches:
-        next(batches)
-        time.sleep(2.5)  # longer than the timeout; not to wait for anything
-        assert len(list(batches)) == 9
 
 
 def test_a_worker_that_was_killed_while_idle(seconds: Callable[[], float]) -> None:
@@ -173,11 +145,6 @@ def test_a_breakpoint_names_the_flag_without_workers() -> None:
         ids(make(FaultParams(fault="breakpoint"), num_processes=1))
 
 
-def test_ctrl_c_in_the_data_is_ctrl_c() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        ids(make(FaultParams(fault="KeyboardInterrupt"), num_processes=0, on_error="skip"))
-
-
 def test_an_exception_that_cannot_travel_comes_as_text() -> None:
     with pytest.raises(TfaipError, match="^OddError: odd 7") as info:
         ids(make(FaultParams(fault="odd error")))
@@ -208,24 +175,6 @@ def test_a_worker_that_cannot_build_its_processors(error: str, seconds: Callable
     assert seconds() < REPORTED_WITHIN_S
 
 
-def test_a_worker_that_ends_while_it_starts() -> None:
-    with pytest.raises(WorkerDied, match=r"^data worker 1 \(process \d+\) ended with exit code 5 while it started$"):
-        ids(make(OnlyHereParams(home=os.getpid(), ends=True)))
-
-
-def test_without_files_for_the_shared_memory_samples_are_processed_here(caplog: pytest.LogCaptureFixture) -> None:
-    gc.collect()  # files of earlier tests that are closed here would change the number
-    open_before = len(os.listdir("/proc/self/fd"))
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_before + 50, limits[1]))
-    try:
-        assert ids(make(FaultParams(), prefetch=500)) == list(range(40))
-        assert len(os.listdir("/proc/self/fd")) == open_before
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert "no workers could be started: OSError: [Errno 24] Too many open files" in caplog.text
-
-
 def test_params_that_cannot_be_sent_stay_here(caplog: pytest.LogCaptureFixture) -> None:
     with make(Unsendable()).generate_input_samples() as samples:
         assert {sample.meta.get("processed by", os.getpid()) for sample in samples} == {os.getpid()}
@@ -248,21 +197,3 @@ def test_corrupt_samples_cost_only_themselves(processes: int, caplog: pytest.Log
     assert third.startswith(
         "left out a sample, number 3 of its pass: ZeroDivisionError: bad pixel; in Fault.apply, sample"
     )
-
-
-@pytest.mark.parametrize("processes", [0, 1])
-def test_skipping_gives_up(processes: int) -> None:
-    pipeline = make(FaultParams(), FilesParams(corrupt_every=10), num_processes=processes, on_error="skip:2")
-    with pytest.raises(OSError, match="row_20.png is damaged") as info:
-        ids(pipeline)
-    assert "on_error gives up after 2 samples that failed before in this pass" in info.value.__notes__
-    assert pipeline.dropped.failed == 2
-
-
-def test_damaged_data_that_lies_in_memory() -> None:
-    samples = rows(6)
-    samples[2].targets = None  # the processor cannot work on it
-    pipeline = make(FaultParams(), samples, on_error="skip")
-    assert ids(pipeline) == [0, 1, 3, 4, 5]
-    pipeline = make(FaultParams(), IterableRowsParams(count=6))
-    assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
