@@ -171,7 +171,7 @@ def test_a_run_is_found_from_a_directory_of_checkpoints_of_several_parts(tmp_pat
 )
 def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path: Path) -> None:
     (tmp_path / PARAMS_FILE).write_text(content)
-    assert RunDirectory.stored(tmp_path) == RunDirectory(tmp_path)
+    assert vars(RunDirectory.stored(tmp_path)) == vars(RunDirectory(tmp_path))
 
 
 SUB, DEEP, BEST = (

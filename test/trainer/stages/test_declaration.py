@@ -118,5 +118,7 @@ def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path)
     """A reference to a file could complete the name of a module or of a function."""
     overrides = {"learning_rate": "Function", "learning_rate.function": text}
     stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
-    with pytest.raises(UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"):
+    with pytest.raises(
+        UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"
+    ):
         from_file(tmp_path, json.dumps({"stages": stages}))

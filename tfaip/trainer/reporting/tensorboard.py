@@ -103,7 +103,7 @@ class TensorBoardEvents:
                 for path, weight in variable_arrays(variables_by_path(self.scenario.graph)).items():
                     writer(TRAIN).histogram(f"weights/{path}", weight, epoch)
             for collected in layer_values:
-                drawing = self._drawing(self.directory.events(VALIDATION), collected, epoch)
+                drawing = self._drawing(self.directory.root / VALIDATION, collected, epoch)
                 if drawing is not None:
                     writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
             for opened in self._writers.values():
@@ -147,7 +147,7 @@ class TensorBoardEvents:
                 flags = flag_values(self.params).items()
                 shown = {flag: value for flag, value in flags if isinstance(value, bool | int | float | str)}
                 write_hparams(directory.root / HPARAMS_FILE, shown)
-            writer = self._writers[kind] = EventWriter(directory.events(kind))
+            writer = self._writers[kind] = EventWriter(directory.root / kind)
             if kind == TRAIN and self.stage is not None:
                 writer.text("stage", self.stage, epoch)
         return self._writers[kind]
