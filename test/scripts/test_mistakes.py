@@ -85,7 +85,7 @@ MISTAKES = {
     "lav --export_dir BEST BEST": "takes one directory; tfaip-multi-lav",
     "lav --export_dir BEST --data.prt train": "unknown flag --data.prt; --data.part",
     "lav --export_dir BEST --data.part trian": "--data.part; trian; train",
-    "lav --export_dir BEST --pipeline.limit 1 --lav.pipeline.limit 2": "given twice",
+    "lav --export_dir BEST --pipeline.limit 1 --lav.pipeline.limit 2": "give only --pipeline.limit",
     "lav --export_dir BEST --lav.pipeline.limt 1": "unknown flag --lav.pipeline.limt; pipeline.limit",
     "lav --export_dir BEST --dump f.pkl": "--dump f.pkl; .jsonl; .npz",
     "lav --export_dir BEST --dump no/f.npz": "--dump no/f.npz; there is no directory no",

@@ -97,13 +97,11 @@ class Settings:
         for path in paths:
             present = self._given.setdefault(new + path[len(old) :], {})
             for rank, given in self._given.pop(path).items():
-                parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
-                moved = replace(given, path=new + path[len(old) :], parent=parent)
                 if rank in present:
-                    raise UsageError(
-                        f"both {given.label} (the old name) and {moved.label} are given: give only {moved.label}"
-                    )
-                present[rank] = moved
+                    shown = present[rank].label
+                    raise UsageError(f"both {given.label} (the old name) and {shown} are given: give only {shown}")
+                parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
+                present[rank] = replace(given, parent=parent)  # messages name what was typed
         return bool(paths)
 
     def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
@@ -156,12 +154,12 @@ class Settings:
         for path, ranks in self._given.items():
             for rank, given in ranks.items():
                 is_replaced = any(path.startswith(prefix) and rank < limit for prefix, limit in self._replaced)
-                if not is_replaced and not _parts(given.value) and not self._is_used(given):
-                    yield path, given.origin
+                if not is_replaced and not _parts(given.value) and not self._is_used(path, rank):
+                    yield given.path, given.origin
 
-    def _is_used(self, given: Setting) -> bool:
-        is_used = (given.path, given.rank) in self._used
-        return is_used or (given.parent != "" and self._is_used(self._given[given.parent][given.rank]))
+    def _is_used(self, path: str, rank: int) -> bool:
+        parent = self._given[path][rank].parent
+        return (path, rank) in self._used or (parent != "" and self._is_used(parent, rank))
 
 
 def _parts(value: Any) -> dict[str, Any] | None:
