@@ -44,7 +44,7 @@ from tfaip.data.pipeline.processor.params import (
     DataProcessorParams as DataProcessorParams,
     SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
 )
-from tfaip.data.processors.specaugment import SpecAugmentProcessor as SpecAugmentProcessor
+from tfaip.data.pipeline.processor.specaugment import SpecAugmentProcessor as SpecAugmentProcessor
 from tfaip.data.specs import Spec as Spec, TensorSpec as TensorSpec
 from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
@@ -106,6 +106,5 @@ from tfaip.trainer.stages.params import (
     TrainStage as TrainStage,
 )
 from tfaip.trainer.trainer import Trainer as Trainer
-from tfaip.trainer.transfer.params import TransferParams as TransferParams
-from tfaip.trainer.warmstart.params import WarmStartParams as WarmStartParams
+from tfaip.trainer.transfer.params import TransferParams as TransferParams, WarmStartParams as WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter as WarmStarter

@@ -53,7 +53,7 @@ called: Counter[str] = Counter()
 
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
-    DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls", "params_from_dict"},
+    DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
     ModelBase: {"params_cls", "params", "build_model", "scheduled", "all_custom_objects", "declared_losses"},
     ParamsLayer: {"params_cls", "params", "add_loss"},
     EvaluatorBase: {"params"},

@@ -32,6 +32,7 @@ from test.trainer.line import (
     PointsParams,
     line_params,
 )
+from tfaip.components.modelfiles import FormerModel, find_former_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
@@ -176,40 +177,6 @@ def test_params_come_first_or_by_keyword(subtests: pytest.Subtests) -> None:
             assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
 
 
-def test_a_graph_whose_constructor_begins_with_an_argument_of_a_hook() -> None:
-    class Graph(LineGraph):
-        def __init__(self, extra: int, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-            self.extra = extra
-
-    class Model(LineModel):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-        def root_graph_cls(self) -> Any:
-            return Graph
-
-    class Data(LineData):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-    class Scenario(LineScenario):
-        data_cls = classmethod(lambda cls: Data)
-        model_cls = classmethod(lambda cls: Model)
-
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-        @classmethod
-        def additional_root_graph_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
-            return {"extra": scenario_params.print_eval_limit}
-
-    trainer = Scenario.create_trainer(line_params([1]))
-    model, graph = trainer.scenario.create_model_and_graph()
-    assert (graph.extra, graph.name) == (10, "graph")
-    assert (model.params, graph.params) == (LineModelParams(), LineModelParams())
-
-
 class KeywordScenario(LineScenario):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -245,7 +212,6 @@ def test_a_scenario_may_build_its_data_itself() -> None:
 
     scenario = Scenario(params=LineScenario.default_params())
     assert (scenario.data.mark, scenario.data.shared_source) == ("own", scenario.params)
-    assert LineScenario.data_cls().params_from_dict(scenario.params.data.to_dict()) == LineDataParams()
 
 
 class Overriding(LineScenario):
@@ -328,3 +294,14 @@ def test_methods_that_nothing_would_call_are_refused() -> None:
     data_scenario = type("Scenario", (LineScenario,), {"data_cls": classmethod(lambda cls: PreloadingData)})
     with pytest.raises(TypeError, match=r"^PreloadingData\.preload would never be called: override create_pipeline"):
         Trainer(params, data_scenario(params.scenario)).train()
+
+
+def test_a_saved_model_that_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "serve").mkdir()
+    (tmp_path / "serve" / "saved_model.pb").touch()
+    (tmp_path / "scenario_params.json").write_text('{"tfaip_version": "1.2.6"}')
+    monkeypatch.chdir(tmp_path / "serve")
+    expected = FormerModel(tmp_path / "scenario_params.json", None, tmp_path / "serve")
+    assert find_former_model(Path()) == expected
+    monkeypatch.chdir(tmp_path)
+    assert find_former_model(Path("serve")) == expected

@@ -7,7 +7,7 @@ import pytest
 from test.data.support import IterableRowsParams, RowData, RowDataParams
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 
 
@@ -37,24 +37,9 @@ def odd(**values: Any) -> Odd:
     return data
 
 
-def test_params_class_is_the_type_argument() -> None:
-    assert RowData.params_cls() is RowDataParams
-    assert RowData.default_params() == RowDataParams()
-
-
-def test_specs() -> None:
-    data = RowData(RowDataParams())
-    assert data.input_layer_specs() == {"x": TensorSpec((None,), "float32")}
-    assert data.target_layer_specs() == {"y": TensorSpec((1,), "int32")}
-    assert data.padding_values() == {"x": -1, "y": 0}
-
-
-def test_text_is_padded_with_the_empty_text() -> None:
+def test_paddings_and_what_is_wrong_with_them_or_specs() -> None:
     assert odd().padding_values() == {"x": 0, "name": ""}
     assert odd(padding={"x": 5, "meta": "ignored"}).padding_values() == {"x": 5, "name": ""}
-
-
-def test_wrong_specs_and_paddings_name_the_method() -> None:
     with pytest.raises(ValueError, match=r"Odd._input_layer_specs\(\)\['x'\] has shape \[\]"):
         odd(inputs={"x": TensorSpec([])}).input_layer_specs()
     with pytest.raises(
@@ -79,18 +64,6 @@ def test_input_layers_have_a_batch_dimension() -> None:
         "x": ((None, None, 3), "float32", "x"),
         "n": ((None, 1), "int32", "n"),
     }
-
-
-def test_pipelines_are_kept_by_mode() -> None:
-    data = RowData(RowDataParams())
-    generator = IterableRowsParams()
-    train = DataPipelineParams(mode=PipelineMode.TRAINING)
-    val = DataPipelineParams(mode=PipelineMode.EVALUATION)
-    first = data.get_or_create_pipeline(train, generator)
-    assert first.mode is PipelineMode.TRAINING
-    assert data.get_or_create_pipeline(val, generator).mode is PipelineMode.EVALUATION
-    assert data.get_or_create_pipeline(train, generator) is first
-    assert data.create_pipeline(train, generator) is not first
 
 
 def test_other_params_replace_the_pipeline() -> None:

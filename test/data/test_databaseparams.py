@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from test.data.support import NoiseParams, RowData, RowDataParams
+from test.data.support import RowData, RowDataParams
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 
 
 def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
@@ -17,6 +15,14 @@ def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
         ({"batch_size": 0}, "batch_size is 0, expected at least 1"),
         ({"limit": 0}, "limit is 0, expected at least 1, or -1 for all"),
         ({"shuffle_buffer_size": -2}, "shuffle_buffer_size is -2"),
+        ({"max_element_length": 0}, "max_element_length is 0, expected at least 1, or None"),
+        ({"on_error": "skip:many"}, "on_error is 'skip:many', expected raise, skip, or skip:N"),
+        ({"bucket_boundaries": [3, 2]}, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
+        (
+            {"bucket_boundaries": [2], "bucket_batch_sizes": [4]},
+            r"is \[4\], expected one number per bucket \(2, one",
+        ),
+        ({"bucket_batch_sizes": [4, 2]}, r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
         ({"num_processes": 2**31}, "num_processes is 2147483648, expected a number from 0 to 1024"),
         ({"worker_timeout_s": math.nan}, r"worker_timeout_s is nan, expected a finite number in \(0, 2147483\]"),
         ({"worker_start_s": math.nan}, "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1"),
@@ -32,14 +38,6 @@ def test_create_builds_the_class_of_the_params() -> None:
     assert data.params is params
     with pytest.raises(NotImplementedError, match="override cls"):
         DataBaseParams().create()
-
-
-def test_json_keeps_both_forms_of_processor_lists() -> None:
-    sequence = SequentialProcessorPipelineParams(processors=[NoiseParams(high=3)])
-    params = RowDataParams(pre_proc=ComposedProcessorPipelineParams(pipelines=[sequence]), post_proc=sequence)
-    assert RowDataParams.from_dict(params.to_dict(), trusted=["test"]) == params
-    pipeline = DataPipelineParams(mode=PipelineMode.EVALUATION, max_element_length=3)
-    assert DataPipelineParams.from_dict(pipeline.to_dict()) == pipeline
 
 
 def test_params_import_neither_a_backend_nor_numpy() -> None:

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from test.data.support import (
-    IterableRowsParams,
     NoiseParams,
     RepeatParams,
-    RowData,
-    RowDataParams,
     epoch,
     make_pipeline,
     row,
@@ -48,13 +45,6 @@ class ShortRows(Generator):
     def __getitem__(self, index: int) -> Sample:
         self.last = index
         return row(index)
-
-
-class Stream(Generator):
-    count: int = 10
-
-    def generate(self) -> Iterable[Sample]:
-        return map(row, range(self.count))
 
 
 class ShortNoise(Processor):
@@ -95,26 +85,6 @@ def test_parts_give_the_bytes_of_pairs(processes: int, buckets: list[int], strea
     assert epoch(mixed, num_samples=60) == expected
 
 
-def test_a_stream_of_samples() -> None:
-    long = make_pipeline(IterableRowsParams(count=20, length_is_known=False), [NoiseParams()], seed=5, batch_size=7)
-    assert epoch(short_pipeline([ShortNoise()], Stream(count=20))) == epoch(long)
-
-
-@pytest.mark.parametrize("processors", [[ShortNoise()], []])
-def test_preloaded_data_give_the_same_bytes(processors: list[DataProcessorParams]) -> None:
-    pipeline = short_pipeline([Plain(), *processors], ShortRows(count=20))
-    assert epoch(pipeline.as_preloaded(), num_samples=40) == epoch(pipeline, num_samples=40)
-
-
-def test_what_code_stores_stays_in_the_created_objects() -> None:
-    generator, noise = ShortRows(count=9), ShortNoise()
-    pipeline = short_pipeline([noise], generator, num_processes=0)
-    epoch(pipeline)
-    assert pipeline.generator.last < 9  # type: ignore[attr-defined]
-    assert vars(generator) == {"count": 9}
-    assert vars(noise).keys() == {"modes", "high"}
-
-
 class Plain(Processor, modes="training"):
     def apply(self, sample: Sample) -> Sample:
         return sample.new_inputs({"x": sample.inputs["x"] * 2})
@@ -141,24 +111,6 @@ def test_modes_of_a_class() -> None:
         type("Bad", (Processor,), {}, modes="train")
 
 
-def test_processors_only_run_in_their_modes() -> None:
-    params = SequentialProcessorPipelineParams(processors=[Plain(), ShortNoise(high=1)])
-    for mode, value in [(PipelineMode.TRAINING, 4.0), (PipelineMode.EVALUATION, 2.0)]:
-        setup = DataPipelineParams(mode=mode)
-        samples = list(params.create(setup, ShortData()).apply([row(2)]))
-        assert [sample.inputs["x"].tolist() for sample in samples] == [[value] * 3]
-
-
-def test_a_processor_alone() -> None:
-    processor: Any = ShortNoise(high=3).create(None, PipelineMode.TRAINING)
-    rng = np.random.default_rng(0)
-    expected = 2 + int(np.random.default_rng(0).integers(3))
-    assert processor.apply(row(2), rng).inputs["x"].tolist() == [expected] * 3
-    assert (processor.mode, processor.data_params) == ("training", None)
-    with pytest.raises(RuntimeError, match="ShortNoise.rng is there only while a pipeline runs"):
-        _ = processor.rng
-
-
 def test_the_kind_of_a_processor_must_fit() -> None:
     with pytest.raises(TypeError, match=r"Bad\.generate would never be called: derive from StreamProcessor"):
         type("Bad", (Processor,), {"generate": lambda self, samples: samples})
@@ -168,11 +120,6 @@ def test_the_kind_of_a_processor_must_fit() -> None:
         list(
             SequentialProcessorPipelineParams(processors=[Several()]).create(DataPipelineParams(), None).apply([row(1)])
         )
-
-
-def test_the_length_of_a_generator_need_not_be_known() -> None:
-    with pytest.raises(TypeError, match="the number of samples of Stream is not known"):
-        len(Stream().create(PipelineMode.TRAINING))
 
 
 class Folder(Data):
@@ -241,43 +188,6 @@ def test_mistakes_in_data_are_named() -> None:
         ShortData().create(size=3)
     with pytest.raises(TypeError, match="Bad.inputs cannot be a field"):
         type("Bad", (Data,), {"__annotations__": {"inputs": "dict"}, "inputs": {}})
-
-
-def test_specs_may_still_come_from_methods() -> None:
-    class Methods(Data):
-        size: int = 3
-
-        def _input_layer_specs(self) -> dict[str, Any]:
-            return {"x": Spec("size"), "z": TensorSpec((self.size,))}
-
-        def element_length_fn(self, sample: Sample) -> int:
-            return 17
-
-    data = Methods(size=4).create()
-    assert {key: spec.shape for key, spec in data.input_layer_specs().items()} == {"x": (4,), "z": (4,)}
-    assert data.element_length_fn(Sample()) == 17
-
-
-class SizedParams(RowDataParams):
-    width: int = 3
-
-    @staticmethod
-    def cls() -> type[Any]:
-        return SizedData
-
-
-class SizedData(RowData):
-    def __init__(self, params: Any) -> None:
-        super().__init__(params)
-        self.num_found = 6
-
-    def _input_layer_specs(self) -> dict[str, Any]:
-        return {"x": Spec("width"), "found": Spec("num_found")}
-
-
-def test_pairs_may_name_sizes_too() -> None:
-    specs = SizedParams(width=9).create().input_layer_specs()
-    assert [spec.shape for spec in specs.values()] == [(9,), (6,)]
 
 
 class Scaled(ShortRows):

@@ -45,17 +45,6 @@ def test_errors_name_the_place(subtests: pytest.Subtests) -> None:
             assert str(info.value).startswith("D._input_layer_specs()['x']")
 
 
-def test_fits(subtests: pytest.Subtests) -> None:
-    for shape, fits in [((5, 3), True), ((0, 3), True), ((5, 4), False), ((5,), False), ((5, 3, 1), False)]:
-        with subtests.test(shape=shape):
-            assert TensorSpec((None, 3)).fits(shape) is fits
-
-
-def test_text_is_held_as_objects() -> None:
-    assert TensorSpec([1], "string").numpy_dtype == np.dtype(object)
-    assert TensorSpec([1], "int16").numpy_dtype == np.dtype("int16")
-
-
 @dataclass
 class Sizes:
     """Has the fields that sizes name."""
@@ -84,11 +73,6 @@ def test_spec_with_named_sizes(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(spec=spec):
             assert as_specs({"x": spec}, "D.inputs", Sizes()) == {"x": TensorSpec(shape, dtype)}
-
-
-def test_named_sizes_follow_the_fields() -> None:
-    specs = {"x": Spec("height")}
-    assert [as_specs(specs, "D.inputs", Sizes(height=height))["x"].shape for height in (1, 2)] == [(1,), (2,)]
 
 
 def test_a_wrong_name_is_shown_with_near_ones(subtests: pytest.Subtests) -> None:

@@ -1,15 +1,17 @@
-"""The environment variables that GPU params become, for machines that tests do not have."""
+"""Environment variables that GPU params become, for machines that tests do not have, and who trains together."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.support.commands import finish_command, start_python
+from tfaip.backend.distributed import Cluster, join_cluster
 from tfaip.device import DeviceConfigParams, devices
-from tfaip.device.devices import gpu_environment, visible_gpus
+from tfaip.device.devices import find_cluster, gpu_environment, visible_gpus
 from tfaip.errors import UsageError
 from tfaip.params.settings import flags_of
 from tfaip.predict.params import LAVParams
@@ -17,48 +19,60 @@ from tfaip.predict.params import LAVParams
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
-def test_gpus_are_counted_among_the_visible_ones(subtests: pytest.Subtests) -> None:
-    for environ, visible in [
+@pytest.mark.parametrize(
+    ("environ", "visible"),
+    [
         ({}, ["0", "1", "2", "3"]),
         ({"CUDA_VISIBLE_DEVICES": "2, 3"}, ["2", "3"]),
         ({"CUDA_VISIBLE_DEVICES": ""}, []),
         ({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, ["1"]),
         ({"CUDA_VISIBLE_DEVICES": "GPU-8f3a"}, ["GPU-8f3a"]),
-    ]:
-        with subtests.test(environ=environ):
-            assert visible_gpus(4, environ) == visible
+    ],
+)
+def test_gpus_are_counted_among_the_visible_ones(environ: dict[str, str], visible: list[str]) -> None:
+    assert visible_gpus(4, environ) == visible
 
 
-def test_jax(subtests: pytest.Subtests) -> None:
-    for gpus, environ, expected in [
-        ([1, 0], {}, {"CUDA_VISIBLE_DEVICES": "1,0", **GROWTH}),
-        ([1], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "3", **GROWTH}),
-        (None, {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "2,3", **GROWTH}),
-        (None, {}, {"CUDA_VISIBLE_DEVICES": "0", **GROWTH}),
-        ([], {}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
-        (None, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
-        ([], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
-    ]:
-        with subtests.test(gpus=gpus):
-            assert gpu_environment(DeviceConfigParams(gpus=gpus), "jax", 4, environ) == expected
+DETERMINISTIC = {"gpus": [0], "deterministic": True}
 
 
-def test_tensorflow(subtests: pytest.Subtests) -> None:
-    for gpus, environ, expected in [
-        ([1], {}, {"CUDA_VISIBLE_DEVICES": "1"}),
-        (None, {}, {"CUDA_VISIBLE_DEVICES": "0"}),
-        ([], {}, {"CUDA_VISIBLE_DEVICES": "-1"}),
-    ]:
-        with subtests.test(gpus=gpus):
-            assert gpu_environment(DeviceConfigParams(gpus=gpus), "tensorflow", 4, environ) == expected
+JAX_FLAG = "--xla_gpu_deterministic_ops=true"
 
 
-def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
-    # None: a launcher knows which one, and JAX asks it.
-    for process_id, installed, expected in [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")]:
-        with subtests.test(process_id=process_id, installed=installed):
-            environment = gpu_environment(DeviceConfigParams(), "jax", installed, {}, process_id)
-            assert environment == {"CUDA_VISIBLE_DEVICES": expected, **GROWTH}
+KEPT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "backend", "environ", "visible", "more"),
+    [
+        ({"gpus": [1, 0]}, "jax", {}, "1,0", GROWTH),
+        ({"gpus": [1]}, "jax", {"CUDA_VISIBLE_DEVICES": "2,3"}, "3", GROWTH),
+        ({}, "jax", {"CUDA_VISIBLE_DEVICES": "2,3"}, "2,3", GROWTH),
+        ({}, "jax", {}, "0", GROWTH),
+        ({"gpus": []}, "jax", {}, "-1", {"JAX_PLATFORMS": "cpu"}),
+        ({}, "jax", {"CUDA_VISIBLE_DEVICES": ""}, "-1", {"JAX_PLATFORMS": "cpu"}),
+        ({"gpus": []}, "jax", {"CUDA_VISIBLE_DEVICES": "2,3"}, "-1", {"JAX_PLATFORMS": "cpu"}),
+        ({"gpus": [0]}, "jax", KEPT, "0", KEPT),
+        ({"gpus": [1]}, "tensorflow", {}, "1", {}),
+        ({}, "tensorflow", {}, "0", {}),
+        ({"gpus": []}, "tensorflow", {}, "-1", {}),
+        (DETERMINISTIC, "tensorflow", {}, "0", {"TF_DETERMINISTIC_OPS": "1"}),
+        (DETERMINISTIC, "jax", {}, "0", {**GROWTH, "XLA_FLAGS": JAX_FLAG}),
+        (DETERMINISTIC, "jax", {"XLA_FLAGS": "--a=b"}, "0", {**GROWTH, "XLA_FLAGS": f"--a=b {JAX_FLAG}"}),
+    ],
+)
+def test_environment(
+    fields: dict[str, Any], backend: str, environ: dict[str, str], visible: str, more: dict[str, str]
+) -> None:
+    expected = {"CUDA_VISIBLE_DEVICES": visible, **more}
+    assert gpu_environment(DeviceConfigParams(**fields), backend, 4, environ) == expected
+
+
+# None: a launcher knows which one, and JAX asks it.
+@pytest.mark.parametrize(("number", "installed", "expected"), [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")])
+def test_each_process_of_a_machine_takes_one(number: int | None, installed: int, expected: str) -> None:
+    environment = gpu_environment(DeviceConfigParams(), "jax", installed, {}, number)
+    assert environment == {"CUDA_VISIBLE_DEVICES": expected, **GROWTH}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +82,7 @@ def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
             {},
             2,
             "gpu:0",
-            "using gpu:0 of 2: --device.gpus 0 1 uses all, --device.gpus without a number the CPU; runs repeat",
+            "using gpu:0 of 2: --device.gpus 0 1 uses all, --device.gpus without a number the CPU; runs",
         ),
         ({"deterministic": True}, 1, "gpu:0", "using gpu:0 of 1: --device.gpus without a number the CPU"),
         ({}, 1, "cpu:0", "the GPU is not used: the backend is installed without CUDA"),
@@ -92,28 +106,22 @@ def test_a_line_says_which_gpu_is_used_by_default(
     assert [message.startswith(line or "") for message in caplog.messages] == [True] * (line is not None)
 
 
-def test_a_machine_without_gpus_is_left_alone() -> None:
-    assert gpu_environment(DeviceConfigParams(), "jax", 0, {"CUDA_VISIBLE_DEVICES": "0"}) == {}
-
-
-def test_a_gpu_that_is_not_there(subtests: pytest.Subtests) -> None:
-    for installed, environ, found in [
+@pytest.mark.parametrize(
+    ("installed", "environ", "found"),
+    [
         (2, {}, "found GPUs 0, 1"),
         (0, {}, "found no GPU"),
         (0, {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, "found no GPU"),
         (4, {"CUDA_VISIBLE_DEVICES": "3"}, "found GPUs 0"),
-    ]:
-        with (
-            subtests.test(installed=installed),
-            pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change gpus"),
-        ):
-            gpu_environment(DeviceConfigParams(gpus=[4]), "tensorflow", installed, environ)
-
-
-def test_the_flag_is_the_one_of_the_command() -> None:
+    ],
+)
+def test_a_gpu_that_is_not_there(installed: int, environ: dict[str, str], found: str) -> None:
     params = LAVParams(device=DeviceConfigParams(gpus=[4]))
+    with pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change gpus"):
+        gpu_environment(params.device, "tensorflow", installed, environ)
     with pytest.raises(UsageError, match="change --device.gpus, or"), flags_of(params, "lav", "device"):
-        gpu_environment(params.device, "tensorflow", 0, {})
+        gpu_environment(params.device, "tensorflow", installed, environ)
+    assert gpu_environment(DeviceConfigParams(), "jax", 0, {"CUDA_VISIBLE_DEVICES": "0"}) == {}
 
 
 def test_gpus_are_counted_among_those_from_before_the_choice() -> None:
@@ -137,43 +145,51 @@ for gpus in ([1], []):
     other = (
         "asks for other GPUs than this process has chosen before (CUDA_VISIBLE_DEVICES is 6,4): start another process"
     )
-    assert result.stdout.splitlines() == ["6,4 --xla_gpu_deterministic_ops=true", f"gpus 1 {other}", f"gpus {other}"], (
-        result
-    )
-
-
-@pytest.mark.parametrize(
-    ("backend", "environ", "expected"),
-    [
-        ("tensorflow", {}, {"TF_DETERMINISTIC_OPS": "1"}),
-        ("jax", {}, {**GROWTH, "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}),
-        (
-            "jax",
-            {"XLA_FLAGS": "--xla_dump_to=d"},
-            {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_deterministic_ops=true"},
-        ),
-    ],
-)
-def test_deterministic_kernels(backend: str, environ: dict[str, str], expected: dict[str, str]) -> None:
-    params = DeviceConfigParams(gpus=[0], deterministic=True)
-    assert gpu_environment(params, backend, 1, environ) == {"CUDA_VISIBLE_DEVICES": "0", **expected}
+    assert result.stdout.splitlines() == [f"6,4 {JAX_FLAG}", f"gpus 1 {other}", f"gpus {other}"], result
 
 
 def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params, path = DeviceConfigParams(gpus=[0], gpu_memory=2000), os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="gpu_memory on jax needs nvidia-smi"):
+        gpu_environment(params, "jax", 2, {})
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\nprintf '16000\\n8000\\n'\n")
     tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    changes = gpu_environment(DeviceConfigParams(gpus=[0], gpu_memory=2000), "jax", 2, {})
+    monkeypatch.setenv("PATH", f"{tmp_path}:{path}")
+    changes = gpu_environment(params, "jax", 2, {})
     assert changes == {"CUDA_VISIBLE_DEVICES": "0", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.2500"}
 
 
-def test_memory_on_jax_needs_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="gpu_memory on jax needs nvidia-smi"):
-        gpu_environment(DeviceConfigParams(gpus=[0], gpu_memory=2000), "jax", 2, {})
+OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}
 
 
-def test_a_set_preallocation_is_kept() -> None:
-    environ = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
-    assert gpu_environment(DeviceConfigParams(gpus=[0]), "jax", 1, environ) == {"CUDA_VISIBLE_DEVICES": "0", **environ}
+SLURM_STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "8"}
+
+
+def test_launchers(subtests: pytest.Subtests) -> None:
+    for environ, expected in [
+        ({}, None),
+        (OPEN_MPI, Cluster(4, 3, None, "Open MPI")),
+        (SLURM_STEP, Cluster(8, 5, None, "Slurm")),
+        ({"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, None),
+        # The batch script itself is no task of a step.
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+    ]:
+        with subtests.test(environ=environ):
+            assert find_cluster(DeviceConfigParams(), environ) == expected
+
+
+def test_flags_come_before_launchers() -> None:
+    params = DeviceConfigParams(num_processes=2, process_id=1, coordinator="node1:4000")
+    assert find_cluster(params, OPEN_MPI) == Cluster(2, 1, "node1:4000", "{coordinator}")
+
+
+def test_one_process_is_no_cluster() -> None:
+    params = DeviceConfigParams(num_processes=1, process_id=0, coordinator="node1:4000")
+    assert find_cluster(params, OPEN_MPI) is None
+
+
+def test_tensorflow_refuses_and_names_what_works() -> None:
+    with pytest.raises(UsageError, match=r"4 processes \(told by Open MPI\) cannot train together on tensorflow.*jax"):
+        join_cluster(Cluster(4, 3, None, "Open MPI"), "tensorflow")

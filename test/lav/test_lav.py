@@ -16,9 +16,8 @@ from test.support.commands import finish_command, start_python
 from test.support.tiny.scenario import TinyGenerator
 from test.support.trained import best_values
 from tfaip.device import DeviceConfigParams, Precision
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import scalar_results
-from tfaip.export.modelloading import load_exported
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
 from tfaip.lav.lav import LAV
@@ -189,22 +188,6 @@ def test_the_scenario_is_found_by_its_params(two_graphs):
 def test_no_model():
     with pytest.raises(UsageError, match="no model to load: set model_path"):
         next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGenerator()]))
-
-
-def test_damaged_weights(two_graphs, tmp_path):
-    model = shutil.copytree(two_graphs[0], tmp_path / "model")
-    weights = (model / "weights.safetensors").read_bytes()
-    (model / "weights.safetensors").write_bytes(weights[:-8] + bytes(8))
-    with pytest.raises(TfaipError, match="weights.safetensors"):
-        next(lav_of(model, LavScenario).run([TinyGenerator()]))
-
-
-def test_weights_of_another_model(two_graphs, tutorial, tmp_path):
-    model = shutil.copytree(two_graphs[0], tmp_path / "model")
-    (model / "manifest.json").unlink()
-    shutil.copy(tutorial / "best" / "weights.safetensors", model)
-    with pytest.raises(TfaipError, match="does not fit the model"):
-        load_exported(model)
 
 
 def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):

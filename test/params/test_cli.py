@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import copy
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from test.params import cli_params
-from test.params.cli_params import (
-    AdamOptimizer,
-    CNNGraphParams,
-    ConstantRateParams,
-    ConvolutionLayerParams,
-    CosineRateParams,
-    CountedListsGeneratorParams,
-    DenseLayerParams,
-    GraphParams,
-    LayerParams,
-    ListsGeneratorParams,
-    MLPGraphParams,
-    Mode,
-    RangeParams,
-    RunParams,
-    SGDOptimizer,
-)
+from test.params import cli_params as p
 from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames, pai_meta
 from tfaip.params.commandline import ParamsParser
+from tfaip.params.resolver import ClassChoice
 
 
 def test_defaults() -> None:
-    assert parse("") == RunParams(output_dir="out")
+    assert parse("") == p.RunParams(output_dir="out")
 
 
 def test_values_arrive(subtests: pytest.Subtests) -> None:
@@ -42,51 +30,43 @@ def test_values_arrive(subtests: pytest.Subtests) -> None:
         ("--run.epochs 5", "epochs", 5),
         ("--run.epochs=5", "epochs", 5),
         ("--overwrite", "overwrite", True),
-        ("--run.mode SLOW", "mode", Mode.SLOW),
+        ("--run.mode SLOW", "mode", p.Mode.SLOW),
         ("--run.gpus -1", "gpus", [-1]),
         ("--run.weights a=1 b=-2", "weights", {"a": 1.0, "b": -2.0}),
         ("--run.names x y", "names", {"x", "y"}),
         ("--run.either x", "either", "x"),
-        ("--run/slashed.low .5", "slashed", RangeParams(0.5)),
-        ("--run.span.low 0.25 --run.span.high -2", "span", RangeParams(0.25, -2.0)),
-        ("--data.size 3 4 --data.augment", "data", cli_params.DataParams((3, 4), True)),
-        ("--learning_rate.max_lr None", "learning_rate", CosineRateParams()),
-        ("--optimizer SGD --optimizer.momentum 0.5", "optimizer", SGDOptimizer(momentum=0.5)),
-        ("--optimizer.momentum 0.5 --optimizer=SGD", "optimizer", SGDOptimizer(momentum=0.5)),
-        ("--optimizer test.params.cli_params:SGDOptimizer", "optimizer", SGDOptimizer()),
-        ("--run.backup Adam --run.backup.beta_1 0", "backup", AdamOptimizer(beta_1=0.0)),
+        ("--run/slashed.low .5", "slashed", p.RangeParams(0.5)),
+        ("--run.span.low 0.25 --run.span.high -2", "span", p.RangeParams(0.25, -2.0)),
+        ("--data.size 3 4 --data.augment", "data", p.DataParams((3, 4), True)),
+        ("--learning_rate.max_lr None", "learning_rate", p.CosineRateParams()),
+        ("--optimizer SGD --optimizer.momentum 0.5", "optimizer", p.SGDOptimizer(momentum=0.5)),
+        ("--optimizer.momentum 0.5 --optimizer=SGD", "optimizer", p.SGDOptimizer(momentum=0.5)),
+        ("--optimizer test.params.cli_params:SGDOptimizer", "optimizer", p.SGDOptimizer()),
+        ("--run.backup Adam --run.backup.beta_1 0", "backup", p.AdamOptimizer(beta_1=0.0)),
         ("--run.backup None", "backup", None),
         (
             "--run.graph.layers conv Dense --run.graph.layers.0.kernel 5 --run.graph.layers.1.units 2",
             "graph",
-            MLPGraphParams(layers=[ConvolutionLayerParams(kernel=5), DenseLayerParams(units=2)]),
+            p.MLPGraphParams(layers=[p.ConvolutionLayerParams(kernel=5), p.DenseLayerParams(units=2)]),
         ),
-        ("--run.graph.layers.0.bias no", "graph", MLPGraphParams([DenseLayerParams(units=4, bias=False)])),
-        ("--run.graph.layers.0 conv", "graph", MLPGraphParams([ConvolutionLayerParams(units=4)])),
-        ("--run.graph.layers", "graph", MLPGraphParams(layers=[])),
+        ("--run.graph.layers.0.bias no", "graph", p.MLPGraphParams([p.DenseLayerParams(units=4, bias=False)])),
+        ("--run.graph.layers.0 conv", "graph", p.MLPGraphParams([p.ConvolutionLayerParams(units=4)])),
+        ("--run.graph.layers", "graph", p.MLPGraphParams(layers=[])),
         (
             "--run.graph.heads a=Dense b --run.graph.heads.b.units 1",
             "graph",
-            MLPGraphParams(heads={"a": DenseLayerParams(), "b": LayerParams(units=1)}),
+            p.MLPGraphParams(heads={"a": p.DenseLayerParams(), "b": p.LayerParams(units=1)}),
         ),
     ]:
         with subtests.test(line=line):
             assert getattr(parse(line), path) == value
 
 
-def test_two_nodes_share_a_prefix() -> None:
-    run = parse("--train CountedLists --train.count 3 --train.batch_size 4")
-    assert run.gen.setup.train.batch_size == 4
-    assert run.gen.train == CountedListsGeneratorParams(count=3)
-    lists = parse("--train.lists a b --train.batch_size 4")
-    assert lists.gen.train == ListsGeneratorParams(["a", "b"])
-    assert lists.gen.setup.train.batch_size == 4
-
-
-def test_post_init_runs_over_the_whole_tree() -> None:
-    run = parse("--run.epochs 7 --train.batch_size 3")
-    assert run.doubled == 14
-    assert run.gen.setup.val.batch_size == 3
+def test_two_nodes_share_a_prefix_and_post_init_runs_over_the_whole_tree() -> None:
+    run = parse("--train CountedLists --train.count 3 --train.batch_size 4 --run.epochs 7")
+    assert (run.gen.setup.train.batch_size, run.gen.setup.val.batch_size, run.doubled) == (4, 4, 14)
+    assert run.gen.train == p.CountedListsGeneratorParams(count=3)
+    assert parse("--train.lists a b --train.batch_size 4").gen.train == p.ListsGeneratorParams(["a", "b"])
 
 
 def test_options() -> None:
@@ -94,32 +74,40 @@ def test_options() -> None:
     assert (args.dry_run, args.limit, args.dirs) == (True, 3, ["a", "b"])
     args = make_parser().parse(["--limit=-4", "--run.output_dir=--o"])
     assert (args.dry_run, args.limit, args.dirs, args.run.output_dir) == (False, -4, None, "--o")
-    with pytest.raises(UsageError, match="--limit: expected int, got 'x'"):
-        make_parser().parse(["--limit", "x"])
+    for argv, message in [
+        (["--limit", "x"], "--limit: expected int, got 'x'"),
+        (["word", "--dry_run"], "unexpected argument 'word': a value follows its flag"),
+        (["--run.output_dir", "a\0b"], "the argument 'a.x00b' holds a NUL character"),
+        (["--run.output_dir", "None"], "missing required flag: --run.output_dir$"),
+    ]:
+        with pytest.raises(UsageError, match=f"^{message}"):
+            make_parser().parse(argv)
+    with pytest.raises(UsageError, match="^missing required flag: --run.output_dir$"):
+        make_parser(p.RunParams()).parse([])
 
 
 def test_the_default_instance_supplies_values_and_is_not_changed() -> None:
-    default = RunParams(output_dir="there", epochs=3, secret=8, gpus=[5])
+    default = p.RunParams(output_dir="there", epochs=3, secret=8, gpus=[5])
     default.graph.layers[0].units = 77
-    default.optimizer = SGDOptimizer(momentum=0.25)
+    default.optimizer = p.SGDOptimizer(momentum=0.25)
     before = copy.deepcopy(default)
     run = make_parser(default).parse(["--run.graph.layers.0.bias", "False", "--optimizer.weight_decay", "1"]).run
     assert (run.output_dir, run.epochs, run.secret, run.gpus) == ("there", 3, 8, [5])
-    assert run.graph.layers == [DenseLayerParams(units=77, bias=False)]
-    assert run.optimizer == SGDOptimizer(momentum=0.25, weight_decay=1.0)
+    assert run.graph.layers == [p.DenseLayerParams(units=77, bias=False)]
+    assert run.optimizer == p.SGDOptimizer(momentum=0.25, weight_decay=1.0)
     run.gpus.append(1)
     run.graph.layers.clear()
     assert default == before
 
 
 def test_another_class_keeps_what_both_inherit_from_the_declared_type() -> None:
-    default = RunParams(
-        learning_rate=CosineRateParams(lr=0.5, alpha=0.7), optimizer=AdamOptimizer(clip_norm=2.0, weight_decay=0.0)
+    default = p.RunParams(
+        learning_rate=p.CosineRateParams(lr=0.5, alpha=0.7), optimizer=p.AdamOptimizer(clip_norm=2.0, weight_decay=0.0)
     )
     run = parse("--learning_rate Constant --optimizer SGD", default)
-    assert run.learning_rate == ConstantRateParams(lr=0.5)
+    assert run.learning_rate == p.ConstantRateParams(lr=0.5)
     # Nobody has set weight_decay: the other class's own default counts.
-    assert run.optimizer == SGDOptimizer(clip_norm=2.0, weight_decay=0.5)
+    assert run.optimizer == p.SGDOptimizer(clip_norm=2.0, weight_decay=0.5)
     assert parse("--learning_rate Cosine", default).learning_rate.alpha == 0.7
 
 
@@ -153,11 +141,6 @@ def test_errors_are_one_clear_line(subtests: pytest.Subtests) -> None:
             assert failure(line).startswith(message)
 
 
-def test_a_word_before_the_first_flag() -> None:
-    with pytest.raises(UsageError, match="unexpected argument 'word': a value follows its flag"):
-        make_parser().parse(["word", "--dry_run"])
-
-
 def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match=r"--run\.n_epochs is now called --run\.epochs"):
@@ -167,28 +150,30 @@ def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def parser_of(cls: type, default: Any = None, **metadata: Any) -> ParamsParser:
+    parser = ParamsParser("x")
+    parser.add_params("p", cls, default=default, metadata=metadata)
+    return parser
+
+
 class Clashing(ParamsBase):
-    one: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(mode="flat", fix_dc=True))
+    one: p.RangeParams = field(default_factory=p.RangeParams, metadata=pai_meta(mode="flat", fix_dc=True))
     low: int = field(default=1, metadata=pai_meta(mode="flat"))
 
 
-class FlatInside(RangeParams):
+class FlatInside(p.RangeParams):
     low: float = field(default=0.0, metadata=pai_meta(mode="flat"))
 
 
 class ReallyClashing(Clashing):
-    one: RangeParams = field(default_factory=FlatInside, metadata=pai_meta(mode="flat", fix_dc=True))
+    one: p.RangeParams = field(default_factory=FlatInside, metadata=pai_meta(mode="flat", fix_dc=True))
 
 
 def test_flat_flags_and_their_clashes() -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", Clashing)
-    parsed = parser.parse(["--one.low", "2", "--low", "3"]).p
+    parsed = parser_of(Clashing).parse(["--one.low", "2", "--low", "3"]).p
     assert (parsed.one.low, parsed.low) == (2.0, 3)
-    parser = ParamsParser("x")
-    parser.add_params("p", ReallyClashing)
     with pytest.raises(TypeError, match="two fields share the flag --low"):
-        parser.parse([])
+        parser_of(ReallyClashing).parse([])
 
 
 class Shape(ParamsBase, ABC):
@@ -213,45 +198,165 @@ class ShapesParams(ParamsBase):
             raise ValueError("too large")
 
 
-def test_abstract_and_optional_classes(subtests: pytest.Subtests) -> None:
+def test_abstract_and_optional_classes(write: Write) -> None:
+    parser = parser_of(ShapesParams)
     for line, message in [
         ("", "missing required flag: --p.main"),
         ("--p.main Shape", "--p.main: no class 'Shape'; expected one of: Square (or module:Class)"),
         ("--p.main Square --p.more", "--p.more needs at least one class"),
         ("--p.main Square --p.main.side 3", "--p.*: too large"),
         ("--p.main Square --p.more Square --p.more.0.side 3", "--p.*: too large"),
+        (f"--config {write('a.yaml', 'p: {main: Square, more: [{side: 3}]}')}", "a.yaml: p.more.0 needs a class; exp"),
+        (f"--config {write('b.yaml', 'p: {main: Square, more: [{}]}')}", "b.yaml: p.more.0 needs a class; expected "),
     ]:
-        with subtests.test(line=line):
-            parser = ParamsParser("x")
-            parser.add_params("p", ShapesParams)
-            with pytest.raises(UsageError) as error:
-                parser.parse(line.split())
-            assert str(error.value) == message
+        with pytest.raises(UsageError) as error:
+            parser_of(ShapesParams).parse(line.split())
+        assert str(error.value).startswith(message), line
     assert parser.parse(["--p.main", "Square"]).p == ShapesParams(SquareShape())
     assert parser.parse(["--p.main", "Square", "--p.more", "None"]).p.more is None
     assert parser.parse(["--p.main", "Square", "--p.more", "Square", "Square"]).p.more == [SquareShape(), SquareShape()]
 
 
-def test_an_item_of_an_abstract_class_needs_a_class(write: Write, subtests: pytest.Subtests) -> None:
-    for item in ["{side: 3}", "{}"]:
-        with subtests.test(item=item):
-            config = write("config.yaml", f"p: {{main: Square, more: [{item}]}}")
-            parser = ParamsParser("x")
-            parser.add_params("p", ShapesParams)
-            with pytest.raises(UsageError) as error:
-                parser.parse(["--config", config])
-            assert str(error.value) == f"{config}: p.more.0 needs a class; expected one of: Square"
+class NeedsParams(ParamsBase):
+    a: int
+    items: list[p.LayerParams] = field(default_factory=list)
+    b: str = field(default="x", metadata=pai_meta(required=True))
+
+
+class NeedsItemsParams(ParamsBase):
+    child: NeedsParams
+
+
+class PromptedParams(ParamsBase):
+    """Fields that must be given hold an empty value until then."""
+
+    text: str = field(default="", metadata=pai_meta(required=True, help="What to say"))
+    words: list[str] = field(default_factory=list, metadata=pai_meta(required=True))
+
+
+def test_missing_required_values_are_listed() -> None:
+    for cls, default, line, missing in [
+        (NeedsItemsParams, None, "", "s: --p.child.a, --p.child.b"),
+        (NeedsItemsParams, None, "--p.child.a 1", ": --p.child.b"),
+        (PromptedParams, None, "", "s: --p.text, --p.words"),
+        (PromptedParams, PromptedParams(), "", "s: --p.text, --p.words"),
+        (PromptedParams, PromptedParams(), "--p.text= --p.words a", ": --p.text"),
+    ]:
+        with pytest.raises(UsageError, match=f"^missing required flag{missing}$"):
+            parser_of(cls, default).parse(line.split())
+    parsed = parser_of(NeedsItemsParams).parse(["--p.child.a", "1", "--p.child.b", "y"]).p
+    assert parsed.child == NeedsParams(1, b="y")
+    assert parser_of(NeedsParams, NeedsParams(4)).parse([]).p == NeedsParams(4)
+    assert parser_of(PromptedParams).parse(["--p.text", "t", "--p.words", "a"]).p == PromptedParams("t", ["a"])
 
 
 def test_several_roots_and_choice_of_a_root() -> None:
     parser = ParamsParser("x")
-    parser.add_params("graph", GraphParams, metadata=pai_meta(choices=[MLPGraphParams, CNNGraphParams]))
-    parser.add_params("data", cli_params.DataParams, metadata=pai_meta(fix_dc=True))
+    parser.add_params("graph", p.GraphParams, metadata=pai_meta(choices=[p.MLPGraphParams, p.CNNGraphParams]))
+    parser.add_params("data", p.DataParams, metadata=pai_meta(fix_dc=True))
     args = parser.parse(["--graph", "CNN", "--graph.pool", "3", "--data.augment"])
-    assert (args.graph, args.data) == (CNNGraphParams(pool=3), cli_params.DataParams(augment=True))
-    assert type(parser.parse([]).graph) is GraphParams
+    assert (args.graph, args.data) == (p.CNNGraphParams(pool=3), p.DataParams(augment=True))
+    assert type(parser.parse([]).graph) is p.GraphParams
 
 
-def test_a_nul_character_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^the argument 'a\\x00b' holds a NUL character$"):
-        make_parser().parse(["--run.output_dir", "a\0b"])
+class LearningRateParams(ParamsBase): ...
+
+
+class ExponentialDecayParams(LearningRateParams): ...
+
+
+class TutorialGraphBaseParams(ParamsBase): ...
+
+
+class LSTMGraphParams(TutorialGraphBaseParams): ...
+
+
+class NetParams(ParamsBase): ...
+
+
+class MLPNetParams(NetParams): ...
+
+
+class MLPParams(NetParams): ...
+
+
+Clone: Any = type("LSTMGraphParams", (ParamsBase,), {"__module__": "elsewhere"})
+
+
+OWN, ALL = "test.params.test_cli:", "test.params.cli_params:"
+
+
+ENFORCED = {"choices": [p.MLPGraphParams], "enforce_choices": True}
+
+
+@pytest.mark.parametrize(
+    ("base", "meta", "cls", "names"),
+    [
+        (p.OptimizerParams, {}, p.AdamOptimizer, ["Adam", "AdamOptimizer", "AdamParams"]),
+        (p.OptimizerParams, {}, p.SGDOptimizer, ["SGD", "SGDOptimizer"]),
+        (p.RateParams, {}, p.CosineRateParams, ["Cosine", "CosineRate", "CosineRateParams"]),
+        (p.GraphParams, {}, p.MLPGraphParams, ["MLP", "MLPGraph", "MLPGraphParams"]),
+        (p.LayerParams, {}, p.ConvolutionLayerParams, ["conv", "Convolution", "ConvolutionLayerParams"]),
+        (LearningRateParams, {}, ExponentialDecayParams, ["ExponentialDecay", "ExponentialDecayParams"]),
+        (TutorialGraphBaseParams, {}, LSTMGraphParams, ["LSTM", "LSTMGraph"]),
+        # The name of a class is clear whatever the short names are.
+        (NetParams, {}, MLPParams, [f"{OWN}MLPParams", "MLPParams"]),
+        (NetParams, {}, MLPNetParams, [f"{OWN}MLPNetParams", "MLPNet"]),
+        # Listed choices are not the only ones, unless they are enforced.
+        (p.GraphParams, {"choices": [p.MLPGraphParams]}, p.CNNGraphParams, [f"{ALL}CNNGraphParams"]),
+        (p.GraphParams, ENFORCED, p.MLPGraphParams, ["MLP"]),
+        (TutorialGraphBaseParams, {"choices": [LSTMGraphParams, Clone]}, LSTMGraphParams, [f"{OWN}LSTMGraphParams"]),
+        (p.GraphParams, {"disable_subclass_check": True}, p.AdamOptimizer, [f"{ALL}AdamOptimizer"]),
+    ],
+)
+def test_accepted_names(base: type, meta: dict[str, Any], cls: type, names: list[str]) -> None:
+    choice = ClassChoice(base, meta)
+    assert choice.name_of(cls) == names[0]
+    for name in [*names, f"{cls.__module__}:{cls.__name__}"]:
+        assert choice.select(name, "--x") is cls
+
+
+@pytest.mark.parametrize(
+    ("base", "meta", "name", "message"),
+    [
+        (p.OptimizerParams, {}, "adam", "no class 'adam'; did you mean Adam? (or module:Class)"),
+        (p.OptimizerParams, {}, "Zzz", "no class 'Zzz'; expected one of: Adam, Optimizer, SGD (or module:Class)"),
+        (p.OptimizerParams, {}, "no_such:X", "module 'no_such' cannot be imported (ModuleNotFoundError: No module na"),
+        (p.OptimizerParams, {}, f"{ALL}AdamOptimize", "has no class 'AdamOptimize'; did you mean AdamOptimizer"),
+        (p.OptimizerParams, {}, f"{ALL}DataParams", "is not a params class derived from OptimizerParams"),
+        (p.OptimizerParams, {}, ":X", "expected the name of a class or module:Class, got ':X'"),
+        (p.OptimizerParams, {}, "broken_params:X", "'broken_params' cannot be imported (RuntimeError: boom second l"),
+        (p.GraphParams, ENFORCED, f"{ALL}CNNGraphParams", "CNNGraphParams is not allowed here; expected one of: MLP"),
+        (p.GraphParams, ENFORCED, "CNN", "no class 'CNN'; expected one of: MLP"),
+        (TutorialGraphBaseParams, {"choices": [LSTMGraphParams, Clone]}, "LSTM", ": LSTM may be any of test.params.te"),
+    ],
+)
+def test_wrong_names(
+    base: type, meta: dict[str, Any], name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_params.py").write_text("raise RuntimeError('boom\\nsecond line')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError) as error:
+        ClassChoice(base, meta).select(name, "--x")
+    assert str(error.value).startswith("--x: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "broken_params" not in sys.modules
+
+
+def test_listed_names() -> None:
+    assert ClassChoice(p.GraphParams, ENFORCED).names() == ["MLP"]
+    also = ClassChoice(p.GraphParams, {"choices": [p.MLPGraphParams]}, also=[p.GraphParams])
+    assert also.names() == ["MLP", "Graph"]
+
+
+def test_a_class_defined_again_replaces_the_former_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("cells")
+    monkeypatch.setitem(sys.modules, "cells", module)
+    for _ in range(2):
+        module.RateParams = p.RateParams
+        exec("class TwiceRate(RateParams): ...", vars(module))  # noqa: S102
+    assert ClassChoice(p.RateParams, {}).select("Twice", "--rate") is module.TwiceRate
+    monkeypatch.delitem(sys.modules, "cells")
+    with pytest.raises(UsageError, match="--rate: no class 'Twice'"):
+        ClassChoice(p.RateParams, {}).select("Twice", "--rate")

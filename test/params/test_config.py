@@ -1,7 +1,9 @@
-"""Config files."""
+"""Config files, and `--print_config`, which writes one with the origin of each value."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -9,30 +11,22 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, strategies as st
 
-from test.params.cli_params import (
-    AdamOptimizer,
-    CNNGraphParams,
-    ConvolutionLayerParams,
-    CosineRateParams,
-    DenseLayerParams,
-    LayerParams,
-    Mode,
-    RangeParams,
-    RunParams,
-    SGDOptimizer,
-)
+from test.params import cli_params as p
 from test.params.conftest import Write
+from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import commandline
 from tfaip.params.commandline import ParamsParser
+from tfaip.params.help import yaml_text
 from tfaip.params.tree import diff
 
 
-def parse(*argv: str, default: RunParams | None = None) -> Any:
+def parse(*argv: str, default: p.RunParams | None = None) -> Any:
     parser = ParamsParser("tfaip-test")
     parser.add_option("--dry_run")
-    parser.add_params("run", RunParams, default=default or RunParams(output_dir="out"))
+    parser.add_params("run", p.RunParams, default=default or p.RunParams(output_dir="out"))
     return parser.parse(argv).run
 
 
@@ -66,11 +60,11 @@ train: {batch_size: 2, lists: [a, b]}
 data: {size: [1, 2]}
 """
 
-FULL_PARAMS = RunParams(
+FULL_PARAMS = p.RunParams(
     output_dir="out",
     epochs=5,
     overwrite=True,
-    mode=Mode.SLOW,
+    mode=p.Mode.SLOW,
     gpus=[0, 1],
     weights={"a": 1.0, "b": 2.5},
     points={0.5: 1.0, 2.0: 3.0},
@@ -78,13 +72,13 @@ FULL_PARAMS = RunParams(
     either="3",
     anything={"deep": [1, None]},
     grid=[[1, 2]],
-    span=RangeParams(0.25, 4.0),
-    backup=SGDOptimizer(momentum=0.001),
-    optimizer=AdamOptimizer(beta_1=0.5),
-    learning_rate=CosineRateParams(lr=1e-4),
-    graph=CNNGraphParams(
-        layers=[DenseLayerParams(), ConvolutionLayerParams(kernel=5), LayerParams(units=2)],
-        heads={"a": DenseLayerParams(), "b": LayerParams(units=3)},
+    span=p.RangeParams(0.25, 4.0),
+    backup=p.SGDOptimizer(momentum=0.001),
+    optimizer=p.AdamOptimizer(beta_1=0.5),
+    learning_rate=p.CosineRateParams(lr=1e-4),
+    graph=p.CNNGraphParams(
+        layers=[p.DenseLayerParams(), p.ConvolutionLayerParams(kernel=5), p.LayerParams(units=2)],
+        heads={"a": p.DenseLayerParams(), "b": p.LayerParams(units=3)},
         pool=7,
     ),
 )
@@ -107,48 +101,36 @@ def test_precedence(write: Write) -> None:
     assert parse("--config", one, two).epochs == 2
     assert parse("--config", two, "--config", one).epochs == 1
     run = parse("--config", one, two, "--run.epochs", "3")
-    assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, SGDOptimizer(clip_norm=2.0))
-    assert parse("--config", two, one).optimizer == SGDOptimizer(clip_norm=1.0)
+    assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, p.SGDOptimizer(clip_norm=2.0))
+    assert parse("--config", two, one).optimizer == p.SGDOptimizer(clip_norm=1.0)
 
 
 def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Write) -> None:
     file = write(
         "a.yaml", "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
     )
-    assert parse("--config", file, "--optimizer", "SGD").optimizer == SGDOptimizer(clip_norm=3.0)
+    assert parse("--config", file, "--optimizer", "SGD").optimizer == p.SGDOptimizer(clip_norm=3.0)
     layers = parse("--config", file, "--run.graph.layers", "conv").graph.layers
-    assert layers == [ConvolutionLayerParams(units=8)]
-    # In one and the same file it is a mistake.
-    bad = write("bad.yaml", "optimizer: {__cls__: SGD, beta_1: 0.5}")
-    with pytest.raises(UsageError, match=r"bad\.yaml: unknown key optimizer\.beta_1; it belongs to Adam"):
-        parse("--config", bad)
+    assert layers == [p.ConvolutionLayerParams(units=8)]
 
 
-def test_none_for_optional_nodes(write: Write) -> None:
-    file = write("a.yaml", "run.backup: null")
-    assert parse("--config", file, default=RunParams(output_dir="o", backup=SGDOptimizer())).backup is None
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
+LONG = "x" * 10_000
+ZEROS = "1" + "0" * 400
 
 
-def test_a_byte_order_mark_is_skipped(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for name in ["bom.json", "bom.yaml"]:
-        with subtests.test(name=name):
-            (tmp_path / name).write_text('{"run.epochs": 7}', encoding="utf-8-sig")
-            assert parse("--config", str(tmp_path / name)).epochs == 7
-
-
-def test_errors_name_file_and_key(write: Write, subtests: pytest.Subtests) -> None:
-    for text, message in [
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("run.epoch: 1", "a.yaml: unknown key run.epoch; did you mean run.epochs"),
-        (
-            "trainer.run.graph.layers.0.x: 1",
-            "a.yaml: unknown key trainer.run.graph.layers.0.x; did you mean run.graph.layers?",
-        ),
+        ("trainer.run.graph.layers.0.x: 1", "a.yaml: unknown key trainer.run.graph.layers.0.x; did you mean run.graph"),
         ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
         ("dry_run: true", "a.yaml: dry_run is a flag of the command itself: give it as --dry_run on the command line"),
         ("--run.epochs: 1", "a.yaml: keys have no dashes: write run.epochs instead of --run.epochs"),
         ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),
         ("run.gpus: [1, x]", "a.yaml: run.gpus.1: expected int, got 'x'"),
         ("optimizer: {__cls__: 3}", "a.yaml: optimizer: expected the name of a class, got 3"),
+        ("optimizer: {__cls__: SGD, beta_1: 0.5}", "a.yaml: unknown key optimizer.beta_1; it belongs to Adam"),
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
         ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
@@ -157,40 +139,31 @@ def test_errors_name_file_and_key(write: Write, subtests: pytest.Subtests) -> No
         ("[1]: 2", "a.yaml: broken YAML in line 1, column 1: key is not a plain name"),
         ("- 1", "a.yaml: expected flags and values, got list"),
         ("\x00", "a.yaml: broken YAML: "),
+        # Hostile ones.
         ("run.epochs: 1" + ":1" * 10_000, "a.yaml: run.epochs: expected int, got '1:1:1"),
-    ]:
-        with subtests.test(message=message):
-            with pytest.raises(UsageError) as error:
-                parse("--config", write("a.yaml", text))
-            assert str(error.value).startswith(message)
-            assert "\n" not in str(error.value)
-
-
-BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (BOMB + "trainer: {epochs: *a29}", "more than 50000 values if all aliases are written out"),
-        ("run: &r {epochs: *r}", "nested too deeply"),
-        ("a: " + "[" * 200 + "]" * 200, "nested too deeply"),
-        ("a: " + "[" * 5000 + "]" * 5000, "YAML is nested too deeply"),
-        ("a: [" + "1," * 200_000 + "]", "more than 50000 values; a JSON file may hold more"),
+        (BOMB + "trainer: {epochs: *a29}", "a.yaml: broken YAML: more than 50000 values if all aliases"),
+        ("run: &r {epochs: *r}", "a.yaml: broken YAML: nested too deeply"),
+        ("a: " + "[" * 200 + "]" * 200, "a.yaml: YAML is nested too deeply"),
+        ("a: " + "[" * 5000 + "]" * 5000, "a.yaml: YAML is nested too deeply"),
+        ("a: [" + "1," * 200_000 + "]", "a.yaml: broken YAML: more than 50000 values; a JSON file may hold more"),
         ("run: {epochs: " + "1" * 5000 + "}", "a.yaml: run.epochs: expected int, got '111"),
         ("run: {epochs: !!timestamp 2020-13-40}", "a.yaml: run.epochs: expected int, got '2020-13-40'"),
         ("run: {epochs: !!int abc}", "a.yaml: run.epochs: expected int, got 'abc'"),
-        ("run: {epochs: [" + "'" + "x" * 10_000 + "']}", "a.yaml: run.epochs: expected int, got ['xxx"),
-        ("run: {epochs: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.epochs"),
-        ("run: {backup: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.backup"),
+        (f"run: {{epochs: ['{LONG}']}}", "a.yaml: run.epochs: expected int, got ['xxx"),
+        (f"run: {{epochs: {{__cls__: {LONG}}}}}", "a.yaml: run.epochs"),
+        (f"run: {{backup: {{__cls__: {LONG}}}}}", "a.yaml: run.backup"),
         ("x" * 900 + ": 1", "a.yaml: unknown key xxx"),
+        (f"learning_rate: {{lr: {ZEROS}}}", "a.yaml: learning_rate.lr: 1000"),
+        (f"run: {{weights: {{a: {ZEROS}}}}}", "a.yaml: run.weights.a: 1000"),
+        (f'{{"run": {{"weights": {{"a": {ZEROS}}}}}}}', "a.json: run.weights.a: expected float, got <integer"),
+        ("{", "a.json: broken JSON in line 1, column 2"),
     ],
+    ids=lambda text: text[:40],
 )
-def test_a_hostile_file_is_one_short_line_(write: Write, text: str, message: str) -> None:
-    name = write("a.yaml", text)
+def test_errors_name_file_and_key_in_one_short_line(write: Write, text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
-        parse("--config", name)
-    assert message in str(error.value)
+        parse("--config", write(message.partition(":")[0], text))
+    assert str(error.value).startswith(message)
     assert len(str(error.value)) <= 300
     assert "\n" not in str(error.value)
 
@@ -206,18 +179,16 @@ def test_a_file_of_too_many_values_is_not_read_to_its_end(write: Write, monkeypa
     assert peak < 20 << 20
 
 
-def test_anchors_and_aliases_are_values(write: Write) -> None:
+def test_values_of_files(write: Write, tmp_path: Path) -> None:
     text = "run: {points: &p {1: 2}, weights: {a: 1}, names: &l [a, b]}\ntrain: {lists: *l}"
     params = parse("--config", write("a.yaml", text))
     assert (params.points, params.names, params.gen.train.lists) == ({1.0: 2.0}, {"a", "b"}, ["a", "b"])
-
-
-def test_numbers_that_no_float_can_hold(write: Write, subtests: pytest.Subtests) -> None:
-    for suffix, message in [("yaml", "1000.* is too large for a float"), ("json", "got <integer of 1329 bits>")]:
-        with subtests.test(suffix=suffix):
-            for text in ('{"learning_rate": {"lr": 1%s}}', '{"run": {"weights": {"a": 1%s}}}'):
-                with pytest.raises(UsageError, match=message):
-                    parse("--config", write(f"a.{suffix}", text % ("0" * 400)))
+    optional = p.RunParams(output_dir="o", backup=p.SGDOptimizer())
+    assert parse("--config", write("a.yaml", "run.backup: null"), default=optional).backup is None
+    assert parse("--config", write("empty.yaml", "# nothing")) == p.RunParams(output_dir="out")
+    for name in ("bom.json", "bom.yaml"):
+        (tmp_path / name).write_text('{"run.epochs": 7}', encoding="utf-8-sig")
+        assert parse("--config", name).epochs == 7
 
 
 def test_errors_about_the_file_itself(write: Write) -> None:
@@ -225,24 +196,153 @@ def test_errors_about_the_file_itself(write: Write) -> None:
         (["--config"], "--config needs the name of a file"),
         (["--config", "missing.yaml"], "missing.yaml: cannot be read (No such file or directory)"),
         (["--config", write("a.txt", "")], "a.txt: expected a file that ends with .yaml, .yml or .json"),
-        (["--config", write("a.json", "{")], "a.json: broken JSON in line 1, column 2"),
     ]:
         with pytest.raises(UsageError) as error:
             parse(*argv)
         assert str(error.value).startswith(message)
-    assert parse("--config", write("empty.yaml", "# nothing")) == RunParams(output_dir="out")
 
 
 def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> None:
     parser = ParamsParser("tfaip-test")
-    parser.add_params("run", RunParams)
+    parser.add_params("run", p.RunParams)
     parser.accept_former("old.branch", "run")
     (tmp_path / "a.yaml").write_text("old:\n  branch:\n    output_dir: a\n")
     assert parser.parse(["--config", str(tmp_path / "a.yaml")]).run.output_dir == "a"
     assert parser.parse(["--old.branch.output_dir", "b"]).run.output_dir == "b"
     # What is typed wins over a file, whichever name is used.
     assert parser.parse(["--config", str(tmp_path / "a.yaml"), "--run.output_dir", "c"]).run.output_dir == "c"
-    with pytest.raises(UsageError, match="--run.output_dir is given twice"):
+    with pytest.raises(UsageError, match=r"both --old\.branch.* and --run\.output_dir are given: give only --run"):
         parser.parse(["--run.output_dir", "c", "--old.branch.output_dir", "b"])
     with pytest.raises(UsageError, match="unknown flag --old.branches.output_dir"):
         parser.parse(["--run.output_dir", "c", "--old.branches.output_dir", "b"])
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: p.RunParams | None = None) -> str:
+    with pytest.raises(SystemExit) as end:
+        parse(*argv, "--print_config", default=default)
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("my.yaml", "run: {mode: slow}\noptimizer: {__cls__: SGD, momentum: 0.5}")
+    lines = printed(capsys, "--config", file, "--run.epochs", "7", "--train.batch_size", "3").splitlines()
+    for line in [
+        "run: Run  # default",
+        "run.output_dir: out  # default",
+        "run.epochs: 7  # command line",
+        "run.mode: slow  # my.yaml",
+        "run.doubled: 14  # derived",
+        "optimizer: SGD  # my.yaml",
+        "optimizer.clip_norm: null  # default",
+        "optimizer.momentum: 0.5  # my.yaml",
+        "learning_rate: Cosine  # default",
+        "run.graph.layers: [Dense]  # default",
+        "run.graph.layers.0.units: 4  # default",
+        "train.batch_size: 3  # command line",
+        "val.batch_size: 3  # derived",
+        "overwrite: false  # default",
+    ]:
+        assert line in lines
+    assert not [line for line in lines if "secret" in line or "dry_run" in line]
+
+    # It does not ask for required values.
+    assert "run.output_dir: null  # default" in printed(capsys, default=p.RunParams()).splitlines()
+
+
+# 1.5 and the like need no quotes; all these would be taken for something else.
+TEXTS = [
+    "",
+    "1",
+    "1e5",
+    "true",
+    "No",
+    "null",
+    "~",
+    "a: b",
+    "a #b",
+    "- a",
+    "{",
+    "'",
+    '"',
+    "\\",
+    "é",
+    "\n",
+    "\x7f",
+    "\u2028",
+]
+TEXTS += ["\u2028", "😀", " a", "2024-01-01", "0x1f", "=", "<<"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_strings_stay_strings_in_yaml(text: str) -> None:
+    document = f"{yaml_text(text + 'k') if text else 'k'}: [{yaml_text(text)}]  # comment"
+    assert yaml.safe_load(document) == {text + "k": [text]}
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+integers = st.integers(-(2**63), 2**63 - 1)
+numbers = st.floats(allow_nan=False)
+rates = st.builds(p.ConstantRateParams, numbers) | st.builds(p.CosineRateParams, numbers, st.none() | numbers, numbers)
+layers = st.builds(p.DenseLayerParams, integers, st.booleans()) | st.builds(p.ConvolutionLayerParams, kernel=integers)
+keys = st.from_regex(r"\A[a-z]\w*\Z")
+graphs = st.builds(p.MLPGraphParams, st.lists(layers)) | st.builds(
+    p.CNNGraphParams, heads=st.dictionaries(keys, layers)
+)
+
+
+@given(
+    st.builds(
+        p.RunParams,
+        output_dir=text.filter(bool),
+        epochs=st.integers(0, 2**62 - 1),
+        overwrite=st.booleans(),
+        mode=st.sampled_from(p.Mode),
+        gpus=st.lists(integers),
+        weights=st.dictionaries(text, numbers),
+        points=st.dictionaries(numbers, numbers),
+        names=st.sets(text),
+        either=integers | text,
+        anything=st.none() | integers | text | st.lists(text),
+        grid=st.lists(st.lists(integers)),
+        span=st.builds(p.RangeParams, numbers, numbers),
+        optimizer=st.builds(p.AdamOptimizer, st.none() | numbers, numbers)
+        | st.builds(p.SGDOptimizer, momentum=numbers),
+        learning_rate=rates,
+        graph=graphs,
+        backup=st.none() | st.builds(p.SGDOptimizer, momentum=numbers),
+    )
+)
+def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: p.RunParams) -> None:
+    file = tmp_path_factory.mktemp("config") / "printed.yaml"
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
+        parse("--print_config", default=params)
+    file.write_text(out.getvalue(), encoding="utf-8")
+    assert parse("--config", str(file), default=p.RunParams()) == params
+
+
+def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_imported_them(tmp_path: Path) -> None:
+    chosen = ["--optimizer", "test.params.own_parts:OwnOptimizer", "--optimizer.power", "3"]
+    chosen += ["--run.graph.layers", "Dense", "test.params.own_parts:OwnLayerParams"]
+    file = tmp_path / "printed.yaml"
+    code = (
+        "import sys\n"
+        "from test.params.parsing import make_parser\n"
+        "run = make_parser().parse(sys.argv[1:]).run\n"
+        "print(run.optimizer, run.graph.layers)"
+    )
+    printed = run_python("-c", code, *chosen, "--print_config")
+    file.write_text(printed, encoding="utf-8")
+    again = run_python("-c", code, "--run.output_dir", "x", "--config", str(file))
+    assert 'optimizer: "test.params.own_parts:OwnOptimizer"  # command line\n' in printed
+    assert 'run.graph.layers: [Dense, "test.params.own_parts:OwnLayerParams"]  # command line\n' in printed
+    assert again == (
+        "OwnOptimizer(clip_norm=None, weight_decay=0.0, power=3.0) "
+        "[DenseLayerParams(units=8, bias=True), OwnLayerParams(units=8, size=5)]\n"
+    )
+
+
+def run_python(*args: str) -> str:
+    result = finish_command(start_python(*args))
+    assert (result.rc, result.stderr) == (0, "")
+    return result.stdout

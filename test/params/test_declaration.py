@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import collections
+import copy
+import dataclasses
 import inspect
-import json
+import pickle
 import sys
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import paiargparse
 import pytest
 from dataclasses_json import dataclass_json
 
-from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
-from tfaip.params.fields import FieldError
+from tfaip.params import ParamsBase, names as oldnames, option, pai_dataclass, pai_meta, post_init
+from tfaip.params.fields import FieldError, help_of, limits, limits_of
 from tfaip.params.resolver import ClassChoice
+from tfaip.params.types import field_types
 
 
 @dataclass
@@ -65,9 +69,6 @@ def test_both_refuse_the_same(subtests: pytest.Subtests) -> None:
         ({"mode": "camel"}, r"mode='camel'\): expected snake, ssnake, flat or ignore"),
         ({"nargs": "?"}, r"nargs='\?'\): expected \* or \+"),
         ({"enforce_choices": True}, "needs choices"),
-        ({"choices": [1, 1]}, "must be unique, got 1, 1"),
-        ({"choices": [First, First]}, "must be unique, got First, First"),
-        ({"choices": [First, 1]}, "mixes params classes and values"),
     ]:
         with subtests.test(given=given):
             with pytest.raises((ValueError, AssertionError)):
@@ -83,6 +84,8 @@ class Plain:
 
 
 def test_a_dataclass_that_is_no_params_class_gets_the_safe_methods() -> None:
+    with pytest.raises(TypeError, match="Naked is not a dataclass: write @pai_dataclass above @dataclass"):
+        pai_dataclass(type("Naked", (), {}))
     plain: Any = Plain(2)
     assert plain.to_dict() == {"__cls__": f"{__name__}:Plain", "number": 2}
     assert Plain.from_json(plain.to_json()) == plain  # type: ignore[attr-defined]
@@ -90,22 +93,6 @@ def test_a_dataclass_that_is_no_params_class_gets_the_safe_methods() -> None:
         Plain.from_dict({"__cls__": "os:system"})  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="numbr does not exist; did you mean number"):
         plain.numbr = 3
-
-
-def test_what_is_not_a_dataclass_is_refused() -> None:
-    class Naked:
-        pass
-
-    with pytest.raises(TypeError, match="Naked is not a dataclass: write @pai_dataclass above @dataclass"):
-        pai_dataclass(Naked)
-
-
-def test_params_need_no_other_library() -> None:
-    code = "import json, sys; old = set(sys.modules); import tfaip.params; print(json.dumps([*{*sys.modules} - old]))"
-    result = finish_command(start_python("-c", code))
-    assert result.rc == 0, result
-    packages = {name.partition(".")[0] for name in json.loads(result.stdout)}
-    assert packages - {"__future__", *sys.stdlib_module_names} == {"tfaip"}
 
 
 DECORATORS: dict[str, Any] = {
@@ -127,7 +114,7 @@ def test_a_decorator_finds_the_class_as_it_was_written(name: str, monkeypatch: p
     class Params(ParamsBase):
         count: int = option(3, "Number of them", low=1)
         names: list[str] = field(default_factory=lambda: ["a"], metadata=pai_meta(help="Names"))
-        sizes: list[int] = [1]  # noqa: RUF012
+        sizes: list[int] = [1]
         part: First = Second(y=5)
 
     cls: Any = DECORATORS[name](Params)
@@ -189,3 +176,257 @@ def test_defaults_follow_the_order_of_the_bases(decorate: Any, bases: tuple[type
     expected = "right" if Right in bases else "base"
     assert (cls().x, cls().names, cls(5).x) == (x, [expected], 5)
     assert [known.metadata.get("help") for known in fields(cls)] == [None, "Names"]
+
+
+class Tone(ParamsBase):
+    frequency: int = 440
+
+
+Share = Annotated[float, limits(low=0, high=1), "A share"]
+Pair = collections.namedtuple("Pair", "left right")
+ARRAY = np.zeros(3)
+
+
+class Sound(ParamsBase):
+    rate: int = option(16, "Rate in kHz", low=1)
+    tones: list[Tone] = [Tone(1), Tone(2)]
+    names: dict[str, list[int]] = {"a": [1]}
+    pair: tuple[Tone, int] = (Tone(8), 9)
+    named: Any = Pair([4], 5)
+    arrays: list[Any] = [ARRAY]
+    volume: Share = 0.5
+    quiet: Share | None = option(None, "Own help")
+    mode: Annotated[Literal["a", "b"], "The mode", option("a", choices=["a", "b"])] = "a"
+    counts: list[Annotated[int, limits(low=1)]] = field(default=[1], metadata=pai_meta(help="n"))  # type: ignore[arg-type]
+    later: Later | None = option(None, "Known later")
+    shared: ClassVar[list[int]] = []
+
+
+class Later(ParamsBase):
+    x: int = 1
+
+
+class Louder(Sound):
+    rate = option(32, high=100)
+    tones = [Tone(3)]
+    volume = 0.9
+
+
+@dataclass
+class Loudest(Louder):
+    @property
+    def names(self) -> dict[str, list[int]]:  # type: ignore[override]
+        return {}
+
+    @names.setter
+    def names(self, value: dict[str, list[int]]) -> None: ...
+
+
+def test_defaults_are_copied_for_each_object() -> None:
+    first, second = Sound(), Sound()
+    first.tones[0].frequency = 5
+    first.tones.append(Tone(6))
+    first.names["a"].append(2)
+    first.pair[0].frequency = 80
+    first.named.left.append(0)
+    first.counts.append(0)
+    assert (second.tones, second.names, second.pair) == ([Tone(1), Tone(2)], {"a": [1]}, (Tone(8), 9))
+    assert (second.named, type(second.named), second.counts) == (Pair([4], 5), Pair, [1])
+    assert first.arrays[0] is second.arrays[0] is ARRAY  # not copied
+    assert first.arrays is not second.arrays
+    assert Sound.shared is Sound().shared
+
+
+def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> None:
+    louder = Louder()
+    assert (louder.rate, louder.tones, louder.volume, Loudest().rate, Loudest().names) == (32, [Tone(3)], 0.9, 32, {})
+    assert [known.name for known in fields(Louder)] == [known.name for known in fields(Sound)]
+    assert field_types(Louder) == field_types(Sound)
+    names = ("rate", "volume", "quiet", "mode", "counts", "names")
+    assert [help_of(Louder, name) for name in names] == ["Rate in kHz", "A share", "Own help", "The mode", "n", ""]
+    assert limits_of(Louder, "volume") == limits_of(Louder, "quiet") is not None
+    for name, value, expected in [
+        ("rate", 101, "at most 100"),
+        ("volume", 1.5, "a number from 0 to 1"),
+        ("quiet", -1.0, "a number from 0 to 1, or None"),
+        ("mode", "c", "one of a, b"),
+        ("counts", [0], "at least 1"),
+    ]:
+        with pytest.raises(FieldError, match=f"{name}.* is .*, expected {expected}"):
+            Louder(**{name: value})
+    with pytest.raises(FieldError, match="rate is 0, expected at least 1"):
+        Sound(rate=0)
+    louder.tones[0].frequency = 9
+    assert (Louder().tones, Sound().rate) == ([Tone(3)], 16)
+
+
+@pytest.mark.parametrize(
+    ("error", "declare", "message"),
+    [
+        (TypeError, lambda: type("Wrong", (Sound,), {"pair": Tone}), "Wrong.pair is the class Tone, expected a value"),
+        (TypeError, lambda: type("Late", (ParamsBase,), {"__annotations__": {"x": "Annotated[Unknown]"}}), "Unknown"),
+        (TypeError, lambda: type("Bad", (ParamsBase,), {"__annotations__": {"__cls__": str}}), "__cls__ cannot be a"),
+        (ValueError, lambda: option([1], factory=list), r"option\(\[1\], factory=...\): give a default or a factory"),
+        (ValueError, lambda: option(1, mode="camel"), r"mode='camel'\): expected snake"),
+        (TypeError, lambda: option(1, lo=1), r"option\(\) has no argument 'lo'; did you mean low"),
+    ],
+)
+def test_declarations_without_meaning_are_refused(error: type[Exception], declare: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        declare()
+
+
+class Ours(ParamsBase):
+    lr: float = 0.1
+
+
+@paiargparse.pai_dataclass(alt="theirs")
+@dataclass
+class Theirs(Ours):
+    decay: float = 0.9
+
+
+class Bare(Theirs):
+    alpha: float = field(init=False)
+    part: Sound = field(default_factory=Sound)
+    other: Sound = field(default_factory=Sound)
+
+    @property
+    def double(self) -> float:
+        return self.alpha * 2
+
+    @double.setter
+    def double(self, value: float) -> None:
+        self.alpha = value / 2
+
+
+def test_attributes_that_are_not_there() -> None:
+    bare = Bare()
+    hint = r"Bare.volume does not exist; did you mean part\.volume or other\.volume\?"
+    with pytest.raises(AttributeError, match=hint):
+        _ = bare.volume  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=hint):
+        bare.volume = 2  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Sound.rates does not exist; did you mean rate"):
+        bare.part.rates = 2  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lrr'"):
+        Bare(lrr=1)  # type: ignore[call-arg]
+    for name in ("alpha", "double"):  # directly, and within a property
+        with pytest.raises(AttributeError, match=r"Bare\.alpha is not set yet"):
+            getattr(bare, name)
+    bare.double = 8.0
+    assert bare.alpha == 4.0
+    assert not hasattr(bare, "__no_such_protocol__")
+
+
+def test_old_names_work_and_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
+    with pytest.warns(DeprecationWarning, match=r"Bare\.rate is now called lr") as constructor:
+        bare = Bare(rate=0.5)  # type: ignore[call-arg]
+    assert bare.lr == 0.5
+    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay") as setter:
+        bare.fade = 0.3
+    # The warning shows the line to change.
+    assert constructor[0].filename == setter[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay"):
+        assert bare.fade == 0.3
+    with pytest.warns(DeprecationWarning, match="rate"), pytest.raises(TypeError, match="both 'rate' .* and 'lr'"):
+        Ours(rate=1, lr=2)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        _ = Ours().fade
+
+
+def test_a_constructor_of_ones_own_calls_that_of_its_base() -> None:
+    class Own(Ours):
+        size: int
+
+        def __init__(self, size: int) -> None:
+            super().__init__(lr=0.5)
+            with pytest.raises(AttributeError, match="size is not set yet"):
+                _ = self.size
+            self.size = size
+
+    assert (Own(3).lr, Own(3).size, list(inspect.signature(Own).parameters)) == (0.5, 3, ["size"])
+
+
+ORDER: list[str] = []
+
+
+class Leaf(ParamsBase):
+    name: str = ""
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        ORDER.append(self.name)
+
+
+class Root(ParamsBase):
+    one: Leaf = Leaf("one")
+    more: list[Leaf] = [Leaf("a"), Leaf("b")]
+    by_name: dict[str, Leaf] = {"x": Leaf("c")}
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        ORDER.append("root")
+        self.total = self.one.seen + sum(leaf.seen for leaf in self.more)
+
+
+def test_post_init_runs_children_first_and_again() -> None:
+    root = Root()
+    root.one.seen, root.more[1].seen = 3, 4
+    assert root.total == 0
+    ORDER.clear()
+    post_init(root)
+    assert ORDER == ["one", "a", "b", "c", "root"]
+    assert root.total == 7
+
+
+def test_copies_pickles_comparisons_and_hashes() -> None:
+    louder = Louder(rate=3, arrays=[])
+    copies = [copy.copy(louder), copy.deepcopy(louder), pickle.loads(pickle.dumps(louder))]  # noqa: S301
+    copies.append(dataclasses.replace(louder))
+    assert copies == [louder] * 4
+    assert dataclasses.replace(louder, rate=4) != louder
+    with pytest.raises(TypeError, match="unhashable type"):
+        hash(louder)
+
+
+class Body:
+    a: int = 1
+    b: list[int] = field(default_factory=list, compare=False)
+    c: str = field(default="c", repr=False)
+    inner: Any = None
+
+
+@pytest.mark.parametrize("bases", [(), (ParamsBase,)])
+def test_methods_are_those_of_a_dataclass(bases: tuple[type, ...]) -> None:
+    body = {name: value for name, value in vars(Body).items() if name in ("a", "b", "c", "inner", "__annotations__")}
+    cls: Any = type("Cls", bases, {**body, "__qualname__": "Cls"})
+    cls = cls if bases else dataclass(cls)
+    assert cls() == cls(b=[2])
+    assert cls() != cls(c="d")
+    assert cls() != type("Same", (cls,), {})()
+    assert cls.__hash__ is None
+    circle = cls(inner=cls(a=3, b=[4]))
+    circle.inner.inner = circle
+    assert repr(circle) == "Cls(a=1, b=[], inner=Cls(a=3, b=[4], inner=...))"
+
+
+def test_methods_of_the_class_body_stay() -> None:
+    class Params(ParamsBase):
+        a: int = 1
+
+        def __repr__(self) -> str:
+            return "mine"
+
+        def __hash__(self) -> int:
+            return self.a
+
+    class Loose(Params):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    assert (repr(Params()), hash(Params(a=5))) == ("mine", 5)
+    assert repr(Loose(a=2)) == f"{Loose.__qualname__}(a=2)"  # as `@dataclass` makes it for each class
+    assert Loose(a=1) == Loose(a=2)
+    assert Loose.__hash__ is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tfaip.params.types import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 
 NEWBOB = "learning_rate: NewbobRel\nlearning_rate.decay: {}\n"
+CHOSEN = ("--learning_rate", "NewbobRel", "--learning_rate.decay")
 
 
 def configured(directory: Path, text: str) -> Any:
@@ -26,41 +26,23 @@ def configured(directory: Path, text: str) -> Any:
     return tiny_params("--config", str(directory / "config.yaml")).learning_rate
 
 
-def test_a_foreign_function_in_a_config_file_is_refused_before_its_import(foreign: Path) -> None:
-    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*: name it on the command"):
+def stored(name: str, trusted: list[str]) -> Any:
+    return NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "decay": name}, trusted=trusted).decay
+
+
+def test_a_foreign_function_in_a_file_is_refused_before_its_import(foreign: Path) -> None:
+    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*; if you know the file, trust it"):
         configured(foreign, NEWBOB.format("foreign:halve"))
     with pytest.raises(UsageError, match="'foreign:halve' is refused"):
         configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign:halve\n")
-    assert not (foreign / "marker").exists()
-
-
-def test_a_foreign_function_in_stored_params_is_refused_before_its_import(foreign: Path) -> None:
     for params in (NewbobRelParams(decay="foreign:halve"), FunctionParams(function="foreign:halve")):
         with pytest.raises(UsageError, match="'foreign:halve' is refused: foreign is not among the trusted"):
             type(params).from_json(params.to_json())
-        assert not (foreign / "marker").exists()
-    assert type(params).from_json(params.to_json(), trusted=["foreign"]) == params
+    # The user may name any; it is imported by the training.
+    assert tiny_params(*CHOSEN, "foreign:halve").learning_rate.decay == "foreign:halve"
+    assert not (foreign / "marker").exists()
+    assert stored("foreign:halve", ["foreign"]) == "foreign:halve"
     assert (foreign / "marker").exists()
-
-
-def test_the_user_may_name_any_function(foreign: Path) -> None:
-    flags = ["--learning_rate", "NewbobRel", "--learning_rate.decay", "foreign:halve"]
-    assert tiny_params(*flags).learning_rate.decay == "foreign:halve"
-    assert not (foreign / "marker").exists()  # not before the training
-
-
-def test_trusted_modules_do_not_make_everything_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for name, message in [
-        ("os:system", "'os:system' is refused: os is not among the trusted packages"),
-        ("builtins:exec", "'builtins:exec' is refused"),
-        ("tfaip.util.files:remove_tree", "'tfaip.util.files:remove_tree' is refused: tfaip is not among the trusted"),
-        ("test.params.tiny_flags:dumps", "has no function 'dumps'"),
-        ("test.params.tiny_flags:__builtins__", "has no function '__builtins__'"),
-        ("test.params.test_functions:Path", r"defined in pathlib(\._local)?, is refused"),
-        ("test.no_such_module:f", "cannot be imported"),
-    ]:
-        with subtests.test(name=name), pytest.raises(UsageError, match=message):
-            NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name}, trusted=["test"])
 
 
 def halve(rate: float) -> float:
@@ -76,41 +58,51 @@ class Tell(keras.callbacks.Callback):
     """Derived from a class of Keras, which no function is."""
 
 
-def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path: Path) -> None:
-    marked, unmarked = f"{__name__}:third", f"{__name__}:halve"
-    assert configured(tmp_path, NEWBOB.format(marked)).decay == marked
-    expected = (
-        f"config.yaml: learning_rate.decay: function {unmarked!r} is refused: a file may name it only if it is marked "
-        "with tfaip.params.nameable: name it on the command line, or trust it: --trust test"
-    )
-    with pytest.raises(UsageError, match=re.escape(expected)):
-        configured(tmp_path, NEWBOB.format(unmarked))
-    stored = NewbobRelParams(decay=unmarked).to_dict()
-    with pytest.raises(UntrustedName):
-        NewbobRelParams.from_dict(stored, trusted=[OwnPackage("test")])
-    for trusted in (["test"], [OwnPackage("test"), "test"]):
-        assert NewbobRelParams.from_dict(stored, trusted=trusted).decay == unmarked
-    assert (
-        tiny_params("--learning_rate", "NewbobRel", "--learning_rate.decay", unmarked).learning_rate.decay == unmarked
-    )
+MARKED, UNMARKED = f"{__name__}:third", f"{__name__}:halve"
 
 
-def test_a_class_of_params_is_no_function_that_a_file_may_call() -> None:
-    for name in (f"{__name__}:NewbobRelParams", "test.support.tiny.scenario:TinyTrainerParams"):
-        with pytest.raises(UntrustedName, match="is refused"):
-            NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "decay": name}, trusted=[OwnPackage("test")])
-
-
-def test_a_file_does_not_run_the_program_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "trusted", "message"),
+    [
+        ("os:system", ["test"], "'os:system' is refused: os is not among the trusted packages"),
+        ("builtins:exec", ["test"], "'builtins:exec' is refused"),
+        ("tfaip.util.files:remove_tree", ["test"], "remove_tree' is refused: tfaip is not among the trusted"),
+        ("test.params.tiny_flags:dumps", ["test"], "has no function 'dumps'"),
+        ("test.params.tiny_flags:__builtins__", ["test"], "has no function '__builtins__'"),
+        ("test.params.test_functions:Path", ["test"], r"defined in pathlib(\._local)?, is refused"),
+        ("test.no_such_module:f", ["test"], "cannot be imported"),
+        # Of a package whose code runs, a file names what is marked; classes of params are made, not called.
+        (UNMARKED, [OwnPackage("test")], "is refused"),
+        (f"{__name__}:NewbobRelParams", [OwnPackage("test")], "is refused"),
+        ("test.support.tiny.scenario:TinyTrainerParams", [OwnPackage("test")], "is refused"),
+        ("runnable.__main__:f", [OwnPackage("runnable")], "to import it would run the program runnable"),
+        ("runnable.__main__.other:f", [OwnPackage("runnable")], "to import it would run the program runnable"),
+    ],
+)
+def test_functions_that_a_file_must_not_name(
+    name: str, trusted: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "runnable").mkdir()
     (tmp_path / "runnable" / "__init__.py").touch()
     (tmp_path / "runnable" / "__main__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    for module in ("runnable.__main__", "runnable.__main__.other"):
-        stored = {**NewbobRelParams().to_dict(), "decay": f"{module}:f"}
-        with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
-            NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
+    with pytest.raises(UntrustedName if "is refused" in message else UsageError, match=message):
+        stored(name, trusted)
     assert not (tmp_path / "marker").exists()
+
+
+def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path: Path) -> None:
+    assert configured(tmp_path, NEWBOB.format(MARKED)).decay == MARKED
+    expected = (
+        f"config.yaml: learning_rate.decay: function {UNMARKED!r} is refused: a file may name it only if it is marked "
+        "with tfaip.params.nameable; if you know the file, trust it: --trust test"
+    )
+    with pytest.raises(UsageError) as error:
+        configured(tmp_path, NEWBOB.format(UNMARKED))
+    assert str(error.value).endswith(expected)
+    for trusted in (["test"], [OwnPackage("test"), "test"]):
+        assert stored(UNMARKED, trusted) == UNMARKED
+    assert tiny_params(*CHOSEN, UNMARKED).learning_rate.decay == UNMARKED
 
 
 def test_a_class_has_no_mark_of_its_base() -> None:
@@ -122,9 +114,8 @@ def test_a_class_has_no_mark_of_its_base() -> None:
 
     nameable(Marked)
     assert (is_nameable(Marked), is_nameable(Derived)) == (True, False)
-    assert [is_made_for_params(x) for x in (Marked, Derived, third, halve, Tell, NewbobRelParams, Path, 3)] == [
-        *(True, False, True, False, True, True, False, False)
-    ]
+    kinds = (Marked, Derived, third, halve, Tell, NewbobRelParams, Path, 3)
+    assert [is_made_for_params(kind) for kind in kinds] == [True, False, True, False, True, True, False, False]
 
 
 def test_texts_of_overrides_name_only_what_is_marked(tmp_path: Path) -> None:
@@ -134,10 +125,10 @@ def test_texts_of_overrides_name_only_what_is_marked(tmp_path: Path) -> None:
         return tiny_params("--config", str(tmp_path / "config.json")).stages["a"]
 
     name = {"learning_rate": "NewbobRel"}
-    for refused in ("tfaip.util.files:write_text", "tfaip.components.loading:load_scenario", f"{__name__}:halve"):
+    for refused in ("tfaip.util.files:write_text", "tfaip.components.loading:load_scenario", UNMARKED):
         with pytest.raises(UsageError, match="is refused: (a file may name it only if|tfaip is not among)"):
             stage({**name, "learning_rate.decay": refused})
-    marked = {**name, "learning_rate.decay": f"{__name__}:third"}
+    marked = {**name, "learning_rate.decay": MARKED}
     assert stage(marked).overrides == marked
     stage({"learning_rate": "tfaip.trainer.scheduler:NewbobRelParams", "callbacks": f"{__name__}:Tell"})
 
@@ -145,21 +136,8 @@ def test_texts_of_overrides_name_only_what_is_marked(tmp_path: Path) -> None:
 def test_numbers_of_files_stay_numbers(tmp_path: Path) -> None:
     assert configured(tmp_path, NEWBOB.format("0.25")).decay == 0.25
     assert configured(tmp_path, NEWBOB.format("25e-2")).decay == 0.25  # text, for YAML
-    assert NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": 2}).growth == 2.0
-    assert (
-        NewbobRelParams.from_json(NewbobRelParams(decay="math:sqrt").to_json(), trusted=["math"]).decay == "math:sqrt"
-    )
-
-
-def test_loading() -> None:
-    assert load_function("math:sqrt", "--f")(4) == 2
-    for name, message in [
-        ("math", "expected module:function"),
-        ("math:pi", "a function that module math has"),
-        ("math:a.b", "expected"),
-    ]:
-        with pytest.raises(UsageError, match=f"^decay is '{name}', .*{message}"):
-            load_function(name, "decay")
+    assert type(stored(1, [])) is float  # type: ignore[arg-type]
+    assert stored("math:sqrt", ["math"]) == "math:sqrt"
 
 
 def both(a: int, b: int = 2, *rest: int) -> tuple[int, int]:
@@ -170,20 +148,23 @@ def all_of_them(**offered: int) -> dict[str, int]:
     return offered
 
 
-def test_arguments_by_name() -> None:
+def test_loading_and_arguments_by_name() -> None:
+    assert load_function("math:sqrt", "--f")(4) == 2
+    for name, message in [("math", "expected module:function"), ("math:pi", "a function that"), ("math:a.b", "expect")]:
+        with pytest.raises(UsageError, match=f"^decay is '{name}', .*{message}"):
+            load_function(name, "decay")
     assert FunctionByName(f"{__name__}:both", ["a", "c"], "--f")(a=1, c=3) == (1, 2)
     assert FunctionByName(f"{__name__}:both", ["a", "b"], "--f")(a=1, b=3) == (1, 3)
     assert FunctionByName(f"{__name__}:all_of_them", ["a", "b"], "--f")(a=1, b=3) == {"a": 1, "b": 3}
     with pytest.raises(UsageError, match="^f is .*both', expected a function of b, c; it needs 'a'$"):
         FunctionByName(f"{__name__}:both", ["b", "c"], "f")
-    with pytest.raises(
-        UsageError, match="^f is .*UsageError', expected a function whose arguments are known: wrap it$"
-    ):
+    with pytest.raises(UsageError, match="^f is .*Error', expected a function whose arguments are known: wrap it$"):
         FunctionByName("tfaip.errors:UsageError", ["lr"], "f")
 
 
-def test_names_of_returnn_are_answered_with_ours(subtests: pytest.Subtests) -> None:
-    for flag, here in [
+@pytest.mark.parametrize(
+    ("flag", "here"),
+    [
         ("--newbob_learning_rate_decay", "--learning_rate.decay"),
         ("--learning_rate.min_learning_rate", "--learning_rate.min_lr"),
         ("--learning_rate.newbob_multi_num_epochs", "--learning_rate.window_epochs"),
@@ -194,9 +175,11 @@ def test_names_of_returnn_are_answered_with_ours(subtests: pytest.Subtests) -> N
         ("--trainer.pretrain", "--stages"),
         ("--pretrain.repetitions", "--pretraining.repetitions"),
         ("--default_learning_rates", "--learning_rate.rates"),
-    ]:
-        with subtests.test(flag=flag), pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
-            tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
+    ],
+)
+def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
+    with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
+        tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
 
 
 def test_names_of_returnn_as_attributes_and_keys() -> None:
@@ -207,16 +190,11 @@ def test_names_of_returnn_as_attributes_and_keys() -> None:
         NewbobMultiEpochParams.from_dict({"learning_rates": [0.1]})
 
 
-def complaint(*argv: str) -> str:
-    """What is wrong with a command line, or nothing."""
-    try:
-        tiny_params(*argv)
-    except UsageError as error:
-        return str(error)
-    return ""
-
-
 def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
-        # Whatever else may be wrong with this value, the flag is known.
-        assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag
+        complaint = ""
+        try:
+            tiny_params("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1")
+        except UsageError as error:  # whatever else may be wrong with this value
+            complaint = str(error)
+        assert "unknown" not in complaint, flag

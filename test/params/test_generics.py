@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Generic, Optional, TypeVar
+from typing import Any, Generic, Optional, TypeVar
 
 import paiargparse
 import pytest
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.stored import from_json, to_json
 from tfaip.params.types import bound_field, field_types, type_argument
 
 
@@ -35,6 +36,7 @@ class MyModel(Model):
 
 TData = TypeVar("TData", bound=Data)
 TModel = TypeVar("TModel", bound="Model")
+TAny = TypeVar("TAny")
 
 
 @pai_dataclass
@@ -53,36 +55,17 @@ class Full(Scenario[MyData, MyModel]):
     after: int = 6
 
 
-@pai_dataclass
-@dataclass
 class Partial(Scenario[MyData, TModel], Generic[TModel]):
     pass
 
 
-@pai_dataclass
-@dataclass
 class Completed(Partial[MyModel]):
-    pass
+    more: int = 1
 
 
 # The same TypeVar again, for another position and another meaning.
-@pai_dataclass
-@dataclass
 class Rebound(Scenario[OtherData, TData], Generic[TData]):
     pass
-
-
-@dataclass
-class OnlyDataclass(Scenario[MyData, MyModel]):
-    more: int = 1
-
-
-class Undecorated(Scenario[MyData, MyModel]):
-    more: int = 1
-
-
-class UndecoratedTwice(Undecorated):
-    again: int = 2
 
 
 class NonGeneric(Completed):
@@ -91,12 +74,21 @@ class NonGeneric(Completed):
 
 @dataclass
 class BelowNonGeneric(NonGeneric):
-    pass
+    again: int = 2
 
 
 @dataclass
 class OnlyAnnotated(Full):
     data: OtherData
+
+
+class OnlyDefaults(Scenario[MyData, MyModel]):
+    data = MyData(extra=4)
+    many = [MyData(extra=5)]
+
+
+class BelowOnlyDefaults(OnlyDefaults):
+    pass
 
 
 @dataclass
@@ -115,12 +107,8 @@ class Outer(ParamsBase, Generic[TData, TModel]):
     chosen: TData = bound_field()
 
 
-@dataclass
 class OuterBound(Outer[MyData, MyModel]):
     pass
-
-
-TAny = TypeVar("TAny")
 
 
 class Holder(ParamsBase, Generic[TAny]):
@@ -133,14 +121,7 @@ class HoldsAlias(Holder[Scenario[OtherData, MyModel]]):
 
 class Box(ParamsBase, Generic[TAny]):
     it: TAny = field(default=None)  # type: ignore[assignment]
-
-
-class ListBox(ParamsBase, Generic[TAny]):
-    it: TAny = field(default_factory=lambda: [3])  # type: ignore[assignment]
-
-
-class IntListBox(ListBox[list[int]]):
-    pass
+    items: TAny = field(default_factory=lambda: [3])  # type: ignore[assignment]
 
 
 class IntBox(Box[int]):
@@ -148,104 +129,85 @@ class IntBox(Box[int]):
 
 
 class DataBox(Box[MyData]):
-    pass
+    items: Any = None
 
 
-def test_defaults_are_the_bound_classes(subtests: pytest.Subtests) -> None:
-    for cls, data, model in [
+@pytest.mark.parametrize(
+    ("cls", "data", "model"),
+    [
         (Scenario, Data, Model),
         (Full, MyData, MyModel),
         (Partial, MyData, Model),
         (Completed, MyData, MyModel),
         (Rebound, OtherData, Data),
-        (OnlyDataclass, MyData, MyModel),
-        (Undecorated, MyData, MyModel),
-        (UndecoratedTwice, MyData, MyModel),
         (NonGeneric, MyData, MyModel),
         (BelowNonGeneric, MyData, MyModel),
         (OnlyAnnotated, OtherData, MyModel),
+        (OnlyDefaults, MyData, MyModel),
+        (BelowOnlyDefaults, MyData, MyModel),
         (Forward, Later, MyModel),
-    ]:
-        with subtests.test(cls=cls):
-            params = cls()
-            assert (type(params.data), type(params.model)) == (data, model)
-            types = field_types(cls)
-            assert (types["data"], types["model"]) == (data, model)
-
-
-def test_type_variables_inside_containers_are_replaced() -> None:
-    assert field_types(Full)["many"] == list[MyData]
-    assert field_types(Full)["maybe"] == Optional[MyModel]  # noqa: UP045
-    assert field_types(Scenario)["many"] == list[Data]
-    assert field_types(OuterBound)["scenario"] == Scenario[MyData, MyModel]
+    ],
+)
+def test_defaults_are_the_bound_classes(cls: Any, data: type, model: type) -> None:
+    params = cls()
+    assert (type(params.data), type(params.model)) == (data, model)
+    types = field_types(cls)
+    assert (types["data"], types["model"]) == (data, model)
+    assert from_json(cls, to_json(params)) == params
 
 
 def test_order_help_and_values_of_inherited_fields_are_kept() -> None:
-    names = [f.name for f in fields(Full)]
-    assert names == ["before", "data", "model", "many", "maybe", "after"]
+    assert [f.name for f in fields(Full)] == ["before", "data", "model", "many", "maybe", "after"]
     assert fields(Full)[1].metadata["help"] == "the data"
     full = Full(before=1, data=MyData(size=8), after=9)
     assert (full.before, full.data.size, full.data.extra, full.model.units, full.after) == (1, 8, 7, 20, 9)
-
-
-def test_explicit_default_of_a_subclass_wins_from_there_on() -> None:
-    assert NonGeneric().model.units == 99
-    assert BelowNonGeneric().model.units == 99
-
-
-def test_undecorated_subclasses_have_their_fields() -> None:
-    params = UndecoratedTwice(more=4, again=5)
+    # A default of a subclass holds from there on.
+    assert NonGeneric().model.units == BelowNonGeneric().model.units == 99
+    assert BelowOnlyDefaults() == BelowOnlyDefaults(data=MyData(extra=4), many=[MyData(extra=5)])
+    params = BelowNonGeneric(more=4, again=5)
     assert (params.more, params.again, params.before) == (4, 5, 5)
 
 
 def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
     it = HoldsAlias().it
-    assert type(it) is Scenario
-    assert type(it.data) is OtherData
-    assert type(it.model) is MyModel
+    assert (type(it), type(it.data), type(it.model)) == (Scenario, OtherData, MyModel)
     assert field_types(Partial[MyModel])["model"] is MyModel
     assert field_types(Scenario[OtherData, MyModel])["data"] is OtherData
+    assert (field_types(Full)["many"], field_types(Full)["maybe"]) == (list[MyData], Optional[MyModel])  # noqa: UP045
+    assert field_types(Scenario)["many"] == list[Data]
+    assert field_types(OuterBound)["scenario"] == Scenario[MyData, MyModel]
 
 
 def test_binding_a_plain_type_keeps_the_default() -> None:
-    assert IntBox().it is None
-    assert field_types(IntBox)["it"] == Optional[int]  # noqa: UP045
-    assert IntListBox().it == [3]
-    assert field_types(IntListBox)["it"] == list[int]
-    assert type(DataBox().it) is MyData
+    assert (IntBox().it, IntBox().items, type(DataBox().it)) == (None, [3], MyData)
+    assert field_types(IntBox) == {"it": Optional[int], "items": int}  # noqa: UP045
 
 
-def test_unbound_field_without_a_bound_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"Holder\.it is bound to typing\.Any, expected a params class"):
-        Holder()
-
-
-def test_bound_field_outside_params_is_an_error() -> None:
+def test_declarations_that_cannot_work() -> None:
     @dataclass
     class Plain:
         x: Data = bound_field()
 
-    with pytest.raises(TypeError, match="derive from ParamsBase"):
-        Plain()
-
-
-def test_annotation_that_exists_only_for_type_checkers_is_explained() -> None:
     class Bad(ParamsBase):
         x: NoSuchName = None  # type: ignore[name-defined]  # noqa: F821
 
-    with pytest.raises(TypeError, match="Bad: annotation 'NoSuchName' cannot be resolved.*top level of module"):
-        field_types(Bad)
+    for fail, message in [
+        (Holder, r"Holder\.it is bound to typing\.Any, expected a params class"),
+        (Plain, "derive from ParamsBase"),
+        (lambda: field_types(Bad), "Bad: annotation 'NoSuchName' cannot be resolved.*top level of module"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            fail()
 
 
 SP = TypeVar("SP", bound=Scenario)
-TP = TypeVar("TP")
 
 
-class ScenarioRoot(Generic[SP, TP]):
+class Root(Generic[SP, TAny]):
     pass
 
 
-class Middle(ScenarioRoot[SP, int]):
+class Middle(Root[SP, int]):
     pass
 
 
@@ -253,11 +215,7 @@ class Leaf(Middle[Full]):
     pass
 
 
-class LeafOfLeaf(Leaf):
-    pass
-
-
-class Mixin(ScenarioRoot):
+class Mixin(Root):
     pass
 
 
@@ -265,28 +223,20 @@ class Diamond(Mixin, Leaf):
     pass
 
 
-class AliasArgument(ScenarioRoot[Full, Scenario[MyData, MyModel]]):
+class AliasArgument(Root[Full, Scenario[MyData, MyModel]]):
     pass
 
 
-class StringArgument(ScenarioRoot["Full", "Later"]):
+class StringArgument(Root["Full", "Later"]):
     pass
 
 
-def test_type_argument_through_several_levels(subtests: pytest.Subtests) -> None:
-    for cls in [Leaf, LeafOfLeaf, Diamond]:
-        with subtests.test(cls=cls):
-            assert type_argument(cls, ScenarioRoot, 0) is Full
-            assert type_argument(cls, ScenarioRoot, 1) is int
-
-
-def test_type_argument_falls_back_to_the_bound() -> None:
-    assert type_argument(Middle, ScenarioRoot, 0) is Scenario
-    assert type_argument(StringArgument, ScenarioRoot, 1) is Later
-
-
-def test_type_argument_says_what_to_bind() -> None:
-    with pytest.raises(TypeError, match=r"Mixin must bind TP of ScenarioRoot to a class, got typing\.Any"):
-        type_argument(Mixin, ScenarioRoot, 1)
+def test_type_argument_through_several_levels() -> None:
+    for cls in (Leaf, Diamond):
+        assert (type_argument(cls, Root, 0), type_argument(cls, Root, 1)) == (Full, int)
+    assert type_argument(Middle, Root, 0) is Scenario
+    assert type_argument(StringArgument, Root, 1) is Later
+    with pytest.raises(TypeError, match=r"Mixin must bind TAny of Root to a class, got typing\.Any"):
+        type_argument(Mixin, Root, 1)
     with pytest.raises(TypeError, match="generic itself needs a class of its own"):
-        type_argument(AliasArgument, ScenarioRoot, 1)
+        type_argument(AliasArgument, Root, 1)

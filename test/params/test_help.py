@@ -1,20 +1,23 @@
-"""`--help`."""
+"""`--help`, and help texts that are strings under the fields."""
 
 from __future__ import annotations
 
-import subprocess
+import importlib
+import linecache
 import sys
-from dataclasses import field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.params.cli_params import RunParams
 from test.params.parsing import make_parser
-from test.params.test_cli import ShapesParams
+from test.params.test_cli import PromptedParams, ShapesParams, parser_of
+from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import help_of as field_help, source_help
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str, topics: tuple[str, ...] = ("all",)) -> str:
@@ -63,34 +66,35 @@ def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixtur
     assert "--run.epochs int = 7" in text
 
 
+@pytest.mark.parametrize(("columns", "limit"), [("80", 80), ("300", 100), ("5", 40)])
 def test_lines_fit_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    columns: str, limit: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for columns, limit in [("80", 80), ("300", 100), ("5", 40)]:
-        with subtests.test(columns=columns):
-            monkeypatch.setenv("COLUMNS", columns)
-            lines = help_of(capsys).splitlines()
-            assert max(map(len, lines)) <= limit
-            assert len({line.strip() for line in lines}) > 20
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = help_of(capsys).splitlines()
+    assert max(map(len, lines)) <= limit
+    assert len({line.strip() for line in lines}) > 20
 
 
-def test_classes_that_must_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", ShapesParams)
+@pytest.mark.parametrize(
+    ("cls", "line"),
+    [
+        (ShapesParams, "  --p.main CLASS (required)\n      Choices: Square, or module:Class.\n"),
+        (ShapesParams, "  --p.more CLASS ... = None\n"),
+        (PromptedParams, "  --p.text str (required)\n      What to say.\n"),
+        (PromptedParams, "  --p.words list[str] (required)\n"),
+    ],
+)
+def test_what_must_be_chosen(cls: type, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parser.parse(["-h"])
-    text = capsys.readouterr().out
-    assert "  --p.main CLASS (required)\n      Choices: Square, or module:Class.\n" in text
-    assert "  --p.more CLASS ... = None\n" in text
+        parser_of(cls).parse(["-h"])
+    assert line in capsys.readouterr().out
 
 
-def test_wrong_values_are_errors_in_spite_of_help() -> None:
+def test_values_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="expected int"):
         make_parser().parse(["--run.epochs", "x", "--help"])
-
-
-def test_defaults_that_cannot_be_written_do_not_break_help(capsys: pytest.CaptureFixture[str]) -> None:
-    default: Any = RunParams(anything=object())
+    default: Any = RunParams(anything=object())  # cannot be written
     with pytest.raises(SystemExit):
         make_parser(default).parse(["--help"])
     assert "--run.anything a value\n" in capsys.readouterr().out
@@ -120,8 +124,7 @@ class OfferParams(ParamsBase):
 
 
 def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", OfferParams, metadata={"fix_dc": True})
+    parser = parser_of(OfferParams, fix_dc=True)
     with pytest.raises(SystemExit):
         parser.parse(["-h", "all"])
     text = capsys.readouterr().out
@@ -131,20 +134,6 @@ def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pyt
         parser.parse(["--p.one", "Middle"])
 
 
-def test_the_command_line_needs_no_heavy_module() -> None:
-    code = (
-        "import sys, contextlib, io\n"
-        "from test.params.cli_params import RunParams\n"
-        "from tfaip.params.commandline import ParamsParser\n"
-        "parser = ParamsParser('x'); parser.add_params('run', RunParams)\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        "    parser.parse(['--help'])\n"
-        "print(sorted({'numpy', 'yaml', 'rich', 'keras', 'tensorflow', 'jax'} & set(sys.modules)))\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
-
-
 def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:
     """Return the flags and headings of a part of the help."""
     # Without the notes on modules of other tests.
@@ -152,57 +141,44 @@ def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:
     return [line.split(" (")[0].split(" = ")[0].strip() for line in shown if line and not line.startswith("      ")]
 
 
-def test_a_group_a_flag_and_the_beginning_of_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    assert topic(capsys, "optimizer") == [
-        "AdamOptimizer",
-        "--optimizer CLASS",
-        "--optimizer.clip_norm float | None",
-        "--optimizer.weight_decay float",
-        "--optimizer.beta_1 float",
-    ]
-    assert topic(capsys, "learning_rate.lr", "train") == [
-        "CosineRateParams",
-        "--learning_rate.lr float",
-        "PipelineParams",
-        "--train.batch_size int",
-        "ListsGeneratorParams",
-        "--train CLASS",
-        "--train.lists list[str]",
-    ]
+RATE = "CosineRateParams; --learning_rate CLASS; --learning_rate.lr float; --learning_rate.max_lr float | None; "
+RATE += "--learning_rate.alpha float"
+OPTIMIZER = "AdamOptimizer; --optimizer CLASS; --optimizer.clip_norm float | None; --optimizer.weight_decay float; "
+OPTIMIZER += "--optimizer.beta_1 float"
+TRAIN = "PipelineParams; --train.batch_size int; ListsGeneratorParams; --train CLASS; --train.lists list[str]"
+MOMENTUM = "Flags of other classes; --optimizer.momentum with --optimizer SGD; "
+MOMENTUM += "--run.backup.momentum with --run.backup SGD"
+
+
+@pytest.mark.parametrize(
+    ("topics", "shown"),
+    [
+        # A group, a flag, the beginning of a flag.
+        (["optimizer"], OPTIMIZER),
+        (["learning_rate.lr", "train"], f"CosineRateParams; --learning_rate.lr float; {TRAIN}"),
+        (["limit"], "General options; --limit int"),
+        # A word of a flag or of its help.
+        (["batch"], "PipelineParams; --train.batch_size int; PipelineParams; --val.batch_size int"),
+        (["where RES"], "RunParams; --run.output_dir str | None"),
+        (["momentum"], MOMENTUM),
+        # The name of a class.
+        *((name, RATE) for name in (["learning_rate"], ["CosineRate"], ["cosinerateparams"])),
+    ],
+)
+def test_topics(topics: list[str], shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "; ".join(topic(capsys, *topics)) == shown
+
+
+def test_topics_of_several_groups(capsys: pytest.CaptureFixture[str]) -> None:
     # A group has also the flags that leave out its name.
     assert "--overwrite bool" in topic(capsys, "run")
-    assert topic(capsys, "limit") == ["General options", "--limit int"]
-
-
-def test_a_word_of_a_flag_or_of_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert topic(capsys, "batch") == [
-        "PipelineParams",
-        "--train.batch_size int",
-        "PipelineParams",
-        "--val.batch_size int",
-    ]
-    assert topic(capsys, "where RES") == ["RunParams", "--run.output_dir str | None"]
-    assert topic(capsys, "momentum") == [
-        "Flags of other classes",
-        "--optimizer.momentum with --optimizer SGD",
-        "--run.backup.momentum with --run.backup SGD",
-    ]
-    with pytest.raises(
-        UsageError, match=r"^--help 'epoch_': no flag, class or help text has this word; did you mean epochs"
-    ):
-        help_of(capsys, topics=("epoch_",))
-
-
-def test_the_name_of_a_class_in_a_heading_or_that_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    expected = topic(capsys, "learning_rate")
-    assert expected[0] == "CosineRateParams"
-    assert topic(capsys, "CosineRate") == topic(capsys, "cosinerateparams") == expected
     # A class in a list: the flag that chooses it, and its own flags.
     shown = topic(capsys, "DenseLayerParams")
     assert "--run.graph.layers CLASS ..." in shown
     assert shown[-3:] == ["DenseLayerParams", "--run.graph.layers.0.units int", "--run.graph.layers.0.bias bool"]
-    with pytest.raises(UsageError, match=r"no flag, class or help text has this word; did you mean CosineRateParams"):
-        help_of(capsys, topics=("CosinRateParams",))
+    for word, hint in (("epoch_", "epochs"), ("CosinRateParams", "CosineRateParams")):
+        with pytest.raises(UsageError, match=f"^--help '{word}': no flag, class or help text.*; did you mean {hint}"):
+            help_of(capsys, topics=(word,))
 
 
 class RangesParams(ParamsBase):
@@ -221,23 +197,20 @@ class InheritedParams(RangesParams):
     units = 32
 
 
-def test_the_range_of_a_number_is_shown(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
-    for topics in [(), ("all",), ("p",), ("InheritedParams",)]:
-        with subtests.test(topics=topics):
-            parser = ParamsParser("x")
-            parser.add_params("p", InheritedParams)
-            with pytest.raises(SystemExit):
-                parser.parse(["--help", *topics])
-            lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-            assert [line for line in lines if line.startswith("--p.")] == [
-                "--p.units int = 32 (from 1 to 512)",
-                "--p.rate float = 0.5 (in (0, 1))",
-                "--p.scale float | None = None (above 0)",
-                "--p.limit int = -1 (at least 1, or -1)",
-                "--p.layers list[int] = [4] (at most 9)",
-                "--p.needed int (required) (at least 2)",
-                "--p.plain int = 3",
-            ]
+@pytest.mark.parametrize("topics", [(), ("all",), ("p",), ("InheritedParams",)])
+def test_the_range_of_a_number_is_shown(topics: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser_of(InheritedParams).parse(["--help", *topics])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line.startswith("--p.")] == [
+        "--p.units int = 32 (from 1 to 512)",
+        "--p.rate float = 0.5 (in (0, 1))",
+        "--p.scale float | None = None (above 0)",
+        "--p.limit int = -1 (at least 1, or -1)",
+        "--p.layers list[int] = [4] (at most 9)",
+        "--p.needed int (required) (at least 2)",
+        "--p.plain int = 3",
+    ]
 
 
 def test_python_paths_lead_to_the_values(capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,3 +227,122 @@ def test_python_paths_lead_to_the_values(capsys: pytest.CaptureFixture[str]) -> 
     assert run.graph.layers[0].units == 4
     with pytest.raises(UsageError, match=r"^--python shows Python paths in the help: add --help$"):
         make_parser().parse(["--python"])
+
+
+class Line(ParamsBase):
+    """What a line looks like."""
+
+    height: int = 16
+    """Height of a line,
+    in pixels"""
+    alphabet: str = option("01", "Characters")
+    """Not shown: the option says it already"""
+    plain: int = 1
+    f"not a {plain} constant"
+    last: int = 2
+
+
+class Higher(Line):
+    height = 32
+    """Height of a high line"""
+    alphabet = "abc"
+    last: int = 3
+    """Of the subclass"""
+
+
+class Again(Higher):
+    height: int = 48
+
+
+@dataclass
+class Plain:
+    x: int = 1
+    """No params class"""
+
+
+def made() -> type[ParamsBase]:
+    class Line(ParamsBase):
+        height: int = 1
+        """Of another class with the same name"""
+
+    return Line
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "text"),
+    [
+        (Line, "height", "Height of a line, in pixels"),
+        (Line, "alphabet", "Characters"),
+        (Line, "plain", ""),
+        (Line, "last", ""),
+        (Higher, "height", "Height of a high line"),
+        (Higher, "alphabet", "Characters"),
+        (Higher, "last", "Of the subclass"),
+        (Again, "height", "Height of a high line"),
+        (Again, "alphabet", "Characters"),
+        (made(), "height", "Of another class with the same name"),
+        (Plain, "x", "No params class"),
+    ],
+)
+def test_help_of_a_field(cls: type, name: str, text: str) -> None:
+    assert field_help(cls, name) == text
+
+
+SOURCE = '''
+"""A module that disappears."""
+from tfaip.params import ParamsBase
+
+class Gone(ParamsBase):
+    x: int = 1
+    """Help of x"""
+'''
+
+
+@pytest.fixture
+def gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    path = tmp_path / "gone_module.py"
+    path.write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("gone_module").Gone
+    yield cls, path
+    del sys.modules["gone_module"]
+    linecache.checkcache(str(path))
+
+
+def test_the_source_is_read_for_help_only(gone: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    cls, _ = gone
+    read = source_help.cache_info().misses
+    assert parser_of(cls).parse(["--p.x", "3"]).p.x == 3
+    assert source_help.cache_info().misses == read
+    with pytest.raises(SystemExit):
+        parser_of(cls).parse(["--help"])
+    assert "  --p.x int = 1\n      Help of x.\n" in capsys.readouterr().out
+    assert source_help.cache_info().misses == read + 1
+
+
+@pytest.mark.parametrize(
+    "source", [None, "class Gone(:", "\0", "class Gone:\n    pass\n" * 4, "(" * 100_000, "-" * 100_000 + "1"]
+)
+def test_no_help_and_no_error_without_the_source(
+    gone: Any, source: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cls, path = gone
+    path.unlink()
+    if source is not None:
+        path.write_text(source)
+    with pytest.raises(SystemExit):
+        parser_of(cls).parse(["--help"])
+    assert "  --p.x int = 1\n" in capsys.readouterr().out
+    assert field_help(cls, "x") == ""
+
+
+DECLARATION = "from tfaip.params import ParamsBase\nclass Here(ParamsBase):\n    x: int = 1\n    'Help of x'\n"
+PRINT = "from tfaip.params.fields import help_of\nprint(repr(help_of(Here, 'x')), Here(2))\n"
+
+
+def test_a_script_has_help_and_a_string_has_none(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(DECLARATION + PRINT)
+    for args, shown in (([str(script)], "Help of x"), (["-c", DECLARATION + PRINT], "")):
+        run = finish_command(start_python(*args))
+        assert run.stdout == f"'{shown}' Here(x=2)\n", run

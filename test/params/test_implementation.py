@@ -21,12 +21,13 @@ class Built:
     """A class beside its params."""
 
 
-class NamedHere(DataBaseParams, cls=":Built"):
-    """Names a class of its own module."""
+class NamedHere(DataBaseParams, cls=":Built"): ...
 
 
-class NamedRelatively(DataBaseParams, cls=".test_implementation:Built"):
-    """Names a module of its own package."""
+class NamedRelatively(DataBaseParams, cls=".test_implementation:Built"): ...
+
+
+class NamedAbove(DataBaseParams, cls="..params.test_implementation:Built"): ...
 
 
 @pai_dataclass
@@ -36,113 +37,57 @@ class NamedAbsolutely(ModelBaseParams, cls="test.params.test_implementation:Buil
 
 
 class NamedWithoutModule(DataBaseParams, cls="Built"):
-    """Names a class of its own module, as in a notebook."""
+    """As in a notebook."""
 
 
-class Holds(DataBaseParams, cls=Built):
-    """Holds the class itself."""
+class Holds(DataBaseParams, cls=Built): ...
 
 
-class Inherits(NamedHere):
-    """Names nothing itself."""
+class Inherits(NamedHere): ...
 
 
-class Renames(NamedHere, cls="builtins:dict"):
-    """Names another class than its base."""
+class Renames(NamedHere, cls="builtins:dict"): ...
 
 
-def test_class_is_found(subtests: pytest.Subtests) -> None:
-    for params_cls in [NamedHere, NamedRelatively, NamedAbsolutely, NamedWithoutModule, Holds, Inherits]:
-        with subtests.test(params_cls=params_cls):
-            assert params_cls.cls() is Built
-            assert params_cls().cls() is Built
-
-
-def test_subclass_may_name_another_class() -> None:
+def test_class_is_found() -> None:
+    for params_cls in (NamedHere, NamedRelatively, NamedAbove, NamedAbsolutely, NamedWithoutModule, Holds, Inherits):
+        assert params_cls.cls() is params_cls().cls() is Built, params_cls
     assert Renames.cls() is dict
-    assert NamedHere.cls() is Built
-
-
-def test_graph_is_named_like_the_model() -> None:
     assert NamedAbsolutely().graph_cls() is Built
 
 
-def test_other_forms_are_refused_when_the_class_is_declared(subtests: pytest.Subtests) -> None:
-    for name in ["module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3]:
-        with (
-            subtests.test(name=name),
-            pytest.raises(TypeError, match=r"Wrong names the class .*, expected 'module:Class'"),
-        ):
-            type("Wrong", (DataBaseParams,), {}, cls=name)
-
-
-def test_missing_class_is_named() -> None:
-    class Missing(DataBaseParams, cls=":Nothing"):
-        pass
-
+@pytest.mark.parametrize("name", ["module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3, "....code:Code"])
+def test_other_forms_are_refused_when_the_class_is_declared(name: Any) -> None:
+    expected = r"Wrong names the class .*, expected 'module:Class'"
+    if name == "....code:Code":
+        expected = r"Wrong names the module '\.\.\.\.code', .* is in the package test.params"
+    with pytest.raises(TypeError, match=expected):
+        type("Wrong", (DataBaseParams,), {"__module__": __name__}, cls=name)
+    missing: Any = type("Missing", (DataBaseParams,), {"__module__": __name__}, cls=":Nothing")
     with pytest.raises(TypeError, match=r"Missing names ':Nothing', .*test_implementation"):
-        Missing.cls()
+        missing.cls()
 
 
 DECLARING = """
 from tfaip import DataBaseParams, Data, Generator, PipelineMode, Spec, Sample
+from tfaip.scenario.scenariobase import ScenarioBase
 
 class Params(DataBaseParams, cls=".code:Code"): ...
 class Own(DataBaseParams, cls=":Here"): ...
 class Here: ...
-"""
-SHOW = """
-if __name__ == "__main__":
-    print(Params.cls().__module__, Own.cls() is Here)
-"""
-
-
-def write(directory: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("files", "command", "expected"),
-    [
-        (["decl.py", "code.py"], ["decl.py"], "code True"),  # __main__
-        (["p/decl.py", "p/code.py", "p/__init__.py"], ["-m", "p.decl"], "p.code True"),
-        (["n/decl.py", "n/code.py"], ["-c", "from n.decl import *; SHOW"], "n.code True"),  # no __init__.py
-        (["p/__init__.py", "p/code.py"], ["-c", "from p import *; SHOW"], "p.code True"),  # the package declares it
-    ],
-)
-def test_a_dot_means_beside_the_declaring_module(
-    files: list[str], command: list[str], expected: str, tmp_path: Path
-) -> None:
-    code = "class Code: ..."
-    write(tmp_path, {name: code if "code" in name else "" for name in files} | {files[0]: DECLARING + SHOW})
-    shown = SHOW.strip().splitlines()[1].strip()
-    result = finish_command(start_python(*[word.replace("SHOW", shown) for word in command], cwd=tmp_path))
-    assert (result.rc, result.stdout.strip()) == (0, expected), result
-
-
-def test_a_dot_means_beside_a_scenario_that_is_named_by_its_path(tmp_path: Path) -> None:
-    write(tmp_path, {"decl.py": DECLARING + ZOO, "code.py": "class Code: ..."})
-    code = "import sys; from tfaip.components.loading import load_scenario; "
-    code += "load_scenario('sub/../decl.py'); import decl; print(decl.Params.cls().__module__)"
-    (tmp_path / "sub").mkdir()
-    result = finish_command(start_python("-c", code, cwd=tmp_path))
-    assert (result.rc, result.stdout.strip()) == (0, "code"), result
-
-
-ZOO = """
-from tfaip.scenario.scenariobase import ScenarioBase
 class Zoo(ScenarioBase): ...
 """
-WORKERS = """
+PRINT = "print(Params.cls().__module__, Own.cls() is Here)"
+SHOW = f"{DECLARING}if __name__ == '__main__': {PRINT}\n"
+LOAD = "from tfaip.components.loading import load_scenario; load_scenario('sub/../decl.py'); from decl import *; "
+WORKERS = f"""{DECLARING}
 class Numbers(Generator):
     start: int = 3
     def __len__(self): return 4
-    def __getitem__(self, index): return Sample(inputs={"x": [index + self.start]})
+    def __getitem__(self, index): return Sample(inputs={{"x": [index + self.start]}})
 
 class Rows(Data):
-    inputs = {"x": Spec(1, int)}
+    inputs = {{"x": Spec(1, int)}}
 
 if __name__ == "__main__":
     from tfaip.data.databaseparams import DataPipelineParams
@@ -150,29 +95,32 @@ if __name__ == "__main__":
     with Rows().create().create_pipeline(setup, Numbers(start=5)).generate_input_batches() as batches:
         print([batch.inputs["x"].ravel().tolist() for batch in batches], Params.cls().__module__)
 """
+REFUSED = "is in no package: name it from the top, without a dot"
 
 
-def test_parts_of_a_script_work_in_its_workers(tmp_path: Path) -> None:
-    write(tmp_path, {"decl.py": DECLARING + WORKERS, "code.py": "class Code: ..."})
-    result = finish_command(start_python("decl.py", cwd=tmp_path))
-    assert (result.rc, result.stdout.strip()) == (0, "[[5, 6], [7, 8]] code"), result
-
-
-@pytest.mark.parametrize("name", ["..code:Code", ".:Code"])
-def test_too_many_dots_are_refused_when_the_class_is_declared(name: str, tmp_path: Path) -> None:
-    write(tmp_path, {"decl.py": DECLARING.replace(".code:Code", name)})
-    result = finish_command(start_python("-c", "import decl", cwd=tmp_path))
-    assert result.rc == 1
-    assert "is in no package: name it from the top, without a dot" in result.stderr
-
-
-def test_more_dots_name_packages_above() -> None:
-    class Above(DataBaseParams, cls="..params.test_implementation:Built"):
-        pass
-
-    assert Above.cls() is Built
-    with pytest.raises(TypeError, match=r"Wrong names the module '\.\.\.\.code', .* is in the package test.params"):
-        type("Wrong", (DataBaseParams,), {"__module__": __name__}, cls="....code:Code")
+@pytest.mark.parametrize(
+    ("files", "command", "expected"),
+    [
+        ({"decl.py": SHOW, "code.py": ""}, ["decl.py"], "code True\n"),  # __main__
+        ({"p/decl.py": SHOW, "p/code.py": "", "p/__init__.py": ""}, ["-m", "p.decl"], "p.code True\n"),
+        ({"n/decl.py": SHOW, "n/code.py": ""}, ["-c", f"from n.decl import *; {PRINT}"], "n.code True\n"),
+        ({"p/__init__.py": SHOW, "p/code.py": ""}, ["-c", f"from p import *; {PRINT}"], "p.code True\n"),
+        # A scenario that is named by its path; data workers.
+        ({"decl.py": DECLARING, "code.py": "", "sub/x": ""}, ["-c", LOAD + PRINT], "code True\n"),
+        ({"decl.py": WORKERS, "code.py": ""}, ["decl.py"], "[[5, 6], [7, 8]] code\n"),
+        ({"decl.py": DECLARING.replace(".code:Code", "..code:Code")}, ["-c", "import decl"], REFUSED),
+        ({"decl.py": DECLARING.replace(".code:Code", ".:Code")}, ["-c", "import decl"], REFUSED),
+    ],
+)
+def test_a_dot_means_beside_the_declaring_module(
+    files: dict[str, str], command: list[str], expected: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("class Code: ..." if "code" in name else text)
+    result = finish_command(start_python(*command, cwd=tmp_path))
+    assert result.rc == (1 if expected is REFUSED else 0), result
+    assert expected in (result.stderr if expected is REFUSED else result.stdout)
 
 
 def test_every_class_that_is_named_in_the_package_exists() -> None:

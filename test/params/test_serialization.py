@@ -1,10 +1,11 @@
-"""JSON in and out."""
+"""JSON in and out, and files that travel with a model."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import shutil
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -16,6 +17,8 @@ from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.resource import Resource, copy_resources
 from tfaip.params.stored import from_dict, from_json, load_params, save_params, to_dict, to_json
 from tfaip.params.trust import nameable
 
@@ -43,6 +46,15 @@ class Point:
 @dataclass
 class Point3(Point):
     z: int = 9
+
+
+class Needs(ParamsBase):
+    a: int
+    b: int = 2
+
+    def __post_init__(self) -> None:
+        if self.b < 0:
+            raise ValueError("b is negative")
 
 
 class Everything(ParamsBase):
@@ -77,42 +89,8 @@ class Everything(ParamsBase):
     points: list[Point] = field(default_factory=list)
     point_by_name: dict[str, Point] = field(default_factory=dict)
     two_points: tuple[Point, Point3] = field(default_factory=lambda: (Point(), Point3()))
+    needs: Needs | None = None
     late: int = field(default=0, init=False)
-
-
-def _round_trip(value: Everything) -> Everything:
-    return from_json(Everything, to_json(value))
-
-
-def test_a_full_tree_round_trips() -> None:
-    full = Everything(
-        i=-3,
-        f=math.inf,
-        color=Color.BLUE,
-        level=Level.HIGH,
-        path=Path("/a/b"),
-        literal=1,
-        anything={"a": [1, None, Point(1, 2.0)]},
-        optional=4,
-        pep604="4",
-        union=Color.BLUE,
-        ints=[1, 2],
-        nested=[[1.0], []],
-        strings={"b", "a"},
-        colors=frozenset([Color.BLUE]),
-        row=(1.0, -math.inf),
-        plain_list=["a", 1, 2.5],
-        by_int={1: 2.0},
-        by_float={0.5: "x", 2.0: "y"},
-        by_color={Color.RED: 3},
-        maybe_point=Point3(z=1),
-        points=[Point(), Point3()],
-        point_by_name={"a.b": Point3(x=4)},
-    )
-    full.late = 8
-    assert _round_trip(full) == full
-    assert _round_trip(Everything()) == Everything()
-    assert math.isnan(_round_trip(Everything(f=math.nan)).f)
 
 
 def test_the_stored_form() -> None:
@@ -125,42 +103,30 @@ def test_the_stored_form() -> None:
     assert stored["by_int"] == {"1": 2.0}
     assert stored["points"] == [{"__cls__": "test.params.test_serialization:Point3", "x": 0, "y": 0.0, "z": 9}]
     assert json.loads(json.dumps(stored)) == stored
-
-
-def test_numpy_numbers_become_plain_ones() -> None:
     stored = to_dict(Everything(i=np.int64(3), f=np.float32(0.5)))  # type: ignore[arg-type]
-    assert (type(stored["i"]), stored["i"]) == (int, 3)
-    assert (type(stored["f"]), stored["f"]) == (float, 0.5)
+    assert (type(stored["i"]), stored["i"], type(stored["f"]), stored["f"]) == (int, 3, float, 0.5)
+    assert math.isnan(from_json(Everything, to_json(Everything(f=math.nan))).f)
+    # Missing keys take their defaults; an int becomes a float where one is declared.
+    loaded = from_dict(Everything, {"i": 5, "f": 2, "by_int": {"1": 2}})
+    assert loaded == Everything(i=5, f=2.0, by_int={1: 2.0})
+    assert (type(loaded.f), type(loaded.by_int[1])) == (float, float)
 
 
 def test_what_params_cannot_hold_is_named() -> None:
-    with pytest.raises(TypeError, match=r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"):
-        to_dict(Everything(anything=[1, np.zeros(2)]))
-    with pytest.raises(TypeError, match=r"params\.anything is a builtins\.tuple"):
-        to_dict(Everything(anything={(1, 2): 3}))
-    with pytest.raises(TypeError, match=r"params\.anything: key None cannot be stored"):
-        to_dict(Everything(anything={None: 3}))
-
-    @dataclass
-    class Local(ParamsBase):
-        pass
-
-    with pytest.raises(TypeError, match="Local cannot be stored: move it to the top level"):
-        Local().to_dict()
+    Local: Any = type("Local", (ParamsBase,), {"__qualname__": "f.<locals>.Local"})
+    for value, message in [
+        ([1, np.zeros(2)], r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"),
+        ({(1, 2): 3}, r"params\.anything is a builtins\.tuple"),
+        ({None: 3}, r"params\.anything: key None cannot be stored"),
+        (Local(), "Local cannot be stored: move it to the top level"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            to_dict(Everything(anything=value))
 
 
-def test_missing_keys_take_their_defaults() -> None:
-    assert from_dict(Everything, {"i": 5}) == Everything(i=5)
-
-
-def test_int_becomes_float_where_a_float_is_declared() -> None:
-    loaded = from_dict(Everything, {"f": 2, "by_int": {"1": 2}})
-    assert isinstance(loaded.f, float)
-    assert isinstance(loaded.by_int[1], float)
-
-
-def test_wrong_values_name_their_place(subtests: pytest.Subtests) -> None:
-    for values, message in [
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
         ({"i": 1.5}, "params.i: expected int, got 1.5"),
         ({"i": 2**63}, "params.i: expected an int of at most 64 bits, got 9223372036854775808"),
         ({"f": 10**400}, "params.f: expected float, got <integer of 1329 bits>"),
@@ -180,66 +146,41 @@ def test_wrong_values_name_their_place(subtests: pytest.Subtests) -> None:
         ({"points": [{"xx": 3}]}, "params.points.0: Point has no 'xx'; did you mean x?"),
         ({"point_by_name": {"k": {"x": 0.5}}}, "params.point_by_name.k.x: expected int, got 0.5"),
         ({"colour": 1}, "params: Everything has no 'colour'; did you mean color or colors or by_color?"),
-    ]:
-        with subtests.test(values=values):
-            with pytest.raises(UsageError) as error:
-                from_dict(Everything, values)
-            assert str(error.value) == message
+        ({"needs": {}}, "params.needs: Needs needs a value for a"),
+        ({"needs": {"a": 1, "b": -1}}, "params.needs: b is negative"),
+    ],
+)
+def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        from_dict(Everything, values)
+    assert str(error.value) == message
 
 
-class Needs(ParamsBase):
-    a: int
-    b: int = 2
-
-    def __post_init__(self) -> None:
-        if self.b < 0:
-            raise ValueError("b is negative")
-
-
-def test_required_and_validated_fields() -> None:
-    with pytest.raises(UsageError, match="params: Needs needs a value for a"):
-        Needs.from_dict({})
-    with pytest.raises(UsageError, match="params: b is negative"):
-        Needs.from_dict({"a": 1, "b": -1})
-    assert Needs.from_json('{"a": 1}') == Needs(1)
-
-
-def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", f"{__name__}:Point3")
     with pytest.warns(DeprecationWarning, match=r"Needs\.old is now called a"):
-        assert Needs.from_dict({"old": 3}) == Needs(3)
+        assert Needs.from_dict({"old": 3}) == Needs.from_json('{"a": 3}') == Needs(3)
     with pytest.warns(DeprecationWarning, match="old"), pytest.raises(UsageError, match="got both 'old'"):
         Needs.from_dict({"old": 3, "a": 4})
-
-
-def test_old_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    new = "test.params.test_serialization:Point3"
-    monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", new)
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 
 
-def test_files_round_trip(tmp_path: Path) -> None:
+def test_files_round_trip_and_a_failed_write_keeps_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "params.json"
     params = Everything(i=4, points=[Point3()])
     save_params(path, params)
     stored = json.loads(path.read_text())
-    assert stored["__version__"] == 1
-    assert stored["__tfaip__"]
-    assert load_params(path, Everything) == params
-    assert load_params(str(path), ParamsBase, trusted=["test"]) == params
+    assert (stored["__version__"], bool(stored["__tfaip__"])) == (1, True)
+    with pytest.raises(TypeError):
+        save_params(path, Everything(anything=object()))
+    assert load_params(path, Everything) == load_params(str(path), ParamsBase, trusted=["test"]) == params
     assert os.listdir(tmp_path) == ["params.json"]
 
 
-def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "params.json"
-    save_params(path, Everything(i=4))
-    with pytest.raises(TypeError):
-        save_params(path, Everything(anything=object()))
-    assert load_params(path, Everything).i == 4
-
-
-def test_damaged_files_are_explained_in_one_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for text, message in [
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("", "broken JSON in line 1, column 1"),
         ('{\n  "i": 1,\n  "f"', "broken JSON in line 3, column 6"),
         ('{"i": 1} x', "broken JSON in line 1, column 10"),
@@ -250,28 +191,29 @@ def test_damaged_files_are_explained_in_one_line(tmp_path: Path, subtests: pytes
         ('{"i": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
         ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
         ('{"anything": ' + "[" * 100_000 + "]" * 100_000 + "}", "JSON is nested too deeply"),
-    ]:
-        with subtests.test(message=message):
-            path = tmp_path / "params.json"
-            path.write_text(text)
-            with pytest.raises(UsageError) as error:
-                load_params(path, Everything)
-            assert str(error.value).startswith(f"{path}: {message}")
-            assert "\n" not in str(error.value)
-
-
-def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"missing\.json: cannot be read \(No such file or directory\)"):
-        load_params(tmp_path / "missing.json", Everything)
+        ("\udcff", "is not a text file in UTF-8"),
+        (None, "cannot be read (No such file or directory)"),
+    ],
+    ids=lambda text: str(text)[:30],
+)
+def test_damaged_files_are_explained_in_one_line(text: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "params.json"
+    if text is not None:
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UsageError) as error:
+        load_params(path, Everything)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="cannot be read"):
         load_params(tmp_path, Everything)
-    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"binary\.json: is not a text file in UTF-8"):
-        load_params(tmp_path / "binary.json", Everything)
 
 
 integers = st.integers(-(2**63), 2**63 - 1)
+
+
 points = st.builds(Point, integers, st.floats(allow_nan=False)) | st.builds(Point3, z=integers)
+
+
 plain = st.recursive(
     st.none() | st.booleans() | integers | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text().filter(lambda key: key != "__cls__"), inner),
@@ -287,7 +229,13 @@ plain = st.recursive(
         s=st.text(),
         b=st.booleans(),
         color=st.sampled_from(Color),
-        anything=plain,
+        level=st.sampled_from(Level),
+        path=st.sampled_from([Path("/a/b"), Path("p")]),
+        literal=st.sampled_from(["a", 1]),
+        colors=st.frozensets(st.sampled_from(Color)),
+        plain_list=st.lists(st.none() | integers | st.text()),
+        by_color=st.dictionaries(st.sampled_from(Color), integers),
+        anything=plain | st.dictionaries(st.just("a"), st.lists(st.builds(Point))),
         optional=st.none() | integers,
         pep604=st.none() | integers | st.text(),
         union=integers | st.lists(integers) | st.sampled_from(Color),
@@ -304,5 +252,88 @@ plain = st.recursive(
     )
 )
 def test_round_trip_property(params: Everything) -> None:
-    assert _round_trip(params) == params
-    assert to_json(_round_trip(params)) == to_json(params)
+    params.late = params.i
+    again = from_json(Everything, to_json(params))
+    assert again == params
+    assert to_json(again) == to_json(params)
+
+
+class Inner(ParamsBase):
+    codec: Resource | None = None
+
+
+class WithResources(ParamsBase):
+    words: Resource | None = None
+    files: list[Resource] = field(default_factory=list)
+    by_name: dict[str, Resource] = field(default_factory=dict)
+    inner: Inner = field(default_factory=Inner)
+
+
+def _file(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_export_is_complete_and_can_be_moved(tmp_path: Path) -> None:
+    one, two = _file(tmp_path / "a/words.txt", "one"), _file(tmp_path / "b/words.txt", "two")
+    params = WithResources(Resource(one), [Resource(two), Resource(one)], {"k": Resource(two)}, Inner(Resource(one)))
+    export = tmp_path / "export"
+    copied = copy_resources(params, export)
+    save_params(export / "params.json", copied)
+    # Equal names do not collide, equal files are copied once.
+    assert {p.name: p.read_text() for p in (export / "resources").iterdir()} == {
+        "words.txt": "one",
+        "words_1.txt": "two",
+    }
+    assert '"words": "resources/words.txt"' in (export / "params.json").read_text()
+    assert params.words == Resource(one)
+
+    moved = Path(shutil.move(export, tmp_path / "elsewhere"))
+    loaded = load_params(moved / "params.json", WithResources)
+    assert loaded.words == loaded.files[1] == loaded.inner.codec == Resource(moved / "resources/words.txt")
+    assert loaded.files[0] == loaded.by_name["k"]
+    assert Path(loaded.files[0]).read_text() == "two"
+
+
+def test_resources_elsewhere_stay_absolute(tmp_path: Path) -> None:
+    words = _file(tmp_path / "data/words.txt", "one")
+    run = tmp_path / "run"
+    run.mkdir()
+    save_params(run / "params.json", WithResources(Resource(words)))
+    assert load_params(run / "params.json", WithResources).words == Resource(words)
+
+
+def test_copying_into_the_same_directory_again(tmp_path: Path) -> None:
+    words = _file(tmp_path / "words.txt", "one")
+    once = copy_resources(WithResources(Resource(words)), tmp_path / "export")
+    assert copy_resources(once, tmp_path / "export") == once
+
+
+def test_relative_paths_are_made_absolute_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = ParamsParser("x")
+    parser.add_params("p", WithResources)
+    params = parser.parse(["--p.words", "words.txt", "--p.files", "a", "b"]).p
+    assert params.words == Resource(tmp_path / "words.txt")
+    assert [resource.path for resource in params.files] == [tmp_path / "a", tmp_path / "b"]
+    _file(tmp_path / "words.txt", "hello")
+    with open(params.words) as file:
+        assert file.read() == "hello"
+
+
+@pytest.mark.parametrize("text", ["../secret.txt", "resources/../../secret.txt", "link.txt", ".."])
+def test_stored_paths_cannot_lead_out_of_the_directory(tmp_path: Path, text: str) -> None:
+    secret = _file(tmp_path / "secret.txt", "secret")
+    export = tmp_path / "export"
+    export.mkdir()
+    (export / "link.txt").symlink_to(secret)
+    (export / "params.json").write_text(f'{{"words": "{text}"}}')
+    with pytest.raises(UsageError, match=r"params\.words: resource .* lies outside of"):
+        load_params(export / "params.json", WithResources)
+
+
+def test_a_resource_that_is_no_file_is_an_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in ["missing.txt", "."]:
+        with subtests.test(name=name), pytest.raises(UsageError, match="is not a file"):
+            copy_resources(WithResources(Resource(tmp_path / name)), tmp_path / "export")

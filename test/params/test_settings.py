@@ -1,24 +1,32 @@
-"""Equal text means the same on the command line, in YAML and in Python; what a setting leaves as it is."""
+"""Flags and their values: equal on the command line, in YAML and in Python; what a setting leaves as it is."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import field
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 
 import numpy as np
 import pytest
 
+from test.params import cli_params as p, parsing
 from test.params.conftest import Write
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.codec import Words
+from tfaip.params.codec import Decoder, parse_words
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
-from tfaip.params.settings import RootParams, apply, check_flags, differences, set_flags
-from tfaip.params.sources import Setting
+from tfaip.params.settings import RootParams, apply, check_flags, differences, flag_values, get_flag, set_flags
+from tfaip.params.stored import flat_flags
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+from tfaip.trainer.params import TrainerParams
 
 
 class Padding(Enum):
@@ -57,7 +65,6 @@ class TextParams(RootParams):
     near: PartParams = field(default_factory=PartParams, metadata=pai_meta(mode="ssnake", fix_dc=True))
     maybe: PartParams | None = None
     parts: list[PartParams] = field(default_factory=lambda: [PartParams()])
-    again: Any = None
     runs: int = field(default=0, metadata=pai_meta(mode="ignore"))
 
     def __post_init__(self) -> None:
@@ -150,68 +157,24 @@ def test_texts_in_quotes_are_texts_but_may_be_values_too(write: Write) -> None:
 @pytest.mark.parametrize("name", ["p", "p.part", "p.parts", "p.free", "near"])
 def test_a_section_without_keys_sets_nothing(write: Write, name: str) -> None:
     plain = TextParams()
+    assert plain.runs == 1
     found = parse("--config", write("a.yaml", f"{name}:\n#  size: 3\np.maybe: PartParams"))
     assert (found.part, found.parts, found.free, found.near) == (plain.part, plain.parts, {}, plain.near)
-    assert found.maybe == PartParams()
+    assert (found.maybe, found.runs) == (PartParams(), 1)
     with pytest.raises(UsageError, match=r"p\.part cannot be None"):
         parse("--p.part", "None")
 
 
-def test_merge_keys(write: Write) -> None:
-    text = (
-        "p.part: &a {size: 4, rows: [1]}\nnear: {<<: *a, size: 5}\np.maybe: {__cls__: PartParams, <<: [{size: 6}, *a]}"
-    )
+def test_merge_keys_and_escaped_characters(write: Write) -> None:
+    text = "p.part: &a {size: 4, rows: [1]}\nnear: {<<: *a, size: 5}\n"
+    text += "p.maybe: {__cls__: PartParams, <<: [{size: 6}, *a]}"
     found = parse("--config", write("a.yaml", text))
     assert (found.near, found.maybe) == (PartParams(5, [1]), PartParams(6, [1]))
     with pytest.raises(UsageError, match="line 1, column 14: expected one or several mappings to be merged"):
         parse("--config", write("a.yaml", "p.part: {<<: 3}"))
-
-
-def test_escaped_characters(write: Write) -> None:
     assert parse("--config", write("a.yaml", r'p: {text: "\ud83d\ude00"}')).text == "\U0001f600"
     with pytest.raises(UsageError, match="column 11: an escaped character is not Unicode"):
         parse("--config", write("a.yaml", r'p: {text: "\ud83d"}'))
-
-
-def settings(*pairs: tuple[str, str, str]) -> list[Setting]:
-    return [Setting(path, Words(words.split()), origin) for path, words, origin in pairs]
-
-
-def test_apply_leaves_the_tree_and_what_is_not_given() -> None:
-    array, part = np.zeros(3), PartParams()
-    tree = TextParams(anything=array, part=part, again=part)
-    found = apply(tree, settings(("p.part.size", "7", "first"), ("p.whole", "2", "second")))
-    assert (tree.whole, part.size, tree.runs) == (1, 3, 1)
-    assert found.anything is array
-    assert found.part is found.again
-    assert found.part is not part
-    assert (found.part.size, found.whole) == (7, 2)
-    assert found.runs == 2
-
-
-def test_classes_apply_before_fields_and_a_later_choice_drops_those_of_the_former_class() -> None:
-    given = settings(
-        ("p.part.rate", "2", "first"), ("p.part.size", "7", "first"), ("p.part", "OtherPartParams", "first")
-    )
-    assert apply(TextParams(), given).part == OtherPartParams(7, rate=2.0)
-    later = settings(("p.part", "PartParams", "second"))
-    assert apply(TextParams(), [*given, *later]).part == PartParams(7)
-    own = settings(("p.part.rate", "3", "second"), ("p.part", "PartParams", "second"))
-    with pytest.raises(UsageError, match=r"^second: unknown key p\.part\.rate; it belongs to"):
-        apply(TextParams(), [*given, *own])
-
-
-def test_an_error_names_the_source_and_changes_nothing() -> None:
-    tree = TextParams()
-    with pytest.raises(UsageError, match=r"^size is 0, expected at least 1: change p\.part\.size in a\.yaml$"):
-        apply(tree, settings(("p.part.size", "0", "a.yaml")))
-    with pytest.raises(UsageError, match=r"change --p\.part\.size$"):
-        set_flags(tree, {"p.whole": 5, "p.part.size": 0})
-    assert (tree.whole, tree.part.size, tree.runs) == (1, 3, 1)
-
-
-def test_post_init_runs_once() -> None:
-    assert parse("--p.whole", "2", "--p.part", "OtherPartParams").runs == 1
 
 
 def test_items_of_a_dict_have_flags(write: Write) -> None:
@@ -243,3 +206,267 @@ def test_differences_are_the_settings_of_the_other_tree(changes: dict[str, Any])
     new.runs += 1
     assert apply(old, found) == new
     assert (not found) == (not changes)
+
+
+class TreeParams(p.RunParams):
+    """The tree of the tests of the command line, with the name that it has there."""
+
+    flag_root = "run"
+
+
+def test_a_flag_means_the_same_as_on_the_command_line(subtests: pytest.Subtests) -> None:
+    for flag, value, line in [
+        ("run.epochs", 5, "--run.epochs 5"),
+        ("run.epochs", np.int64(5), "--run.epochs 5"),
+        ("run.mode", p.Mode.SLOW, "--run.mode slow"),
+        ("run.gpus", [0, 1], "--run.gpus 0 1"),
+        ("run.gpus", "0 1", "--run.gpus 0 1"),
+        ("run.weights", "a=1 b=-2", "--run.weights a=1 b=-2"),
+        ("run.names", {"x", "y"}, "--run.names x y"),
+        ("run/slashed.low", 0.5, "--run/slashed.low .5"),
+        ("optimizer", p.SGDOptimizer, "--optimizer SGD"),
+        ("run.graph.layers", "Dense conv", "--run.graph.layers Dense conv"),
+        ("run.graph.layers.0.units", 3, "--run.graph.layers.0.units 3"),
+        ("data.size", (7, 8), "--data.size 7 8"),
+        ("train.batch_size", 2, "--train.batch_size 2"),
+    ]:
+        with subtests.test(flag=flag):
+            start = p.RunParams(output_dir="out", gpus=[7])
+            tree: Any = TreeParams(output_dir="out", gpus=[7])
+            set_flags(tree, {flag: value})
+            expected = parsing.parse(line, start)
+            for name in vars(expected):
+                assert getattr(tree, name) == getattr(expected, name), name
+            assert expected != start
+
+
+def test_values_are_read_by_flags() -> None:
+    tree: Any = TreeParams()
+    assert get_flag(tree, "run.epochs") == 100
+    assert get_flag(tree, "--overwrite") is False
+    assert get_flag(tree, "optimizer") is tree.optimizer
+    assert get_flag(tree, "run.graph.layers.0.units") == 4
+    values = flag_values(tree)
+    assert values["train.batch_size"] == 16
+    assert "optimizer" not in values
+    assert not any("secret" in flag for flag in values)
+
+
+def test_several_flags_choose_a_class_and_its_fields() -> None:
+    tree: Any = TreeParams()
+    kept = tree.optimizer
+    set_flags(tree, {"optimizer.beta_1": 0.5, "run.epochs": 2})
+    assert tree.optimizer is kept
+    assert (kept.beta_1, tree.epochs) == (0.5, 2)
+    set_flags(tree, {"optimizer": "SGD", "optimizer.momentum": "0.25"})
+    assert tree.optimizer == p.SGDOptimizer(momentum=0.25)
+
+
+def test_objects_are_taken_as_they_are() -> None:
+    tree: Any = TreeParams()
+    optimizer, layers = p.SGDOptimizer(momentum=0.5), [p.DenseLayerParams(units=1), p.ConvolutionLayerParams()]
+    set_flags(tree, {"optimizer": optimizer, "optimizer.momentum": 0.75, "run.graph.layers": layers})
+    assert tree.optimizer is optimizer
+    assert optimizer.momentum == 0.75
+    assert [id(layer) for layer in tree.graph.layers] == [id(layer) for layer in layers]
+
+
+def test_errors_are_those_of_the_command_line(subtests: pytest.Subtests) -> None:
+    for values, line in [
+        ({"run.epochs": "many"}, "--run.epochs many"),
+        ({"run.epoch": 1}, "--run.epoch 1"),
+        ({"optimizer.momentum": 1.0}, "--optimizer.momentum 1.0"),
+        ({"run.size": "xl"}, "--run.size xl"),
+    ]:
+        with subtests.test(values=values):
+            tree: Any = TreeParams()
+            before = tree.to_dict()
+            with pytest.raises(UsageError) as expected:
+                parsing.parse(line)
+            with pytest.raises(UsageError) as error:
+                set_flags(tree, {"run.mode": p.Mode.SLOW, **values})
+            assert str(error.value) == str(expected.value)
+            assert tree.to_dict() == before
+            if "run.epoch" in values:
+                with pytest.raises(UsageError) as error:
+                    get_flag(tree, "run.epoch")
+                assert str(error.value) == str(expected.value)
+
+
+def test_a_typed_value_of_another_kind_is_refused() -> None:
+    for flag, value, message in [
+        ("run.epochs", 1.5, r"--run\.epochs: expected int, got 1\.5"),
+        ("run.epochs", object(), r"--run\.epochs is a builtins\.object"),
+        ("optimizer", p.RangeParams(0.5), "--optimizer: expected OptimizerParams, got RangeParams$"),
+    ]:
+        with pytest.raises(UsageError, match=f"^{message}"):
+            set_flags(TreeParams(), {flag: value})
+    with pytest.raises(TypeError, match="expected the name of a flag, got 3"):
+        get_flag(TreeParams(), 3)  # type: ignore[arg-type]
+
+
+class ChildParams(ParamsBase):
+    size: int = field(default=1, metadata=limits(low=1))
+    path: str = ""
+    shared: int = 0
+
+
+class HolderParams(RootParams):
+    child: ChildParams = field(default_factory=ChildParams)
+    near: ChildParams = field(default_factory=ChildParams, metadata=pai_meta(mode="ssnake"))
+    array: Any = None
+    size: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.child.shared = self.size
+
+
+def test_a_tree_without_a_command_has_flags_without_a_root() -> None:
+    params = HolderParams(array=np.zeros(3))
+    array = params.array
+    params["child.size"] = 4
+    params["near.path"] = Path("a/b")
+    params["size"] = "7"
+    assert (params.child.size, params.near.path, params.child.shared) == (4, "a/b", 7)
+    assert params["child.shared"] == 7
+    assert params.array is array
+    child = ChildParams()
+    set_flags(child, {"size": 2})
+    assert get_flag(child, "size") == 2
+
+
+def test_the_params_of_a_training_have_the_flags_of_the_command() -> None:
+    params = TutorialScenario.default_trainer_params()
+    params["train.num_processes"] = 2
+    params.set_flags(
+        {"trainer.epochs": 3, "learning_rate": "Constant", "model.graph": "MLP", "model.graph.units": "9 9"}
+    )
+    assert params.gen.setup.train.num_processes == params["train.num_processes"] == 2
+    assert params.learning_rate.epochs == 3
+    assert params.scenario.model.graph.units == [9, 9]
+    assert params.scenario["data.dataset"] == params.scenario.data.dataset
+    with pytest.raises(UsageError, match=r"^epochs is 0, expected at least 1: change --trainer\.epochs$"):
+        params.set_flags({"trainer.random_seed": 9, "trainer.epochs": 0})
+    assert (params.epochs, params.random_seed) == (3, None)
+
+
+STORED = """{
+"__cls__": "mine:Trainer", "epochs": 3, "loss_weights": {"ctc": 0.5}, "schedules": [],
+"optimizer": {"__cls__": "mine:Own", "own": {"__cls__": "mine:Part", "rate": 1}},
+"weight_penalties": [{"__cls__": "mine:Penalty", "l2": 0.1}],
+"stages": {"small": {"__cls__": "mine:Stage", "epochs": 1}},
+"scenario": {"__cls__": "mine:Params", "scenario_id": "mine:Scenario", "print_eval_limit": 1,
+  "model": {"__cls__": "mine:Model", "layers": [{"__cls__": "mine:Dense", "units": 8}], "sizes": {"a": 1}}},
+"gen": {"__cls__": "mine:Pipelines", "setup": {"train": {"batch_size": 2}}, "more": 4,
+  "train": {"__cls__": "mine:Generator", "files": ["x"], "batch_size": 7}}}"""
+
+
+# The other batch size has the flag.
+FLAT = """{
+"__cls__": "mine:Trainer", "trainer.epochs": 3, "trainer.loss_weights.ctc": 0.5, "schedules": [],
+"optimizer": "mine:Own", "optimizer.own": "mine:Part", "optimizer.own.rate": 1,
+"weight_penalties.0": "mine:Penalty", "weight_penalties.0.l2": 0.1,
+"stages.small": "mine:Stage", "stages.small.epochs": 1,
+"scenario.__cls__": "mine:Params", "scenario.scenario_id": "mine:Scenario", "scenario.print_eval_limit": 1,
+"scenario.model.__cls__": "mine:Model", "model.layers.0": "mine:Dense", "model.layers.0.units": 8, "model.sizes.a": 1,
+"gen.__cls__": "mine:Pipelines", "gen.more": 4, "train.batch_size": 2,
+"train": "mine:Generator", "train.files": ["x"], "gen.train.batch_size": 7}"""
+
+
+def test_stored_params_are_named_by_flags_without_their_classes() -> None:
+    """Nodes in lists and dicts, values of dicts, classes that are not imported, and what has no flag."""
+    declared = TrainerParams[ScenarioBaseParams, TrainerPipelineParams[DataGeneratorParams, DataGeneratorParams]]
+    assert flat_flags(json.loads(STORED), declared, "trainer") == json.loads(FLAT)
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_words_of_every_type(subtests: pytest.Subtests) -> None:
+    for words, declared, value in [
+        (["-3"], int, -3),
+        (["1e-3"], float, 0.001),
+        (["-inf"], float, -math.inf),
+        (["3"], str, "3"),
+        (["None"], str, "None"),
+        ([], bool, True),
+        (["yes"], bool, True),
+        (["TRUE"], bool, True),
+        (["no"], bool, False),
+        (["False"], bool, False),
+        (["None"], Optional[int], None),  # noqa: UP045
+        (["3"], int | None, 3),
+        ([], bool | None, True),
+        (["BLUE"], Color, Color.BLUE),
+        (["2"], Level, Level.HIGH),
+        (["1", "2", "3"], List[int], [1, 2, 3]),  # noqa: UP006
+        (["a", "2"], list, ["a", 2]),
+        (["red", "BLUE"], list[Color], [Color.RED, Color.BLUE]),
+        (["1", "None"], list[int | None], [1, None]),
+        (["a", "a"], set[str], {"a"}),
+        (["1", "b"], tuple[int, str], (1, "b")),
+        (["1", "2"], tuple[int, ...], (1, 2)),
+        (["[1, 2]", "[]"], list[list[int]], [[1, 2], []]),
+        (["a=1", "b=2.5"], Dict[str, float], {"a": 1.0, "b": 2.5}),  # noqa: UP006
+        (["0.5=1"], dict[float, int], {0.5: 1}),
+        (["a=[1]"], dict[str, list[int]], {"a": [1]}),
+        (["3"], Union[int, str], 3),  # noqa: UP007
+        (["3"], str | int, "3"),
+        (["1", "2"], int | list[int], [1, 2]),
+        (["3"], Any, 3),
+        (["none"], Any, None),
+        (["word"], Any, "word"),
+        (["a"], Literal["a", 1], "a"),
+        (["a/b"], Path, Path("a/b")),
+    ]:
+        with subtests.test(words=words):
+            parsed = parse_words(words, declared, "--x")
+            assert parsed == value
+            assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("words", "declared", "message"),
+    [
+        (["1.0"], int, ": expected int, got '1.0'"),
+        (["\udcff"], str, ": '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
+        ([str(2**63)], int, ": expected an int of at most 64 bits, got 9223372036854775808"),
+        (["maybe"], bool, ": expected True or False, got 'maybe'"),
+        (["green"], Color, ": expected red | blue, got 'green'"),
+        (["a"], int | float, ": expected int | float, got 'a'"),
+        (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
+        ([], int, " needs a value: expected int"),
+        (["1", "2"], int, " takes one value, got 2: 1 2"),
+        (["1"], tuple[int, int], " takes 2 values, got 1: 1"),
+        (["a"], dict[str, int], ": expected key=value, got 'a'"),
+        (["a=b"], dict[str, int], " a: expected int, got 'b'"),
+        (["a=1", "a=2"], dict[str, int], ": key 'a' is given twice"),
+        (["0=1", "0.0=2"], dict[float, float], ": key 0.0 is given twice"),
+        (["[1"], list[list[int]], ": expected list[int], got '[1'"),
+        (["[1.5]"], list[list[int]], ".0: expected int, got 1.5"),
+        (["9" * 400], int, ": expected an int of at most 64 bits, got <integer of 1329 bits>"),
+        (["9" * 5000], int, f": expected int, got '{'9' * 50}"),
+        (["1e400"], float, ": 1e400 is too large for a float"),
+        (["1e400"], Any, ": 1e400 is too large for a float"),
+        (["[" * 100_000], List[List[int]], ": the value is nested too deeply"),  # noqa: UP006
+        (["k=1e400"], Dict[str, float], " k: 1e400 is too large for a float"),  # noqa: UP006
+    ],
+)
+def test_wrong_words_are_one_short_line(words: list[str], declared: Any, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_words(words, declared, "--x")
+    text = str(error.value)
+    assert text == f"--x{message}" or (text.startswith(f"--x{message}") and message.endswith("9") and len(text) < 300)
+
+
+def test_keys_that_are_equal_as_numbers() -> None:
+    with pytest.raises(UsageError, match=r"^points: key 0\.0 is given twice$"):
+        Decoder().decode({"0": 1, "0.0": 2}, dict[float, float], "points")

@@ -1,16 +1,20 @@
-"""Values that are declared once and filled in from the tree."""
+"""Classes that are params and code in one, and values that are declared once and filled in from the tree."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import pickle
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from tfaip import (
     Data,
+    DataBaseParams,
     Evaluator,
     Generator,
     ModelBaseParams,
@@ -22,15 +26,19 @@ from tfaip import (
     TrainerParams,
     TrainerPipelineParams,
     TrainerPipelineParamsBase,
+    option,
     shared,
 )
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TrainingDataParams
 from tfaip.params import ParamsBase, post_init
+from tfaip.params.classes import is_part
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.tree import fill_shared, walk, with_shared
+from tfaip.params.resolver import ClassChoice
+from tfaip.params.settings import prepare, require_readable
+from tfaip.params.tree import diff, fill_shared, walk, with_shared
 
 
 class Tone(ParamsBase):
@@ -122,31 +130,15 @@ def check(params: Trainer) -> None:
     assert params.gen.val.tone is params.scenario.data.tone
 
 
-def test_all_parts_hold_the_params_of_the_tree() -> None:
-    check(trainer())
+def test_all_parts_hold_the_params_of_the_tree_and_copies_their_own() -> None:
     params = trainer()
-    params.scenario.data.rate = 32
-    assert [part.data.rate for part in sharing(params)] == [32] * 5
-
-
-def test_a_replaced_node_is_filled_in_again() -> None:
-    params = trainer()
+    check(params)
     params.scenario.data = Sounds(rate=5, pre_proc=params.scenario.data.pre_proc)
     post_init(params)
-    check(params)
-
-
-def sent(params: Trainer) -> Trainer:
-    """Params as a worker process receives them."""
-    return pickle.loads(pickle.dumps(params))  # noqa: S301
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, sent])
-def test_copies_of_a_tree_share_their_own_data(copied: Any) -> None:
-    params = trainer()
-    second = copied(params)
-    check(second)
-    assert second.scenario.data is not params.scenario.data
+    for tree in (params, copy.deepcopy(params), pickle.loads(pickle.dumps(params))):  # noqa: S301
+        check(tree)
+        assert [part.data.rate for part in sharing(tree)] == [5] * 5
+        assert (tree.scenario.data is params.scenario.data) == (tree is params)
 
 
 def test_json_holds_no_copy() -> None:
@@ -209,29 +201,21 @@ def test_pipelines_fill_in_what_belongs_to_no_tree() -> None:
         assert [sample.inputs["x"] for sample in samples] == [[442, 442]]
 
 
-def test_one_generator_serves_several_data() -> None:
-    generator = Notes(size=1, data=Sounds(rate=7))
-    pipelines = [Sounds(rate=rate).create().create_pipeline(trainer().gen.setup.val, generator) for rate in (1, 2)]
-    lengths = []
-    for pipeline in pipelines * 2:
-        with pipeline.generate_input_samples(auto_repeat=False) as samples:
-            lengths.append(len(next(samples).inputs["x"]))
-    assert lengths == [1, 2, 1, 2]
-    assert generator.data.rate == 7
-
-
 def test_processors_alone_get_the_data_that_they_are_created_with() -> None:
     processor: Any = Add().create(Sounds(rate=3), PipelineMode.TRAINING)
     assert processor.apply(Sample(inputs={"x": [1]})).inputs == {"x": [4]}
 
 
-def test_nothing_is_copied_where_nothing_changes() -> None:
-    params = trainer()
-    assert with_shared(params.gen.train, params.scenario) is params.gen.train
-    assert with_shared(Notes(), Sounds(rate=4)).data.rate == 4
+class Low(Sounds):
+    pass
+
+
+class Lower(Notes):
+    data: Low = shared()
 
 
 class Twice(ScenarioBaseParams[Sounds, Model]):
+    other: Sounds = Sounds(rate=99)
     low: Tone = Tone(1)
     high: Tone = Tone(2)
 
@@ -246,11 +230,16 @@ class NeedsModel(Generator):
 
 
 def test_several_and_missing_sources_are_named() -> None:
+    twice = Twice()
+    assert twice.model.data is twice.data  # which come first
+    assert with_shared(Lower(), Low(rate=1)).data.rate == 1
+    with pytest.raises(UsageError, match=r"Lower.data is shared: Low, .* its data are Sounds"):
+        with_shared(Lower(), Sounds())
     with pytest.raises(UsageError, match=r"^NeedsTone.tone is shared: Tone, .* at low \(Tone\) and high \(Tone\)"):
-        fill_shared(NeedsTone(), Twice())
+        fill_shared(NeedsTone(), twice)
     params = trainer()
     with pytest.raises(UsageError) as info:
-        fill_shared({"train": NeedsModel()}["train"], params.scenario)
+        fill_shared(NeedsModel(), params.scenario)
     assert str(info.value) == (
         "NeedsModel.other is shared: PairParams, which the scenario does not have; its data are Sounds"
     )
@@ -286,36 +275,157 @@ def test_generators_may_be_made_of_what_is_shared() -> None:
     assert stored.gen.val_gen().size == 6
 
 
-def test_data_come_first() -> None:
-    class Nested(ScenarioBaseParams[Sounds, Model]):
-        other: Sounds = Sounds(rate=99)
-
-    params = Nested()
-    assert params.model.data is params.data
-
-
 def test_wrong_declarations_are_refused() -> None:
     with pytest.raises(TypeError, match=r"Bad.data = shared\(\) needs a class: write data: MyData = shared\(\)"):
         type("Bad", (Generator,), {"data": shared()})
     with pytest.raises(TypeError, match=r"Bad.size = shared\(\) would hide a field"):
         type("Bad", (Notes,), {"__annotations__": {"size": "Sounds"}, "size": shared()})
 
-    class Union(Generator):
-        data: Sounds | Tone = shared()
 
-    with pytest.raises(TypeError, match=r"Union.data = shared\(\) is annotated with Sounds \| Tone, expected a class"):
-        fill_shared(Union(), Sounds())
+class Untouchable(Generator):
+    """Fails wherever its code is called, as code that reads files may."""
+
+    size: int = option(5, "Number of samples", low=1)
+    files: list[str] = []
+
+    def __len__(self) -> int:
+        raise AssertionError("called")
+
+    def __getitem__(self, index: int) -> Sample:
+        raise AssertionError("called")
+
+    def __bool__(self) -> bool:
+        raise AssertionError("called")
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise AssertionError("called")
+
+    def __contains__(self, item: Any) -> bool:
+        raise AssertionError("called")
+
+    def generate(self) -> Any:
+        raise AssertionError("called")
 
 
-class Low(Sounds):
-    pass
+def sent(value: Any) -> Any:
+    """The value as a worker process receives it."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301
 
 
-class Lower(Notes):
-    data: Low = shared()
+class Tree(ParamsBase):
+    source: DataGeneratorParams = Untouchable()
+    optional: Untouchable | None = Untouchable(size=2)
+    several: list[DataGeneratorParams] = [Untouchable(size=3)]
+    named: dict[str, DataGeneratorParams] = {"a": Untouchable(size=4)}
 
 
-def test_a_subclass_may_declare_it_again() -> None:
-    assert with_shared(Lower(), Low(rate=1)).data.rate == 1
-    with pytest.raises(UsageError, match=r"Lower.data is shared: Low, .* its data are Sounds"):
-        with_shared(Lower(), Sounds())
+def parsed(*flags: str) -> Any:
+    parser = ParamsParser("prog")
+    parser.add_params("tree", Tree, default=Tree())
+    return parser.parse(flags).tree
+
+
+def test_a_tree_calls_no_code_of_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    tree = Tree()
+    assert tree == copy.copy(tree) == copy.deepcopy(tree) == sent(tree)
+    assert Tree.from_json(tree.to_json()) == tree != Tree(optional=None)
+    assert "Untouchable(size=3, files=[])" in repr(tree)
+    assert ("several.0.size", 3) in list(walk(tree))
+    assert [str(change) for change in diff(tree, Tree(optional=Untouchable(size=9)))] == ["optional.size: 2 -> 9"]
+    post_init(tree)
+    prepare(tree, "tree")
+    require_readable(tree, Tree, "tree")
+    changed = parsed(
+        "--tree.source.size", "7", "--tree.several", "Untouchable", "Untouchable", "--tree.named.a.size", "6"
+    )
+    assert (changed.source.size, len(changed.several), changed.named["a"].size) == (7, 2, 6)
+    for flag in ("--help", "--print_config"):
+        with pytest.raises(SystemExit):
+            parsed(flag)
+    assert "--tree.source.size int = 5" in capsys.readouterr().out
+
+
+class Rows(Generator):
+    """Stores what it computes."""
+
+    numbers: list[int] = [1, 2]
+    table: Any = option(None, "Array in memory", mode="ignore")
+    rows: list[DataBaseParams] = []
+
+    @cached_property
+    def total(self) -> int:
+        return sum(self.numbers)
+
+    def __len__(self) -> int:
+        self.numbers.append(3)
+        self.rows[0].pre_proc.num_threads = 2  # type: ignore[attr-defined]
+        self.anything = open  # cannot be pickled by value
+        return len(self.numbers)
+
+
+def test_what_code_stores_does_not_reach_the_tree() -> None:
+    table = np.arange(3)
+    params = Rows(table=table, rows=[DataBaseParams()])
+    before = repr(params)
+    generator: Any = params.create(PipelineMode.TRAINING)
+    assert type(generator) is Rows
+    assert (generator.mode, generator.params is params, generator.table is table) == ("training", True, True)
+    assert len(generator) == 3
+    assert repr(params) == before
+    assert not hasattr(params, "anything")
+    assert params.create(PipelineMode.TRAINING).numbers == [1, 2]  # type: ignore[attr-defined]
+
+
+def test_computed_values_follow_the_fields_and_stay_out_of_copies() -> None:
+    params = Rows(numbers=[1, 2])
+    assert params.total == 3
+    assert "total" not in vars(copy.copy(params)) | vars(sent(params))
+    params.numbers = [5]
+    assert params.total == 5
+    created: Any = params.create(PipelineMode.TRAINING)
+    created.numbers = [7]
+    assert (created.total, params.total) == (7, 5)
+    assert vars(sent(created))["total"] == 7
+
+
+def test_what_params_refuse() -> None:
+    class Points(Data):
+        inputs = {"x": Spec(2)}
+        mode: ClassVar[str] = "none"
+        size: int = 1
+
+    points: Any = Points()
+    assert [name for name, _ in walk(points) if name in ("mode", "inputs", "size")] == ["size"]
+    for part, name, message in [
+        (points, "inputs", r"Points.inputs belongs to the class, .*: set it in a subclass"),
+        (Rows(), "sizes", r"Rows.sizes does not exist; .*these are params.*cached_property"),
+        (Rows(), "nothing", r"Rows.nothing does not exist; (?!.*_is_created)"),
+    ]:
+        with pytest.raises(AttributeError, match=message):
+            setattr(part, name, 3)
+    something_else = r"since .* is something else in Generator"
+    for name in ("mode", "params", "generate"):
+        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be shared, {something_else}"):
+            type("Bad", (Generator,), {"__annotations__": {name: DataBaseParams}, name: shared()})
+    for name in ("mode", "params", "create", "generate", "in_memory", "to_json", "cls"):
+        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, {something_else}"):
+            type("Bad", (Generator,), {"__annotations__": {name: "int"}, name: 1})
+    with pytest.raises(TypeError, match=r"Bad has an __init__, but its fields are its params, .*cached_property"):
+        type("Bad", (Generator,), {"__init__": lambda self: None})
+
+
+def test_a_part_may_name_another_class() -> None:
+    class Named(Generator, cls="tfaip.data.pipeline.datagenerator:RawDataGenerator"):
+        samples: list[Sample] = []
+
+    assert not is_part(Named)
+    assert type(Named().create(PipelineMode.TRAINING)) is RawDataGenerator
+
+
+def test_parts_and_pairs_are_accepted_alike() -> None:
+    params = Untouchable()
+    assert isinstance(params, DataGeneratorParams)
+    assert params.cls() is Untouchable is type(params).cls()
+    assert isinstance(params.create(PipelineMode.PREDICTION), DataGenerator)
+    assert Untouchable in ClassChoice(DataGeneratorParams, {}).classes
+    assert Generator not in ClassChoice(DataGeneratorParams, {}).classes

@@ -1,9 +1,10 @@
-"""What params hold is checked against the types of their fields, and against what a file would give back."""
+"""What params hold is checked against their types and what a file would give back; differences of trees."""
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Tuple  # noqa: UP035
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, prepare, require_readable
+from tfaip.params.tree import Change, diff, place_at
 from tfaip.params.types import FunctionName
 
 
@@ -26,6 +28,11 @@ class Color(Enum):
 class PartParams(ParamsBase):
     units: int = 8
     rate: float = 0.5
+
+
+def begin(params: HolderParams) -> None:
+    prepare(params, "holder")
+    require_readable(params, HolderParams, "holder")
 
 
 class HolderParams(ParamsBase):
@@ -72,8 +79,9 @@ def test_a_default_of_the_class_need_not_fit_its_type() -> None:
         MisfitParams.from_dict({"extra": [4, 0.4]})
 
 
-def test_what_a_type_can_hold_without_loss_is_converted(subtests: pytest.Subtests) -> None:
-    for name, given, kept in [
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
         ("scale", 2, 2.0),
         ("scale", np.float64(0.25), 0.25),
         ("epochs", 4.0, 4),
@@ -91,14 +99,15 @@ def test_what_a_type_can_hold_without_loss_is_converted(subtests: pytest.Subtest
         ("directory", "a", Path("a")),
         ("function", "math:sqrt", FunctionName("math:sqrt")),
         ("anything", (1, [2.5, "x"]), [1, [2.5, "x"]]),
-    ]:
-        with subtests.test(name=name):
-            params = HolderParams()
-            setattr(params, name, given)
-            conform(params, "holder")
-            value = getattr(params, name)
-            assert (type(value), value) == (type(kept), kept)
-            require_readable(params, HolderParams, "holder")
+    ],
+)
+def test_what_a_type_can_hold_without_loss_is_converted(name: str, given: Any, kept: Any) -> None:
+    params = HolderParams()
+    setattr(params, name, given)
+    conform(params, "holder")
+    value = getattr(params, name)
+    assert (type(value), value) == (type(kept), kept)
+    require_readable(params, HolderParams, "holder")
 
 
 def test_values_that_fit_stay_the_same_objects() -> None:
@@ -110,8 +119,24 @@ def test_values_that_fit_stay_the_same_objects() -> None:
     assert params.anything is nan
 
 
-def test_a_value_of_a_wrong_type_is_named_with_its_flag(subtests: pytest.Subtests) -> None:
-    for path, value, message in [
+NESTED: list[Any] = []
+
+
+NESTED.append(NESTED)
+
+
+class CountingParams(ParamsBase):
+    """Not as params should be: each run of `__post_init__` changes them."""
+
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
         ("epochs", "three", "--holder.epochs: expected int, got 'three'"),
         ("epochs", 2.5, "--holder.epochs: expected int, got 2.5"),
         ("shape", (4, 1.0, 0.3), "--holder.shape.2: expected int, got 0.3"),
@@ -125,48 +150,18 @@ def test_a_value_of_a_wrong_type_is_named_with_its_flag(subtests: pytest.Subtest
         ("hidden", "x", "holder.hidden: expected int, got 'x'"),
         ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
         ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),
-    ]:
-        with subtests.test(path=path):
-            params = HolderParams()
-            *nodes, name = path.split(".")
-            node = params if not nodes else getattr(params, nodes[0])
-            setattr(node, name, value)
-            with pytest.raises(UsageError) as error:
-                prepare(params, "holder")
-            assert str(error.value).startswith(message)
-
-
-def test_trees_that_contain_themselves_are_named() -> None:
-    nested: list[Any] = []
-    nested.append(nested)
-    with pytest.raises(UsageError, match=r"^--holder\.anything contains itself, or is nested too deeply$"):
-        prepare(HolderParams(anything=nested), "holder")
+        ("anything", NESTED, "--holder.anything contains itself, or is nested too deeply"),
+        ("anything", CountingParams(), "--holder.anything.count is 2, but would be read from a file as 3"),
+        ("epochs", -1, "--holder.*: epochs is negative"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, message: str) -> None:
     params = HolderParams()
-    params.anything = params
-    with pytest.raises(UsageError, match=r"^--holder\.anything contains itself: give it a copy$"):
-        prepare(params, "holder")
-
-
-def test_what_post_init_refuses_stays_its_own_message() -> None:
-    params = HolderParams()
-    params.epochs = -1
-    with pytest.raises(ValueError, match="epochs is negative"):
-        prepare(params, "holder")
-
-
-class CountingParams(ParamsBase):
-    """Not as params should be: each run of `__post_init__` changes them."""
-
-    count: int = 0
-
-    def __post_init__(self) -> None:
-        self.count += 1
-
-
-def test_params_that_would_be_read_as_others_are_refused() -> None:
-    params = HolderParams(anything=CountingParams())
-    with pytest.raises(UsageError, match=r"^--holder\.anything\.count is 1, but would be read from a file as 2"):
-        require_readable(params, HolderParams, "holder")
+    *nodes, name = path.split(".")
+    setattr(getattr(params, nodes[0]) if nodes else params, name, value)
+    with pytest.raises(UsageError) as error:
+        begin(params)
+    assert str(error.value).startswith(message)
 
 
 def test_what_cannot_be_stored_is_named() -> None:
@@ -189,3 +184,63 @@ def test_a_required_value_must_not_be_empty_in_python_either() -> None:
         conform(RequiredParams(), "holder")
     with pytest.raises(UsageError, match="^--holder.file is required, and empty"):
         conform(RequiredParams(units=[1], file=""), "holder")
+
+
+@dataclass
+class Leafy:
+    """A dataclass that is not ours: a node as well."""
+
+    x: int = 1
+    y: float = 0.5
+
+
+@dataclass
+class Special(Leafy):
+    z: int = 3
+
+
+@dataclass
+class Tree(ParamsBase):
+    numbers: list[int] = field(default_factory=lambda: [1, 2])
+    one: Leafy = field(default_factory=Leafy)
+    many: list[Leafy] = field(default_factory=lambda: [Leafy(), Special(x=5)])
+    by_key: dict[Any, Leafy] = field(default_factory=lambda: {"a": Leafy(), 2: Leafy(y=9)})
+    maybe: Leafy | None = None
+
+
+def test_diff() -> None:
+    old, new = Tree(), Tree()
+    new.numbers, new.one, new.maybe, new.by_key["a"].y = [1], Special(x=2), Leafy(), math.inf
+    new.many.pop()
+    assert [str(change) for change in diff(old, new)] == [
+        "numbers: [1, 2] -> [1]",
+        *("one: Leafy -> Special", "one.x: 1 -> 2", "one.z: (absent) -> 3"),
+        *("many.1: Special -> (absent)", "many.1.x: 5 -> (absent)", "many.1.y: 0.5 -> (absent)"),
+        *("many.1.z: 3 -> (absent)", "by_key.a.y: 0.5 -> inf"),
+        *("maybe: None -> Leafy", "maybe.x: (absent) -> 1", "maybe.y: (absent) -> 0.5"),
+    ]
+    old.one.y = math.nan
+    assert diff(old, copy.deepcopy(old)) == []
+    assert diff([1.0, math.nan], [1.0, float("nan")]) == []
+    assert diff([1.0, math.nan], [2.0, math.nan]) != []
+    assert [change.path for change in diff(Tree(many=[]), Tree(many=[Leafy()]))] == ["many.0", "many.0.x", "many.0.y"]
+    assert diff(Leafy(x=True), Leafy(x=1)) == [Change("x", True, 1)]
+
+
+def test_hidden_fields_are_those_without_a_flag():
+    @pai_dataclass
+    @dataclass
+    class Inner(ParamsBase):
+        shown: int = 1
+        hidden: int = field(default=2, metadata=pai_meta(mode="ignore"))
+
+    @pai_dataclass
+    @dataclass
+    class Outer(ParamsBase):
+        inner: Inner = field(default_factory=Inner)
+        items: list[Inner] = field(default_factory=lambda: [Inner()])
+        no_flags: Inner = field(default_factory=Inner, metadata=pai_meta(mode="ignore"))
+
+    paths = ["no_flags.shown", "inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "x.hidden"]
+    hidden = [path for path in paths if place_at(Outer(), "", path).is_hidden]
+    assert hidden == ["no_flags.shown", "inner.hidden", "items.0.hidden"]

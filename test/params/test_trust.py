@@ -1,153 +1,92 @@
-"""A params file cannot make us import, let alone run, what nobody trusts."""
+"""Params files and config files cannot make us import, let alone run, what nobody trusts; the command line may."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
+from tfaip.params.codec import parse_words
 from tfaip.params.stored import from_dict
 from tfaip.params.trust import OwnPackage, UntrustedName
-
-
-class Part(ParamsBase):
-    x: int = 1
-
-
-class OtherPart(ParamsBase):
-    y: int = 1
+from tfaip.trainer.optimizer import OptimizerParams, SGDOptimizer
 
 
 class Whole(ParamsBase):
-    part: Part = field(default_factory=Part)
+    part: OptimizerParams = SGDOptimizer()
     anything: Any = None
 
 
 # Not a class of ours, and found under a name of this module.
 alias = subprocess.Popen
 
-EVIL = """
-from dataclasses import dataclass
-from pathlib import Path
-from test.params.test_trust import Part
-Path({marker!r}).write_text("imported")
-
-@dataclass
-class Evil(Part):
-    def __post_init__(self):
-        Path({marker!r}).write_text("built")
-"""
+NAMES = ["os:system", "subprocess:Popen", "builtins:eval", "foreign:Mine", "foreign.sub:Mine", "foreign:Mine.x"]
+NAMES += ["foreign:Mine:x", "foreign", "foreign:", ":Mine", "", "test.params.test_trust:Whole\n", "../foreign:Mine"]
+NAMES += [".foreign:Mine", "tfaip_evil:X", "tést.params.test_trust:Whole"]
 
 
-@pytest.fixture
-def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file that appears when the package `evil_package` is imported."""
-    path = tmp_path / "marker"
-    (tmp_path / "evil_package.py").write_text(EVIL.format(marker=str(path)))
-    monkeypatch.syspath_prepend(tmp_path)
-    yield path
-    sys.modules.pop("evil_package", None)
+@pytest.mark.parametrize("name", [*NAMES, 3, None, ["foreign:Mine"], {"module": "foreign"}], ids=repr)
+def test_refused_before_anything_is_imported(name: Any, foreign: Path) -> None:
+    known = set(sys.modules)
+    stored = {"__cls__": name}
+    for values in ({"part": stored}, {"anything": stored}, stored):
+        with pytest.raises(UsageError, match="__cls__"):
+            from_dict(Whole, values)
+    assert set(sys.modules) == known
+    if name is not None:
+        (foreign / "config.json").write_text(json.dumps({"optimizer": stored}))
+        with pytest.raises(UsageError):
+            tiny_params("--config", str(foreign / "config.json"))
+    assert not (foreign / "marker").exists()
 
 
-def test_refused_before_anything_is_imported(marker: Path, subtests: pytest.Subtests) -> None:
-    for key in ["part", "anything"]:
-        for name in [
-            "os:system",
-            "subprocess:Popen",
-            "builtins:eval",
-            "evil_package:Evil",
-            "evil_package.sub:Evil",
-            "evil_package:Evil.x",
-            "evil_package:Evil:x",
-            "evil_package",
-            "evil_package:",
-            ":Evil",
-            "",
-            "test.params.test_trust:Part\n",
-            "../evil_package:Evil",
-            ".evil_package:Evil",
-            "tfaip_evil:X",
-            "tést.params.test_trust:Part",
-            3,
-            None,
-            ["evil_package:Evil"],
-            {"module": "evil_package"},
-        ]:
-            with subtests.test(key=key, name=name):
-                known = set(sys.modules)
-                with pytest.raises(UsageError, match="__cls__"):
-                    from_dict(Whole, {key: {"__cls__": name}})
-                assert set(sys.modules) == known
-                assert not marker.exists()
-
-
-def test_the_root_is_checked_as_well(marker: Path) -> None:
-    with pytest.raises(UsageError, match="evil_package is not among the trusted packages"):
-        from_dict(Part, {"__cls__": "evil_package:Evil"})
-    assert not marker.exists()
-
-
-def test_a_trusted_package_is_imported(marker: Path) -> None:
-    part = from_dict(Whole, {"part": {"__cls__": "evil_package:Evil", "x": 4}}, trusted=["evil_package"]).part
-    assert (type(part).__name__, part.x) == ("Evil", 4)
-    assert marker.read_text() == "built"
-
-
-def test_trust_is_for_whole_names(marker: Path) -> None:
+def test_trust_is_for_whole_names(foreign: Path) -> None:
+    stored = {"part": {"__cls__": "foreign:Mine", "momentum": 0.5}}
     with pytest.raises(UsageError, match="refused"):
-        from_dict(Whole, {"part": {"__cls__": "evil_package:Evil"}}, trusted=["evil"])
-    with pytest.raises(TypeError, match=r"expected a list of packages: \['evil_package'\]"):
-        from_dict(Whole, {}, trusted="evil_package")
-    assert not marker.exists()
+        from_dict(Whole, stored, trusted=["for"])
+    with pytest.raises(TypeError, match=r"expected a list of packages: \['foreign'\]"):
+        from_dict(Whole, {}, trusted="foreign")
+    assert not (foreign / "marker").exists()
+    part = from_dict(Whole, stored, trusted=["foreign"]).part
+    assert (type(part).__name__, part.momentum) == ("Mine", 0.5)
+    assert (foreign / "marker").exists()
 
 
-def test_allowed_modules_do_not_make_everything_allowed(subtests: pytest.Subtests) -> None:
-    for name, message in [
-        ("test.params.test_trust:alias", "is not a params class derived from Part"),
-        ("test.params.test_trust:EVIL", "is not a params class derived from Part"),
-        ("test.params.test_trust:OtherPart", "is not a params class derived from Part"),
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("test.params.test_trust:alias", "is not a params class derived from OptimizerParams"),
+        ("test.params.test_trust:NAMES", "is not a params class derived from OptimizerParams"),
+        ("test.params.test_trust:Whole", "is not a params class derived from OptimizerParams"),
+        ("tfaip.util.files:os", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Missing", "has no class 'Missing'"),
-        (
-            "test.params.no_such_module:X",
-            "'test.params.no_such_module'): put the directory that holds it on the PYTHONPATH",
-        ),
-        ("tfaip.params.tree:Change", "is not a params class derived from Part"),
-    ]:
-        with subtests.test(name=name):
-            with pytest.raises(UsageError) as error:
-                from_dict(Whole, {"part": {"__cls__": name}})
-            assert message in str(error.value)
-            assert str(error.value).startswith("params.part: ")
+        ("test.params.no_such:X", "'test.params.no_such'): put the directory that holds it on the PYTHONPATH"),
+    ],
+)
+def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        from_dict(Whole, {"part": {"__cls__": name}})
+    assert message in str(error.value)
+    assert str(error.value).startswith("params.part: ")
+    (tmp_path / "config.yaml").write_text(f"optimizer: '{name}'")
+    with pytest.raises(UsageError, match=name.partition(":")[0]):
+        tiny_params("--config", str(tmp_path / "config.yaml"))
 
 
-def test_an_alias_of_a_class_from_elsewhere_is_refused(marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import evil_package  # type: ignore[import-not-found]
+def test_an_alias_of_a_class_from_elsewhere_is_refused(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import foreign as module  # type: ignore[import-not-found]
 
-    marker.unlink()
-    monkeypatch.setattr(sys.modules[__name__], "Harmless", evil_package.Evil, raising=False)
-    with pytest.raises(UsageError, match="defined in evil_package, is refused"):
+    monkeypatch.setattr(sys.modules[__name__], "Harmless", module.Mine, raising=False)
+    with pytest.raises(UsageError, match="defined in foreign, is refused"):
         from_dict(Whole, {"part": {"__cls__": f"{__name__}:Harmless"}})
-    assert not marker.exists()
-
-
-def test_from_dict_of_classes_with_the_decorator_of_paiargparse_is_safe(marker: Path) -> None:
-    import paiargparse
-
-    @paiargparse.pai_dataclass
-    @dataclass
-    class Fresh(Part):
-        pass
-
-    with pytest.raises(UsageError, match="evil_package"):
-        Fresh.from_dict({"__cls__": "evil_package:Evil"})
-    assert not marker.exists()
 
 
 @dataclass
@@ -160,14 +99,25 @@ class Job:
         raise AssertionError(f"made with {self.command}")
 
 
-class AnyParams(ParamsBase):
-    anything: Any = None
-
-
 def test_a_field_of_any_type_takes_params_only_from_the_own_package() -> None:
     job = {"__cls__": f"{__name__}:Job", "command": "rm"}
     for values in ({"anything": job}, {"anything": {"x": [job]}}):
         with pytest.raises(UntrustedName, match="Job.* is refused: a file may name it only if it is marked"):
-            from_dict(AnyParams, values, trusted=[OwnPackage("test")])
-    made = from_dict(AnyParams, {"anything": {"__cls__": f"{__name__}:AnyParams"}}, trusted=[OwnPackage("test")])
-    assert made.anything == AnyParams()
+            from_dict(Whole, values, trusted=[OwnPackage("test")])
+    made = from_dict(Whole, {"anything": {"__cls__": f"{__name__}:Whole"}}, trusted=[OwnPackage("test")])
+    assert made.anything == Whole()
+
+
+@pytest.mark.parametrize("choice", ["optimizer: foreign:Mine", "optimizer: {__cls__: foreign:Mine}"])
+def test_the_user_may_name_any_class_and_a_config_file_may_not(choice: str, foreign: Path) -> None:
+    config = foreign / "config.yaml"
+    config.write_text(choice)
+    with pytest.raises(UsageError, match=r"foreign.* is refused.*; if you know the file, trust it: --trust"):
+        tiny_params("--config", str(config))
+    with pytest.raises(UsageError, match=r"^--x: __cls__ 'foreign:Mine' is refused"):
+        parse_words(['{"__cls__": "foreign\\u003aMine"}'], OptimizerParams, "--x")  # hidden by JSON
+    assert not (foreign / "marker").exists()
+    assert type(tiny_params("--optimizer", "foreign:Mine").optimizer).__name__ == "Mine"
+    assert (foreign / "marker").exists()
+    config.write_text("optimizer: tfaip.trainer.optimizer.optimizers:SGDOptimizer")
+    assert type(tiny_params("--config", str(config)).optimizer) is SGDOptimizer

@@ -327,15 +327,6 @@ def test_a_missing_part_is_named_when_it_is_needed() -> None:
         Base.default_params()
 
 
-def test_a_scenario_in_a_function_cannot_be_stored() -> None:
-    class Local(WavesScenario):
-        train = Waves(size=4)
-
-    params: Any = Local.default_trainer_params()
-    with pytest.raises(TypeError, match=r"\.<locals>\.Local cannot be stored: move it to the top level of test"):
-        params.to_json()
-
-
 NOTEBOOK = """
 from test.scenario.waves.new import *
 class CellParams(WavesModelParams, cls="CellModel"): ...

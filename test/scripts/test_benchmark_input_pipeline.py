@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from test.data.faults import FilesParams, SlowParams
 from test.data.pipeline.test_preload import DamagedParams
-from test.data.pipeline.workers.faults import FilesParams, SlowParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
@@ -81,23 +81,6 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     assert "the parts are not timed, since a sample failed: OSError: cannot be read" in caplog.text
     with pytest.raises(OSError, match="cannot be read"):
         inputbenchmark._log_parts(make_pipeline(DamagedParams(rows(4)), **params))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "which scenario? expected: tfaip-benchmark-input-pipeline SCENARIO"),
-        (["--time_limit", "3"], "which scenario?"),
-        ([TINY, "--time_limit", "0"], "time_limit is 0.0, expected seconds above 0"),
-        ([TINY, "--train.batch_siz", "3"], "batch_size"),
-        (["no.such.scenario"], "no.such"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(main, arguments) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
 
 
 def test_the_table() -> None:

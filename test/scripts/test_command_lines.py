@@ -1,61 +1,27 @@
-"""Odd values for every flag: refused with one line, or accepted; a few of those run; nothing is written elsewhere.
-
-This is a seeded part; `python -m test.scripts.fuzz_command_lines` does more, and other ones with `--seed`.
-"""
+"""The end of a command: one printable line of an error, its results, and how ends are judged."""
 
 from __future__ import annotations
 
-import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from test.scripts.fuzz_command_lines import resolve_all, run, spread
-from test.support.fuzz.lines import MAINS, command_lines, training_lines
+from test.support.commands import finish_command, start_python
+from test.support.fuzz.lines import MAINS
 from test.support.fuzz.session import Place, complaints, run_here
-from test.support.trained import trained_tutorial
-
-SEED = 11
-SERIES = pytest.mark.series
-LINES = {"training": training_lines, "other": command_lines}
+from tfaip.scripts import export
+from tfaip.scripts.common.command import print_results
 
 
 @pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A watched working directory with the run of a tutorial, in which the commands run."""
-    stored = trained_tutorial(tmp_path_factory)
-    place = Place(tmp_path / "place")
-    place.fill(lambda directory: (shutil.copytree(stored, directory / "run"), None)[1])
-    with place.entered():
-        yield place
-
-
-@pytest.fixture
-def empty_place(tmp_path: Path) -> Iterator[Place]:
-    """The same without the run."""
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A watched working directory, in which the commands run."""
     place = Place(tmp_path / "place")
     place.fill()
     with place.entered():
         yield place
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "count", "runs"),
-    [
-        *(("training", 150, 2), ("other", 100, 1)),
-        *(pytest.param("training", 1200, 6, marks=SERIES), pytest.param("other", 300, 3, marks=SERIES)),
-    ],
-)
-def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
-    accepted, wrong = resolve_all(place, LINES[kind](SEED, count))
-    assert wrong == []
-    assert len(accepted) > count // 20  # odd, but not all of it impossible
-    for line in spread(accepted, runs, random.Random(SEED)):  # noqa: S311
-        ended, found = run(place, line)
-        assert found == [], (line, ended)
 
 
 @pytest.mark.parametrize(
@@ -69,14 +35,14 @@ def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
         pytest.param("d" * 400 + "/x", [], "name is too long", id="path"),
     ],
 )
-def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str, empty_place: Place) -> None:
+def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str, place: Place) -> None:
     ended = run_here(MAINS["train"], [scenario, "--trainer.output_dir", "run", *flags])
     assert ended.rc == 2, ended
     assert complaints(ended, may_fail=False) == []
     assert fragment in ended.stderr
 
 
-def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: Place) -> None:
+def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(place: Place) -> None:
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
 
@@ -84,11 +50,11 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: 
 
     ended = run_here(lambda argv: run_command(fail, argv), [])
     assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])
-    message, place = ended.stderr.splitlines()
+    message, where = ended.stderr.splitlines()
     assert message.startswith("error: RuntimeError: begin page page ")
     assert message.endswith(" page end")
-    assert place.startswith("  in ")
-    assert place.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
+    assert where.startswith("  in ")
+    assert where.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
 
 
 def test_the_check_of_an_end_finds_what_is_wrong() -> None:
@@ -103,3 +69,51 @@ def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     assert ended_with("error: one\nanother\n") == ["2 lines on stderr, 1 of them errors"]
     assert ended_with("error: \x1b[1m\n") == ["characters in the message that cannot be printed"]
     assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
+
+
+# The interpreter's own clean-up would wait for the reader of the data for ever.
+READING = """
+import atexit, sys, threading, time
+import tensorflow as tf
+from tfaip.scripts.common.command import run_command
+
+def numbers():
+    while True:
+        time.sleep(0.01)  # it is in Python whenever the process ends
+        yield 0
+
+def work(argv):
+    global batches
+    signature = tf.TensorSpec((), tf.int32)
+    batches = iter(tf.data.Dataset.from_generator(numbers, output_signature=signature).prefetch(10**6))
+    next(batches)
+    atexit.register(print, "exit function")
+    threading.Thread(target=lambda: print("thread")).start()
+    raise ValueError("broken")
+
+sys.exit(run_command(work))
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_of_data_does_not_keep_a_command() -> None:
+    result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
+    assert (result.rc, result.stdout) == (1, "thread\nexit function\n"), result
+    assert "error: ValueError: broken" in result.stderr
+
+
+def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results({"value": {"acc": 0.5, "confusion": np.arange(6).reshape(2, 3), "text": "a\nb"}})
+    assert capsys.readouterr().out.splitlines() == [
+        "                       value",
+        "acc                      0.5",
+        "confusion  [[0 1 2] [3 4 5]]",
+        "text                     a b",
+    ]
+
+
+def test_a_called_command_that_fails_ends_its_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        export.main([str(tmp_path / "gone")])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("error: ")

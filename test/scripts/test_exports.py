@@ -154,35 +154,11 @@ def test_damage_is_named(check: Callable[..., tuple[int, str]], model: Path) -> 
     sign(model)
     served.unlink()
     assert check(model) == (1, f"error: {served} is missing\n")
-
-
-def test_what_is_no_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
+    sign(model)
     (model / "more.txt").touch()
     assert check(model) == (1, f"error: {model}/more.txt is not in the manifest of {model}\n")
     held = "it holds exported models, give one of them"
-    assert check(tmp_path) == (2, f"error: no exported model at {tmp_path}: {held}: {model}\n")
-    rc, text = check(tmp_path / "nowhere")
-    assert (rc, "the path does not exist" in text) == (2, True)
-    assert check("--out", "x")[0] == check()[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--batch_size", "0"], "--batch_size is 0, expected at least 1"),
-        (["--tolerance", "nan"], "--tolerance is nan, expected a number from 0 to below 1"),
-        (["--tolerance", "-1"], "--tolerance is -1.0, expected"),
-        (["--batch", "3"], "unknown flag --batch; did you mean --batch_size?"),
-        (["--out", "no/f.json"], "no/f.json cannot be written: there is no directory no"),
-        (["--out", "."], ". cannot be written: it is a directory"),
-    ],
-)
-def test_mistakes_of_the_check(
-    check: Callable[..., tuple[int, str]], made: Path, flags: list[str], message: str
-) -> None:
-    rc, line = check(made, *flags)
-    assert rc == 2
-    assert message in line
+    assert check(model.parent) == (2, f"error: no exported model at {model.parent}: {held}: {model}\n")
 
 
 def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:
@@ -223,24 +199,6 @@ def test_formats_are_added_to_a_finished_model(
     assert (rc, [name for name in names if f"\n{name}" in text]) == (0, names)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ([], "which format? expected: --format"),
-        (["--format", "keras", "--check"], "--format compares what it writes, and --check what is there"),
-        (["--format", "onx"], "--format onx is not one of serve, keras, onnx; did you mean onnx?"),
-        (["--format"], "--format needs one of serve, keras, onnx"),
-        (["--format", "keras", "--more"], "unknown flag --more"),
-    ],
-)
-def test_mistakes_of_export(made: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    before = files_below(made)
-    assert exit_code(export.main, [str(made), *flags]) == 2
-    assert message in capsys.readouterr().err
-    assert files_below(made) == before
-
-
 def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for flags in (["--help"], ["--format", "keras", "-h"]):
-        assert export.main([str(made), *flags]) == 0
-        assert capsys.readouterr() == (f"{export.USAGE}\n", "")
+    assert export.main([str(made), "--format", "keras", "-h"]) == 0
+    assert capsys.readouterr() == (f"{export.USAGE}\n", "")

@@ -1,18 +1,21 @@
-"""What looks at a run before it starts: help, values with their origin, the dry run. Nothing is written."""
+"""What looks at a run before it starts, and streams that are closed or full. Nothing is written."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
+from test.scripts.conftest import well
+from test.scripts.test_model_commands import refused
 from test.support.commands import REPOSITORY, CommandResult
-from test.support.runs import copy_tiny
+from test.support.runs import files_below
 
 Run = Callable[..., CommandResult]
 
@@ -85,24 +88,91 @@ def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedPr
     )
 
 
-def test_values_have_origins_and_are_a_config_file(tmp_path: Path, run: Run) -> None:
-    copy_tiny(tmp_path)
-    (tmp_path / "a.yaml").write_text("trainer:\n  epochs: 7\n  val_every_n: 3\noptimizer: SGD\n")
-    (tmp_path / "b.json").write_text('{"trainer.epochs": 8, "optimizer": {"momentum": 0.5}}')
-    flags = ["--config", "a.yaml", "b.json", "--trainer.val_every_n", "2", "--trainer.output_dir", "run"]
-    first = run("train", "tiny", *flags, "--print_config")
-    assert (first.rc, first.stderr) == (0, ""), first
-    expected = {
-        "trainer.epochs: 8  # b.json",
-        "trainer.val_every_n: 2  # command line",
-        "optimizer: SGD  # a.yaml",
-        "optimizer.momentum: 0.5  # b.json",
-        "trainer.samples_per_epoch: 44  # default",
-        "trainer.output_dir: run  # command line",
-    }
-    assert expected - set(first.stdout.splitlines()) == set()
-    (tmp_path / "all.yaml").write_text(first.stdout)
-    second = run("train", "tiny", "--config", "all.yaml", "--print_config")
-    assert yaml.safe_load(second.stdout) == yaml.safe_load(first.stdout)
-    assert {line.split("  # ")[1] for line in second.stdout.splitlines()} == {"all.yaml"}
-    assert not (tmp_path / "run").exists()
+def test_preview_of_the_rates_of_all_stages(run: Run) -> None:
+    flags = [
+        *["--trainer.epochs", "9", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.9"],
+        *["--stages", "warm=Train", "p=Predict", "held=Train", "later=Train"],
+        *["--stages.warm.epochs", "2", "--stages.held.epochs", "2", "--stages.later.epochs", "1"],
+        *["--stages.warm.overrides", "learning_rate=Constant", "learning_rate.lr=0.05", "train.batch_size=11"],
+        *["--stages.held.rate_control", "False", "--stages.later.overrides", "no_train_scope={p.file}"],
+    ]
+    code, out, err = run("preview_schedule", "test.support.tiny", *flags)
+    assert (code, err) == (0, "")
+    table, rates = out.split("\n\n")[0].splitlines(), out.split("\n\n")[2].splitlines()
+    assert [line.split()[:2] for line in table[1:]] == [
+        ["warm", "1-2"],
+        ["p", "-"],
+        ["held", "3-4"],
+        ["later", "5"],
+        ["main", "6-9"],
+    ]
+    # A rule goes from 1 in epoch 1 to 0 after epoch 9, whatever the epochs before it were.
+    assert [line.split(maxsplit=2) for line in rates] == [
+        ["epoch", "stage", "rate"],
+        ["1-2", "warm", "0.05"],
+        ["3-4", "held", "0.9"],
+        ["5", "later", "known when the stage is reached"],
+        ["6", "main", "0.4"],
+        ["7", "main", "0.3"],
+        ["8", "main", "0.2"],
+        ["9", "main", "0.1"],
+    ]
+    # Two epochs of 4 batches, seven of 11.
+    assert "Constant, PolynomialDecay: 9 epochs in 4 stages, 85 updates" in out
+
+
+FULL = "tfaip.scenario.tutorial.full"
+
+
+# Flags of a resume, and what the first line says.
+RESUMES = {
+    "--trainer.epochs 4": "continue RUN (TutorialScenario) from epoch_0002 up to epoch 4",
+    "": "train nothing: RUN has done 2 of 2 epochs",
+}
+
+
+@pytest.fixture
+def place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory (after that of `run`)."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", RESUMES)
+def test_two_lines_and_nothing_written(flags: str, run: Run, tutorial: Path, place: Path) -> None:
+    before = files_below(tutorial)
+    out = well(run("resume_training", tutorial, *flags.split(), "--dry_run"))
+    assert out.replace(str(tutorial), "RUN").splitlines() == [
+        f"dry run: would {RESUMES[flags]}",
+        "would write checkpoints, models and values into RUN; nothing was written",
+    ]
+    assert files_below(tutorial) == before
+    assert sorted(path.name for path in place.rglob("*")) == ["here"]
+
+
+@pytest.mark.slow
+def test_a_training(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "temporary"))
+    small = ["--model.graph", "MLP", "--trainer.epochs", "5", "--trainer.output_dir", "new", "--dry_run"]
+    first, second = well(run("train", FULL, *small)).splitlines()
+    assert first.startswith(f"dry run: would train {FULL}.scenario:TutorialScenario for 5 epochs into new, on keras/")
+    assert second == "one batch went through training, validation, export and resume; nothing was kept"
+    assert sorted(path.name for path in place.rglob("*")) == ["here", "temporary"]
+
+
+def test_damage_is_found_before_anything_is_written(run: Run, tutorial: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    shutil.copytree(tutorial, bad)
+    for file in (*bad.glob("*/weights.safetensors"), *bad.glob("checkpoint/*/state.safetensors")):
+        content = file.read_bytes()
+        file.unlink()  # links of the same model
+        file.write_bytes(content[:-4] + b"oops")
+    before = files_below(bad)
+    for line in ("lav --export_dir BAD/best", "predict --export_dir BAD/best", "export BAD/best --format keras"):
+        refused(run(*line.replace("BAD", str(bad)).split()), "weights.safetensors", code=1)
+    result = run("resume_training", bad, "--trainer.epochs", "3", "--dry_run")
+    assert (result.rc, "checkpoints" in result.stderr, "are damaged" in result.stderr) == (2, True, True), result
+    assert files_below(bad) == before

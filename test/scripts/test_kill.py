@@ -1,14 +1,16 @@
-"""A run that was killed at any moment, again and again, ends as the run that was never killed."""
+"""A run that was killed at any moment, or met an error of the disk, ends as the run that never was."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from test.kill_series import PACKAGE, RUN, TEMPORARY, differences, facts_of, left_over
 from test.scripts.conftest import SEED
 from test.support.commands import CommandResult
 from test.support.runs import (
@@ -23,6 +25,8 @@ from test.support.runs import (
 )
 
 RunCommand = Callable[..., CommandResult]
+
+
 FLAGS = ["--trainer.checkpoint_save_freq", "3"]
 
 
@@ -96,6 +100,8 @@ WRITING = {
     # The history is written after the removal of old checkpoints.
     "before the history of the last epoch": (Kill("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),
 }
+
+
 AFTER_WRITING = {
     "right behind a checkpoint within an epoch": (
         Kill("os.rename", r"/epoch_0002 .*/\.tmp-"),
@@ -152,3 +158,57 @@ def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_comman
     assert printed_epochs(resumed.stdout) == [4]
     assert result_lines(run) == result_lines(expected)
     assert "input_gradient_regularization" in result_lines(run)[-1][1]
+
+
+# Audit event and pattern, and the path in the message: in the order in which a training reaches them.
+PLACES = [
+    ("os.rename", r"/trainer_params\.json", "trainer_params.json"),
+    ("open", r"epoch_0000_step_000004/state\.json", "epoch_0000_step_000004"),
+    ("os.rename", r"/epoch_0000_step_000006 ", "epoch_0000_step_000006"),
+    ("os.rename", r"/latest", "latest"),
+    ("open", r"tmp-best/weights", "best"),
+    ("os.rename", r"/history\.json", "history.json"),
+    ("os.rename", r"/epoch_0001_step_000006 .*/\.tmp-", "epoch_0001_step_000006"),
+    ("open", r"tmp-export/weights", "export"),
+]
+
+
+@pytest.mark.guard
+def test_errors_of_the_disk(
+    half_original: Path, workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
+) -> None:
+    run = tmp_path / "run"
+    flags = ["--trainer.output_dir", run, *SEED, "--trainer.epochs", "2", "--trainer.checkpoint_save_freq", "3"]
+    for event, pattern, path in PLACES:
+        command = ["resume_training", run] if (run / "checkpoint" / "latest").exists() else ["train", "tiny", *flags]
+        if command[0] == "train" and run.exists():
+            command.append("--overwrite")
+        result = run_command(*command, cwd=workplace, env=faulty(fault("OSError", event, pattern)))
+        assert result.rc == 1, (path, result)
+        first, *place = result.stderr.splitlines()
+        assert re.fullmatch(f"error: {run}/.*{path} cannot be (written|removed): of a test", first), result
+        assert len(place) <= 1, result
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, half_original / "run")
+
+
+def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    facts = facts_of(run)
+    assert {"best/weights.safetensors", "export/manifest.json", "arrays", "history", "params"} <= set(facts)
+    assert differences(facts_of(run), facts) == []
+    weights = run / "export" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    (run / "best" / "more").touch()
+    found = ["export/weights.safetensors differs", "best/more differs"]
+    assert sorted(differences(facts_of(run), facts)) == sorted(found)
+
+
+def test_what_is_left_is_found(tmp_path: Path) -> None:
+    for name in (RUN, TEMPORARY, PACKAGE.name):
+        (tmp_path / name).mkdir()
+    assert list(left_over(tmp_path)) == []
+    left = {"stray": "is left beside the run", f"{TEMPORARY}/x": "is left", f"{RUN}/.tmp-x": "is left in the run"}
+    for name in left:
+        (tmp_path / name).touch()
+    assert list(left_over(tmp_path)) == [f"{tmp_path / name} {where}" for name, where in left.items()]

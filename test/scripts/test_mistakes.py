@@ -40,26 +40,107 @@ def contents(directory: Path) -> dict[str, Any]:
     return {**{str(path): None for path in directory.rglob("*")}, **files_below(directory)}
 
 
-OUT = ["--trainer.output_dir", "run"]
+TINY = "tiny --trainer.output_dir new"
+STAGE = "--stages small=TrainStage --stages.small.epochs 2"
+FILES = {
+    "epochs.yaml": "stages: {a: {__cls__: Train}}",
+    "class.yaml": "stages: {a: {times: 1}}",
+    "foreign.yaml": "stages: {c: {__cls__: Call, function: 'statistics:mean'}}",
+}
+# Of a command line, in which RUN is a run of the tutorial, BEST its best model: what the error says, in pieces.
+MISTAKES = {
+    "train": "which scenario?; tfaip-train --help",
+    "train --trainer.epochs 3": "which scenario? it comes first, got --trainer.epochs",
+    f"train {TINY} --trainer.epoch 3": "unknown flag --trainer.epoch; did you mean --trainer.epochs",
+    f"train {TINY} stray": "stray",
+    f"train {TINY} --summary False": "--summary takes no value: leave it out to train",
+    f"train {TINY} --trust typed.inner": "--trust typed.inner: expected the name of a top-level package: --trust typed",
+    f"train {TINY} --trust ../typed": "--trust ../typed: expected the name of a top-level package",
+    f"train {TINY} --trainer.history_file BEST/weights.safetensors": "weights.safetensors; is not a text file",
+    "train tinny --trainer.output_dir new": "no module named 'tinny'; did you mean tiny",
+    # A directory with files of somebody, and one that cannot be made.
+    "train tiny --trainer.output_dir tiny --overwrite": "tiny exists and is not the directory of a run; --trainer.outp",
+    "train tiny --trainer.output_dir evil.py/run": "evil.py/run",
+    f"train {TINY} --stages small": "missing required flag: --stages.small.epochs",
+    f"train {TINY} --stages small=Trian": "--stages: no class 'Trian'; did you mean Train? (or module:Class)",
+    f"train {TINY} {STAGE} --stages.small.epochs=0": "--stages.small.epochs is given twice: give it once",
+    f"train {TINY} --stages a=Train --stages.a.epochs 0": "epochs is 0, expected at least 1, or None",
+    f"train {TINY} --stages p=Predict --stages.p.file_name ../x.jsonl": "file_name is '../x.jsonl', expected a file na",
+    f"train {TINY} --config epochs.yaml": "missing required flag: --stages.a.epochs",
+    f"train {TINY} --config class.yaml": "class.yaml: unknown key stages.a.times; did you mean stages.a.epochs",
+    f"train {TINY} --config foreign.yaml": "foreign.yaml: stages.c.function; --trust statistics",
+    f"train {TINY} {STAGE} --stages.small.no_train_scope x": "stage small: --trainer.no_train_scope 'x' matches no la",
+    "resume_training": "which run?",
+    "resume_training nowhere": "no run at nowhere; does not exist",
+    "resume_training tiny": "no run at tiny; trainer_params.json",
+    "resume_training run --trust": "--trust needs the name of a package",
+    "resume_training run --model.units 5": "does not fit the model; (8,) there and (5,)",
+    "train_from_params": "which params file?",
+    "train_from_params nowhere.json": "nowhere.json; No such file",
+    "train_from_params tiny": "tiny; it is a directory",
+    "lav": "which model? expected: tfaip-lav --export_dir DIR",
+    "lav --export_dir": "--export_dir needs a model; expected: tfaip-lav --export_dir DIR",
+    "lav --export_dir nowhere": "no exported model at nowhere: the path does not exist",
+    "lav --export_dir RUN/checkpoint": "is a checkpoint, which holds no exported model: give ; best",
+    "lav --export_dir BEST BEST": "takes one directory; tfaip-multi-lav",
+    "lav --export_dir BEST --data.prt train": "unknown flag --data.prt; --data.part",
+    "lav --export_dir BEST --data.part trian": "--data.part; trian; train",
+    "lav --export_dir BEST --pipeline.limit 1 --lav.pipeline.limit 2": "given twice",
+    "lav --export_dir BEST --lav.pipeline.limt 1": "unknown flag --lav.pipeline.limt; pipeline.limit",
+    "lav --export_dir BEST --dump f.pkl": "--dump f.pkl; .jsonl; .npz",
+    "lav --export_dir BEST --dump no/f.npz": "--dump no/f.npz; there is no directory no",
+    "lav --export_dir BEST --out BEST": "best cannot be written: it is a directory",
+    "multi_lav": "which model? expected: tfaip-multi-lav --export_dirs DIR",
+    "multi_lav --export_dirs BEST RUN/train": "no exported model at ; has no scenario_params.json",
+    "multi_lav --export_dirs RUN --tensorboard /dev/null/events": "--tensorboard /dev/null/events cannot be written",
+    "predict --export_dir RUN/checkpoint/epoch_0002": "is a checkpoint; best",
+    "predict --export_dir BEST --predict.silnt": "--predict.silnt; --predict.silent",
+    "predict --export_dir BEST --dump_inputs": "--dump_inputs; give --dump FILE",
+    "predict --export_dir BEST --dump tiny": "--dump tiny",
+    "evaluate": "which scenario?; --prediction FILE",
+    "evaluate --scenario BEST": "missing required flag: --prediction",
+    "evaluate --scenario BEST --prediction no.npz": "no.npz cannot be read",
+    "evaluate --scenario BEST --prediction no.txt": "no.txt; .jsonl",
+    "preview_schedule tiny --png no/p.png": "--png no/p.png; no directory no",
+    "benchmark_input_pipeline": "which scenario? expected: tfaip-benchmark-input-pipeline SCENARIO",
+    "benchmark_input_pipeline --time_limit 3": "which scenario?",
+    "benchmark_input_pipeline tiny --time_limit 0": "time_limit is 0.0, expected seconds above 0",
+    "benchmark_input_pipeline tiny --train.batch_siz 3": "batch_size",
+    "export BEST": "which format? expected: --format",
+    "export BEST --format": "--format needs one of serve, keras, onnx",
+    "export BEST --format onx": "--format onx is not one of serve, keras, onnx; did you mean onnx?",
+    "export BEST --format keras --check": "--format compares what it writes, and --check what is there",
+    "export BEST --format keras --more": "unknown flag --more",
+    "export BEST --check --batch_size 0": "--batch_size is 0, expected at least 1",
+    "export BEST --check --tolerance nan": "--tolerance is nan, expected a number from 0 to below 1",
+    "export BEST --check --batch 3": "unknown flag --batch; did you mean --batch_size?",
+    "export BEST --check --out .": ". cannot be written: it is a directory",
+    "export nowhere --check": "the path does not exist",
+    "export": "expected",
+    "export a\0b": "the argument 'a\\x00b' holds a NUL character",
+    "runs missing": "no run at missing: the path does not exist",
+    "runs tiny": "no run at tiny: expected a directory with trainer_params.json, or a checkpoint inside of one",
+    "runs compare run": "tfaip-runs compare needs two different runs or more, got 1",
+    "runs compare run ./run": "tfaip-runs compare needs two different runs or more, got 1",
+    "runs run --sort size": "--sort: expected 'name' | 'epoch' | 'best' | 'seconds', got 'size'",
+    "new Plants": "the name is 'Plants', expected that of a package: small letters, digits and _",
+    "new class": "the name is 'class', expected that of a package: small letters, digits and _",
+    "new numpy": "numpy is already the name of an installed package: choose another name",
+    "new tiny": "tiny exists: choose another name",
+    "new dangling": "dangling exists: choose another name",
+    "new plants --like image": "--like is 'image', expected one of template, wine, tabular, images, lines, text",
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        ([], ["which scenario?", "tfaip-train --help"]),
-        (["--trainer.epochs", "3"], ["which scenario? it comes first, got --trainer.epochs"]),
-        (["tiny", *OUT, "--trainer.epoch", "3"], ["unknown flag --trainer.epoch", "did you mean --trainer.epochs"]),
-        (["tiny", *OUT, "--epochs", "3"], ["unknown flag --epochs", "--trainer.epochs"]),
-        (["tiny", *OUT, "stray"], ["stray"]),
-        (["tinny", *OUT], ["no module named 'tinny'", "did you mean tiny"]),
-    ],
-    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else None,
-)
-def test_train(arguments: list[str], fragments: list[str], place: Path, run: Run) -> None:
+@pytest.mark.parametrize("line", MISTAKES)
+def test_one_line_and_nothing_is_written(line: str, place: Path, whole: Path, tutorial: Path, run: Run) -> None:
+    for name, text in FILES.items():
+        (place / name).write_text(text)
+    (place / "dangling").symlink_to("nowhere")
+    shutil.copytree(whole / "run", place / "run")
     before = contents(place)
-    result = run("train", *arguments)
-    refused(result, *fragments)
-    assert result.stdout == ""
+    words = line.replace("BEST", f"{tutorial}/best").replace("RUN", str(tutorial)).split(" ")
+    refused(run(*words), *MISTAKES[line].split("; "))
     assert contents(place) == before
 
 
@@ -98,33 +179,12 @@ def test_stored_params(
     assert contents(place) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fragments"),
-    [
-        (["resume_training"], ["which run?"]),
-        (["resume_training", "nowhere"], ["no run at nowhere", "does not exist"]),
-        (["resume_training", "tiny"], ["no run at tiny", "trainer_params.json"]),
-        (["resume_training", "run", "--trust"], ["--trust needs the name of a package"]),
-        (["resume_training", "run", "--model.units", "5"], ["does not fit the model", "(8,) there and (5,)"]),
-        (["train_from_params"], ["which params file?"]),
-        (["train_from_params", "nowhere.json"], ["nowhere.json", "No such file"]),
-        (["train_from_params", "tiny"], ["tiny", "it is a directory"]),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_stored_runs(arguments: list[str], fragments: list[str], place: Path, whole: Path, run: Run) -> None:
-    shutil.copytree(whole / "run", place / "run")
-    before = contents(place)
-    refused(run(*arguments), *fragments)
-    assert contents(place) == before
-
-
 def test_a_trusted_package_may_be_named(place: Path, whole: Path, run: Run) -> None:
     (place / "mine.py").write_text("from tiny.scenario import *\nclass Mine(TinyGenerator): pass\n")
     params = place / "params.json"
     params.write_text(changed(read_params(whole / "run"), "gen.train.__cls__", "mine:Mine"))
-    refused(run("train_from_params", params, *OUT, "--print_config"), "'mine:Mine'", "refused")
-    printed = well(run("train_from_params", params, "--trust", "mine", *OUT, "--print_config"))
+    refused(run("train_from_params", params, "--trainer.output_dir", "new", "--print_config"), "'mine:Mine'", "refused")
+    printed = well(run("train_from_params", params, "--trust", "mine", "--trainer.output_dir", "new", "--print_config"))
     assert any(re.fullmatch("train: .?mine:Mine.?  # default", line) for line in printed.splitlines()), printed
 
 
@@ -143,21 +203,6 @@ def test_output_dir_of_another_run(place: Path, half: Path, run: Run) -> None:
     well(run("train", "tiny", *flags))
     assert checkpoints(half) == ["epoch_0001"]
     assert not (half / "export").exists()
-
-
-def test_output_dir_with_files_of_somebody(place: Path, run: Run) -> None:
-    """They are not replaced, whatever is typed."""
-    before = contents(place)
-    result = run("train", "tiny", "--trainer.output_dir", "tiny", "--overwrite")
-    refused(result, "tiny exists and is not the directory of a run", "--trainer.output_dir")
-    assert contents(place) == before
-
-
-def test_output_dir_that_cannot_be_made(place: Path, run: Run) -> None:
-    before = contents(place)
-    result = run("train", "tiny", "--trainer.output_dir", "evil.py/run")
-    refused(result, "evil.py/run")
-    assert contents(place) == before
 
 
 def test_resume_of_a_run_that_lost_its_checkpoints(place: Path, whole: Path, run: Run) -> None:

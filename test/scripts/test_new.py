@@ -77,27 +77,6 @@ def test_the_tests_of_a_new_scenario(run: Run, tmp_path: Path) -> None:
     assert "Ran 6 tests in " in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["Plants"], "the name is 'Plants', expected that of a package: small letters, digits and _"),
-        (["class"], "the name is 'class', expected that of a package: small letters, digits and _"),
-        (["numpy"], "numpy is already the name of an installed package: choose another name"),
-        (["taken"], "taken exists: choose another name"),
-        (["dangling"], "dangling exists: choose another name"),
-        (
-            ["plants", "--like", "image"],
-            "--like is 'image', expected one of template, wine, tabular, images, lines, text",
-        ),
-    ],
-)
-def test_mistakes(arguments: list[str], message: str, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "dangling").symlink_to("nowhere")
-    assert run("new", *arguments) == (2, "", f"error: {message}\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "taken"]
-
-
 def test_an_installed_package_has_the_examples(tmp_path: Path) -> None:
     built = finish_command(
         start_python("setup.py", "--quiet", "build_py", "--build-lib", tmp_path / "lib", cwd=REPOSITORY)

@@ -166,12 +166,6 @@ def test_every_command_that_takes_a_config_file_takes_trust(
         assert "Mine" in printed or "typed_rates:rate" in printed
 
 
-def test_trust_names_top_level_packages(run: Run) -> None:
-    for name, hint in (("typed_rates.inner", ": --trust typed_rates"), ("typed-rates", ""), ("../typed_rates", "")):
-        expected = f"error: --trust {name}: expected the name of a top-level package{hint}\n"
-        assert run("train", "test.support.tiny", "--trust", name) == (2, "", expected)
-
-
 def test_a_typed_root_never_shadows_installed_modules(typed: Path, code: Path, project: Run, tmp_path: Path) -> None:
     """Nor is it used once a run has been put there."""
     scenarios = Path(shutil.copytree(code / "scenarios", tmp_path / "scenarios"))

@@ -185,15 +185,6 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
         assert "\x1b" not in log.read_text()
 
 
-def test_a_scenario_that_cannot_be_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "bad_import.py"
-    file.write_text("\n\nundefined + 1\n")
-    assert exit_code(main, ["bad_import", "--trainer.output_dir", "run"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "fails to import: NameError: name 'undefined' is not defined" in line
-    assert f"(in {file}:3" in line
-
-
 def test_a_graph_that_returns_no_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad_output.py").write_text(
         IMPORTS + GRAPH.format(in_graph="return next(iter(inputs.values()))", in_model="pass")

@@ -1,4 +1,4 @@
-"""The leak check itself: each kind of leak is seen, and what may stay is not reported."""
+"""The helpers of the tests: each kind of leak is seen, and a command that hangs is killed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from test.support.commands import finish_command, start_python
 from test.support.leaks import find_leaks, take_snapshot
 
 
@@ -71,3 +72,18 @@ def test_variable_handler_and_directory_are_seen(tmp_path: Path) -> None:
         "working directory",
     ]
     assert find_leaks(before) == []
+
+
+def test_a_process_that_hangs_is_killed() -> None:
+    process = start_python("-c", "import signal; print('started', flush=True); signal.pause()")
+    with pytest.raises(AssertionError, match=r"did not end within 0\.5 s\nrc -9"):
+        finish_command(process, timeout_s=0.5)
+
+
+def test_a_process_that_leaves_a_child_behind_fails() -> None:
+    code = (
+        "import subprocess, sys; off = subprocess.DEVNULL; "
+        "subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], stdout=off, stderr=off)"
+    )
+    with pytest.raises(AssertionError, match="left processes behind"):
+        finish_command(start_python("-c", code), grace_s=0.5)

@@ -49,8 +49,7 @@ def test_a_run_that_is_trained_resumed_and_replaced(place: Path) -> None:
     run = place / "run"
     train(params_of(run, epochs=3), restore=True)
     # Of a process that was killed while it wrote hyper-parameters.
-    (run / "train").mkdir(exist_ok=True)
-    left_over = run / "train" / ".tmp-events.out.tfevents.0000000000.hparams"
+    left_over = run / ".tmp-events.out.tfevents.hparams"
     left_over.touch()
     train(params_of(run, epochs=1, overwrite=True))
     assert not left_over.exists()

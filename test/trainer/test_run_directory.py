@@ -119,17 +119,17 @@ def test_one_process_at_a_time(run: RunDirectory) -> None:
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
     elsewhere = run.root.parent / "elsewhere"
-    hparams = ".tmp-events.out.tfevents.0000000000.hparams"
+    events = ".tmp-events.out.tfevents.0000000001.host.1"
     for path in (run.root / "train", elsewhere):
         path.mkdir(exist_ok=True)
-        (path / hparams).touch()
+        (path / events).touch()
     (run.root / "train" / ".tmp-of-the-user").touch()
     (run.root / "validation").symlink_to(elsewhere)
     (run.root / ".tmp-best").mkdir()
     run.clean_up()
     assert not (run.root / ".tmp-best").exists()
     assert [path.name for path in (run.root / "train").iterdir()] == [".tmp-of-the-user"]
-    assert (elsewhere / hparams).exists()
+    assert (elsewhere / events).exists()
     assert run.params_file.exists()
 
 
@@ -171,7 +171,7 @@ def test_a_run_is_found_from_a_directory_of_checkpoints_of_several_parts(tmp_pat
 )
 def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path: Path) -> None:
     (tmp_path / PARAMS_FILE).write_text(content)
-    assert RunDirectory.stored(tmp_path) == RunDirectory(tmp_path)
+    assert vars(RunDirectory.stored(tmp_path)) == vars(RunDirectory(tmp_path))
 
 
 SUB, DEEP, BEST = (

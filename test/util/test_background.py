@@ -1,14 +1,17 @@
-"""Jobs of a background thread: their order, and where their errors appear."""
+"""Jobs of a background thread, and collections of garbage that search only what is new."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tfaip.errors import TfaipError
-from tfaip.util.process import BackgroundWriter
+from tfaip.util.process import BackgroundWriter, collecting_new_objects
 
 
 def fail(text: str) -> None:
@@ -81,3 +84,36 @@ def test_an_error_beside_another_one_is_logged(caplog: pytest.LogCaptureFixture)
     with pytest.raises(ZeroDivisionError):
         end_with_another_error(BackgroundWriter())
     assert caplog.messages == ["beside another error"]
+
+
+class Node:
+    """Refers to itself, so only a collection frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Nothing is frozen; the tests have frozen what they have imported."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.slow
+def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) -> None:
+    before, old = Node(), Node()
+    references = [weakref.ref(before), weakref.ref(old)]
+    del before
+    with collecting_new_objects():
+        assert [reference() is None for reference in references] == [True, False]
+        assert gc.get_freeze_count() > 0
+        new = Node()
+        references.append(weakref.ref(new))
+        del old, new
+        gc.collect()
+        assert [reference() is None for reference in references] == [True, False, True]
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert references[1]() is None

@@ -22,17 +22,6 @@ from tfaip.util.files import (
 )
 
 
-def test_a_directory_appears_complete(tmp_path: Path) -> None:
-    target = tmp_path / "run" / "model"
-    with commit_directory(target) as directory:
-        assert names(directory) == []
-        (directory / "sub").mkdir()
-        (directory / "sub" / "file").write_text("content")
-        assert not target.exists()
-    assert (target / "sub" / "file").read_text() == "content"
-    assert names(target.parent) == ["model"]
-
-
 def test_every_file_of_a_directory_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
@@ -64,24 +53,19 @@ def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None
     assert (target / "file").read_text() == "new"
 
 
-def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
-    target = tmp_path / "model"
+def test_an_exception_and_a_killed_process_leave_the_old_directory(tmp_path: Path) -> None:
+    target = tmp_path / "run" / "model"
+    leftover = target.parent / f"{TEMPORARY_PREFIX}model"
+    leftover.mkdir(parents=True)
+    (leftover / "half").touch()
     with commit_directory(target) as directory:
+        assert names(directory) == []
         (directory / "file").write_text("old")
+        assert not target.exists()
     with pytest.raises(RuntimeError, match="half way"):
         fail_half_way(target, RuntimeError("half way"))
     assert (target / "file").read_text() == "old"
-    assert names(tmp_path) == ["model"]
-
-
-def test_a_leftover_of_a_killed_process_is_no_obstacle(tmp_path: Path) -> None:
-    leftover = tmp_path / f"{TEMPORARY_PREFIX}model"
-    leftover.mkdir()
-    (leftover / "half").touch()
-    with commit_directory(tmp_path / "model") as directory:
-        (directory / "file").touch()
-    assert names(tmp_path / "model") == ["file"]
-    assert names(tmp_path) == ["model"]
+    assert names(target.parent) == ["model"]
 
 
 def test_leftovers_are_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -122,56 +106,26 @@ with files.commit_directory(Path({str(target)!r}), ["file"]) as directory:
     assert names(tmp_path) == ["model"]
 
 
-def test_a_tree_of_links_has_the_same_files(tmp_path: Path) -> None:
-    (tmp_path / "a" / "sub").mkdir(parents=True)
-    (tmp_path / "a" / "sub" / "file").write_text("1")
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "a" / "sub" / "file").samefile(tmp_path / "b" / "sub" / "file")
-    write_text(tmp_path / "a" / "sub" / "file", "2")  # replaced, not changed
-    assert (tmp_path / "b" / "sub" / "file").read_text() == "1"
-
-
-def test_where_there_are_no_links_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_tree_of_links_has_the_same_files(has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*paths: str) -> None:
         raise OSError(errno.EPERM, "no links here")
 
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "file").write_text("1")
-    monkeypatch.setattr(os, "link", refuse)
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b" / "file").read_text() == "1"
-    assert not (tmp_path / "a" / "file").samefile(tmp_path / "b" / "file")
-
-
-def test_a_link_in_a_tree_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "large").touch()
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "a" / "broken").symlink_to(tmp_path / "nowhere")
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b" / "link").is_symlink()
-    assert names(tmp_path / "b") == ["broken", "link"]
-
-
-def test_what_is_no_file_is_neither_waited_for_nor_missed(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "link").symlink_to(tmp_path / "missing")
-    (tmp_path / "source" / "to_pipe").symlink_to("pipe")
-    os.mkfifo(tmp_path / "source" / "pipe")
-    with commit_directory(tmp_path / "target") as directory:
-        link_tree(tmp_path / "source", directory)
-    assert (tmp_path / "target" / "link").is_symlink()
-    assert (tmp_path / "target" / "pipe").is_fifo()
-
-
-def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
-    remove_directory(tmp_path / "a", tmp_path, ["mark"])  # there is none
     (tmp_path / "a" / "sub").mkdir(parents=True)
-    (tmp_path / "a" / "mark").touch()
-    (tmp_path / ".tmp-a").mkdir()  # left by a process that was killed
-    remove_directory(tmp_path / "a", tmp_path, ["mark"])
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a" / "sub" / "file").write_text("1")
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a" / "to_pipe").symlink_to("pipe")
+    if has_links:
+        os.mkfifo(tmp_path / "a" / "pipe")  # it is neither waited for nor missed
+    else:
+        monkeypatch.setattr(os, "link", refuse)
+    with commit_directory(tmp_path / "b") as directory:
+        link_tree(tmp_path / "a", directory)
+    assert (tmp_path / "a" / "sub" / "file").samefile(tmp_path / "b" / "sub" / "file") == has_links
+    write_text(tmp_path / "a" / "sub" / "file", "2")  # replaced, not changed
+    assert (tmp_path / "b" / "sub" / "file").read_text() == "1"
+    assert (tmp_path / "b" / "link").is_symlink()
+    assert not has_links or (tmp_path / "b" / "pipe").is_fifo()
 
 
 def test_no_other_directory_is_replaced_or_removed(tmp_path: Path) -> None:
@@ -231,3 +185,12 @@ def test_a_directory_that_cannot_be_written_is_refused_in_time(name: str, proble
     for good in (tmp_path, tmp_path / "a/b"):
         require_directory(good)
     assert names(tmp_path) == ["pipe"]
+
+
+def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
+    remove_directory(tmp_path / "a", tmp_path, ["mark"])  # there is none
+    (tmp_path / "a" / "sub").mkdir(parents=True)
+    (tmp_path / "a" / "mark").touch()
+    (tmp_path / ".tmp-a").mkdir()  # left by a process that was killed
+    remove_directory(tmp_path / "a", tmp_path, ["mark"])
+    assert names(tmp_path) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -19,7 +18,6 @@ from tfaip.evaluator import evaluator
 from tfaip.imports import DataBase, DataGenerator, GraphBase, ModelBase, ScenarioBase
 from tfaip.model import graphbase, modelbase
 from tfaip.scenario.declared import NAMES
-from tfaip.util.classes import near_hooks
 
 HOOKS: list[tuple[type, Collection[str]]] = [
     (components.ScenarioComponents, (*components._HOOKS, *NAMES)),
@@ -141,15 +139,6 @@ def all_subclasses(cls: type) -> Iterator[type]:
     yield cls
     for subclass in type.__subclasses__(cls):
         yield from all_subclasses(subclass)
-
-
-def test_no_class_of_the_toolkit_has_such_a_name() -> None:
-    for name in ("full.scenario", "full.model", "full.graph", "full.evaluator", "min.scenario", "min.model"):
-        importlib.import_module(f"tfaip.scenario.tutorial.{name}")
-    for base, hooks in HOOKS:
-        for cls in all_subclasses(base):
-            if cls.__module__.startswith("tfaip."):
-                assert near_hooks(cls, hooks) == {}, cls
 
 
 IMPORT_ALL = """

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import keras
-import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
@@ -115,14 +112,3 @@ def test_a_file_of_another_size_is_not_read_to_its_end(tmp_path: Path) -> None:
     make_huge(tmp_path / "weights")  # hashing it would take an hour
     with pytest.raises(TfaipError, match="weights differs from its manifest"):
         verify_files(tmp_path)
-
-
-def test_files_of_good_content_are_read(tmp_path: Path) -> None:
-    (tmp_path / "list.txt").write_text("a\nb\n")
-    (tmp_path / "table.csv").write_text("\ufeffa,b\n1,2\n", encoding="utf-8")
-    assert READERS["list.txt"](tmp_path / "list.txt") == 2
-    assert READERS["table.csv"](tmp_path / "table.csv") == 1
-    inputs = keras.Input((4,), name="x")
-    keras.Model({"x": inputs}, {"y": keras.layers.Dense(1)(inputs)}).save(tmp_path / "serve.keras")
-    assert KerasExporter.load(tmp_path, "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
-    shutil.rmtree(tmp_path)

@@ -10,7 +10,7 @@ from typing import Self
 
 from tfaip.components.userlogs import console_unless_configured
 from tfaip.trainer.run.names import LOG_FILE
-from tfaip.util.logging import LIBRARIES, ROOT, log_level, logger
+from tfaip.util.logging import LIBRARIES, ROOT, ConsoleHandler, log_level, logger
 from tfaip.util.reading import RECORDS_BYTES, read_bytes
 
 # Loggers of libraries, whose messages are not the program's.
@@ -29,8 +29,8 @@ class WriteToLogFile:
     """Context that also writes all messages to a file, those of the program's own loggers included.
 
     A run that is trained in the block writes the file itself: then the lines before it are added to its own, and
-    nothing is written twice. So that the run finds no files of others, a directory that does not exist, or is empty,
-    stays as it is until the run has begun, or until the end of the block.
+    nothing is written twice. So that the run finds no files of others, a directory that does not exist, or has no
+    other file, stays as it is until the run has begun, or until the end of the block.
 
     Args:
         path: of the file, or of a directory, in which it is `train.log`; the directory is created.
@@ -46,7 +46,7 @@ class WriteToLogFile:
         with ExitStack() as stack:
             stack.enter_context(console_unless_configured())
             stack.callback(self._handler.close)
-            for name, handler in ((ROOT, self._handler), (None, _FromProgram(self._handler))):
+            for name, handler in ((ROOT, self._handler), (None, _FromProgram())):
                 log = logging.getLogger(name)
                 log.addHandler(handler)
                 stack.callback(log.removeHandler, handler)
@@ -74,6 +74,8 @@ class _LogHandler(logging.Handler):
         append: as in `WriteToLogFile`.
     """
 
+    prints = False
+
     def __init__(self, path: Path, append: bool) -> None:
         super().__init__()
         self._path = path
@@ -81,7 +83,7 @@ class _LogHandler(logging.Handler):
         self._file: logging.FileHandler | None = None
         self._waiting: list[logging.LogRecord] = []
         self._last: logging.LogRecord | None = None
-        if path.exists() or (path.parent.is_dir() and any(path.parent.iterdir())):
+        if path.parent.is_dir() and any(other != path for other in path.parent.iterdir()):
             self._open()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -130,24 +132,19 @@ class _LogHandler(logging.Handler):
 
 
 class _FromProgram(logging.Handler):
-    """Handler of the root logger that passes records of a program's own loggers on.
+    """Handler of the root logger that passes records of a program's own loggers on."""
 
-    Args:
-        file: handler of the log file.
-    """
-
-    def __init__(self, file: logging.Handler) -> None:
-        super().__init__()
-        self._log_file = file
+    prints = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record on to the file, and to the console if the toolkit prints there."""
+        """Pass a record on to the file, and to the console of the toolkit unless its package has one itself."""
         package = record.name.partition(".")[0]
         if package == ROOT or package in _OTHERS:
             return
-        toolkit = logging.getLogger(ROOT)
-        for handler in [self._log_file] if toolkit.propagate else toolkit.handlers:
-            handler.handle(record)
+        has_console = any(isinstance(handler, ConsoleHandler) for handler in logging.getLogger(package).handlers)
+        for handler in logging.getLogger(ROOT).handlers:
+            if not (has_console and isinstance(handler, ConsoleHandler)):
+                handler.handle(record)
 
 
 class ParseLogFile:

@@ -1,4 +1,4 @@
-"""Small functions of tfaip 1.2."""
+"""Small functions of tfaip 1.2, and its resources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tfaip.params.resource import Resource as PathResource
+
 T = TypeVar("T")
+
+
+class Resource(PathResource):
+    """Resource with the attributes of tfaip 1.2; `dataclasses_json.config(encoder=Resource.encode)` changes nothing."""
+
+    encode = decode = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    abs_path = initial_path = property(__str__)
+
+    @property
+    def basename(self) -> str:
+        """Name of the file."""
+        return self.path.name
 
 
 def enforce_types(decorated: T) -> T:

@@ -20,10 +20,11 @@ from typing import Any
 
 from tfaip.backend.environment import import_keras
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
 from tfaip.params.names import nearest
 from tfaip.util import importpath
-from tfaip.util.logging import logger
+from tfaip.util.logging import has_console, logger
 from tfaip.util.text import shorten, shorten_text
 
 ScenarioClass = type[ScenarioComponents[Any, Any]]
@@ -106,7 +107,8 @@ def _import(name: str) -> ModuleType:
         source = "" if spec is None else spec.origin or ""
         if source.endswith(".py") and _LOADS_KERAS.search(Path(source).read_text("utf-8", "replace")):
             import_keras()
-        return importlib.import_module(name)
+        with user_logs(*[name] if has_console() else []):
+            return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         # SystemExit: a script that was named by mistake may end the process when it is imported.
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -236,7 +238,7 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
             raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
         raise
     if package != "tfaip":
-        logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
+        logger(__name__).info("importing the package %s: the stored params say that it holds the scenario", package)
     return scenario
 
 

@@ -89,17 +89,19 @@ def params_file_of(path: Path) -> tuple[Path, str | None]:
     former = find_former_model(path)
     if former is not None:
         return former.params_file, former.key
-    if path.suffix == ".json" and path.is_file() and path.name != SCENARIO_PARAMS_FILE:
+    directory = directory_of(path)
+    if path.suffix == ".json" and path.is_file() and not (directory / SCENARIO_PARAMS_FILE).is_file():
         # A copy, or what `to_json` gave: the weights are elsewhere.
         return path, "scenario" if isinstance(read_json(path).get("scenario"), dict) else None
-    directory = directory_of(path)
     require_model(directory)
     return directory / SCENARIO_PARAMS_FILE, None
 
 
 def directory_of(path: Path) -> Path:
-    """Return the directory of a model, given it or its file of scenario params."""
-    return path.parent if path.name == SCENARIO_PARAMS_FILE and path.is_file() else path
+    """Return the directory of a model, given it, its file of scenario params, or the file `NAME.json` beside it."""
+    if path.suffix != ".json" or not path.is_file():
+        return path
+    return path.parent if path.name == SCENARIO_PARAMS_FILE else path.with_suffix("")
 
 
 def _params_files(path: Path) -> Iterator[Path]:

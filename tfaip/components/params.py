@@ -56,6 +56,11 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
         False, "Write ONNX files (onnx/) into best and export; needs the tensorflow backend and tf2onnx"
     )
     scenario_id: str | None = option(None, "module:Class of the scenario", mode="ignore")
+    # Names of tfaip 1.2, which its programs set to find their models.
+    default_serve_dir: str = option(
+        "", "Name of the best model if early_stopping.best_model_name is empty", mode="ignore"
+    )
+    trainer_params_filename: str = option("", "File for a copy of the trainer params beside it", mode="ignore")
 
     def __post_init__(self) -> None:
         super().__post_init__()

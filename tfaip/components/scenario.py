@@ -58,6 +58,12 @@ _HOOKS = (
     *("best_logging_settings", "create_data", "create_evaluator", "create_trainer", "create_lav", "create_multi_lav"),
     *("create_predictor", "create_multi_predictor", *chain.from_iterable(ARGUMENT_HOOKS.values())),
 )
+_UNCALLED = {
+    "create_model_and_graph": "model_cls, or create_graph of the model",
+    "static_lav_kwargs": "create_lav",
+    "static_predictor_kwargs": "create_predictor",
+    "setup_training": "setup_callbacks of the trainer",
+}
 log = logger(__name__)
 
 
@@ -79,9 +85,7 @@ class ScenarioComponents(Generic[SP, TP]):
         check_hook_names(cls, ScenarioComponents, _HOOKS)
 
     def __init__(self, params: SP) -> None:
-        refuse_uncalled(
-            type(self), ScenarioComponents, {"create_model_and_graph": "model_cls, or create_graph of the model"}
-        )
+        refuse_uncalled(type(self), ScenarioComponents, _UNCALLED)
         self._params = params
         fill_shared(params, params)
 

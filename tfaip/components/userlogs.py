@@ -20,6 +20,9 @@ _NOT_USERS = LIBRARIES | {ROOT, *sys.stdlib_module_names}
 def user_logs(*values: Any) -> Iterator[None]:
     """Context that passes log messages of the user's modules to the console and the log file.
 
+    Args:
+        values: classes and params, whose packages are the user's; or names of modules.
+
     A level that is set on such a logger is kept. Handlers of the root logger get the same records
     as without the context.
     """
@@ -49,10 +52,11 @@ def console_unless_configured() -> Iterator[None]:
 
 
 def _packages(values: Iterable[Any]) -> set[str]:
-    classes: set[type] = set()
+    modules: set[str] = set()
     for value in values:
-        classes.update([value] if isinstance(value, type) else map(type, nodes_of(value)))
-    return {base.__module__.partition(".")[0] for cls in classes for base in cls.__mro__}
+        classes = [value] if isinstance(value, type) else map(type, nodes_of(value))
+        modules |= {value} if isinstance(value, str) else {base.__module__ for cls in classes for base in cls.__mro__}
+    return {module.partition(".")[0] for module in modules}
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ _HOOKS = (
     "create_pipeline",
 )
 _DECLARED = ("inputs", "targets", "meta", "padding", "length_of")
-_FOR_USERS = ("get_or_create_pipeline", "preload")
+_UNCALLED = ("get_or_create_pipeline", "preload", "data_pipeline_cls")
 
 
 class DataBase(Generic[P]):
@@ -61,11 +61,6 @@ class DataBase(Generic[P]):
         """Return default params; override to give a scenario its processors."""
         return cls.params_cls()()
 
-    @classmethod
-    def params_from_dict(cls, values: Mapping[str, Any]) -> P:
-        """Return params from what `to_dict` of the params gave."""
-        return cls.params_cls().from_dict(values)
-
     @property
     def params(self) -> P:
         """The params that the data was built from."""
@@ -89,7 +84,7 @@ class DataBase(Generic[P]):
         Raises:
             TypeError: if it overrides a method that is only called by users.
         """
-        refuse_uncalled(type(self), DataBase, dict.fromkeys(_FOR_USERS, "create_pipeline"))
+        refuse_uncalled(type(self), DataBase, dict.fromkeys(_UNCALLED, "create_pipeline"))
 
     def _input_layer_specs(self) -> Mapping[str, Any]:
         raise NotImplementedError(f"override _input_layer_specs in {type(self).__name__} and return {{key: spec}}")

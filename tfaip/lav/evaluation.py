@@ -13,13 +13,13 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.device.collectives import all_gather_arrays, broadcast
+from tfaip.device.collectives import broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams, result_of, scalar_results
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
-from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, gathered_by_chief, run_pass, samples_of
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, TensorDict
 
@@ -200,13 +200,7 @@ class _ChiefOutputs:
         # needed later.
         scores = self._scores
         self._is_needed = self._is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
-        if not self._is_needed:
-            return []
-        if self._devices.num_processes == 1:
-            return [own]
-        arrays = {name: keras.ops.convert_to_numpy(value) for name, value in (own or {}).items()}
-        gathered = all_gather_arrays(self._devices, arrays)
-        return gathered if self._devices.is_chief else []
+        return gathered_by_chief(self._devices, own) if self._is_needed else []
 
 
 def merge_results(values: Logs, results: dict[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,8 @@ class LAV:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        refuse_uncalled(cls, LAV, {"_custom_callbacks": "run, and pass callbacks to super().run"})
+        instead = "run, and pass callbacks to super().run"
+        refuse_uncalled(cls, LAV, dict.fromkeys(("_custom_callbacks", "extract_dump_data"), instead))
 
     def __init__(
         self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: ScenarioClass | None = None

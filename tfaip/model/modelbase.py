@@ -15,7 +15,7 @@ from tfaip.model.layerbase import WithScheduledValues
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.names import top_package
 from tfaip.params.types import type_argument
-from tfaip.util.classes import check_hook_names, construct, overrides, refuse_parameters, refuse_uncalled
+from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled
 from tfaip.util.oldnames import old_names
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -63,8 +63,7 @@ class ModelBase(WithScheduledValues, Generic[P]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
-        refuse_uncalled(cls, ModelBase, {"_target_output_metric": "_metric"})
-        refuse_parameters(cls, "_export_graphs", ["graph"])
+        refuse_uncalled(cls, ModelBase, dict.fromkeys(("_target_output_metric", "_multi_metric"), "_metric"))
         has_weights = bool(cls.class_weight or cls.sample_weight)
         if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
             raise UsageError(

@@ -494,8 +494,11 @@ def _check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: Ten
     for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
         if taken in losses:
             raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
-    for hook, weights in (("_loss_weights", model._loss_weights() or {}), ("_sample_weights", sample_weights)):
+    for hook, weights, more in (
+        ("_loss_weights", model._loss_weights() or {}, ""),
+        ("_sample_weights", sample_weights, ", or give a metric its sample_weight where _metric calls it"),
+    ):
         if unknown := set(weights) - set(losses):
             raise ValueError(
-                f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
+                f"{owner}.{hook} names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name{more}"
             )

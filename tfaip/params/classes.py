@@ -11,12 +11,12 @@ import re
 import reprlib
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform, get_origin, overload
 
+from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
 from tfaip.params.names import (
     OWN_PACKAGE,
@@ -27,16 +27,6 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
-from tfaip.params.types import (
-    UNBOUND,
-    BoundDefault,
-    anchored,
-    annotated_metadata,
-    bound_argument,
-    declaration,
-    is_params_class,
-)
-from tfaip.util.classes import overrides
 
 T = TypeVar("T")
 
@@ -230,29 +220,26 @@ def _forget(cls: type, name: str) -> None:
 
 def _no_attribute(node: Any, name: str) -> AttributeError:
     """Return the error of a name that is no attribute: where a field of this name is below a node, else near names."""
+    from tfaip.params.tree import join_path, nodes_by_path
+
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
-    below = list(islice(_paths_below(node, name), _MOST_PATHS))
+    below = []
+    if name not in known:  # else it is looked up again
+        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
     if name in known:
         reason = "is not set yet"
+    elif name in node.__dataclass_fields__:
+        reason = "belongs to the class, objects store none: set it in a subclass"
     elif name in removed:
         reason = f"was removed: {removed[name]}"
     elif below:
-        reason = f"does not exist; did you mean {' or '.join(below)}?"
+        reason = f"does not exist; did you mean {' or '.join(below[:_MOST_PATHS])}?"
     else:
         reason = f"does not exist{did_you_mean(name, known)}"
+    if isinstance(node, Part):
+        reason += "; these are params: compute other values in a functools.cached_property"
     return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)
-
-
-def _paths_below(node: Any, name: str) -> Iterator[str]:
-    """Yield the dotted paths of all fields of this name in the parts of a node."""
-    for part in fields(node):
-        value: Any = vars(node).get(part.name)
-        if isinstance(value, ParamsBase):
-            if name in value.__dataclass_fields__:  # type: ignore[attr-defined]
-                yield f"{part.name}.{name}"
-            for path in _paths_below(value, name):
-                yield f"{part.name}.{path}"
 
 
 # --- From a class body to a dataclass
@@ -276,7 +263,7 @@ def _prepare_body(cls: type) -> None:
         if is_simple and name not in own and name not in vars(cls):
             continue
         value, nearest = _nearest(cls, name)
-        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, BoundDefault)
+        new, is_bound = copy.copy(nearest), isinstance(nearest.default_factory, types.BoundDefault)
         if name in own:
             if name not in vars(cls):  # the default stays, as an attribute does
                 setattr(cls, name, new if is_bound else field(default=nearest.default))
@@ -292,12 +279,12 @@ def _prepare_body(cls: type) -> None:
             said = {key: item for key, item in given.metadata.items() if item is not None}
             new.metadata = MappingProxyType({**given.metadata, **nearest.metadata, **said})
         elif nearest is inherited[name]:  # else a base class before that which `@dataclass` takes it from has another
-            argument = bound_argument(cls, name) if is_bound or name not in explicit else UNBOUND
-            if argument is UNBOUND or not (is_bound or is_params_class(argument)):
+            argument = types.bound_argument(cls, name) if is_bound or name not in explicit else types.UNBOUND
+            if argument is types.UNBOUND or not (is_bound or types.is_params_class(argument)):
                 continue
-            new.default, new.default_factory = MISSING, BoundDefault(cls, name)
-        owner, annotation = declaration(cls.__mro__[1:], name)
-        retained[name] = anchored(annotation, owner.__module__)
+            new.default, new.default_factory = MISSING, types.BoundDefault(cls, name)
+        owner, annotation = types.declaration(cls.__mro__[1:], name)
+        retained[name] = types.anchored(annotation, owner.__module__)
         setattr(cls, name, new)
     for name, annotation in own.items():
         text = annotation if isinstance(annotation, str) else str(get_origin(annotation) or annotation)
@@ -306,14 +293,14 @@ def _prepare_body(cls: type) -> None:
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
-        if attached := annotated_metadata(annotation, cls):
+        if attached := types.annotated_metadata(annotation, cls):
             if not isinstance(value, Field):
                 value = field(default=value) if value is MISSING else default_field(value)
                 setattr(cls, name, value)
             said = {key: item for key, item in value.metadata.items() if item is not None}
             value.metadata = MappingProxyType({**value.metadata, **attached, **said})
-        if isinstance(value, Field) and isinstance(value.default_factory, BoundDefault):
-            value.default_factory = BoundDefault(cls, name)
+        if isinstance(value, Field) and isinstance(value.default_factory, types.BoundDefault):
+            value.default_factory = types.BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):
             value.default, value.default_factory = MISSING, default_field(value.default).default_factory
         elif not isinstance(value, Field) and value is not MISSING and is_mutable(value):
@@ -432,22 +419,9 @@ class Part(ParamsBase):
             if self._is_created:
                 object.__setattr__(self, name, value)
                 return
-            of_class = type(self).__dataclass_fields__.keys() - {field.name for field in fields(self)}
-            if name in of_class:
-                raise AttributeError(
-                    f"{type(self).__name__}.{name} belongs to the class, objects store none: set it in a subclass",
-                    name=name,
-                    obj=self,
-                )
-            try:
-                super().__setattr__(name, value)
-            except AttributeError as error:
-                raise AttributeError(
-                    f"{error}; these are params, and only the object that `create` makes of them may store more: "
-                    "compute the value in a functools.cached_property",
-                    name=name,
-                    obj=self,
-                ) from None
+            if name in type(self).__dataclass_fields__.keys() - {field.name for field in fields(self)}:
+                raise _no_attribute(self, name)
+            super().__setattr__(name, value)
             for computed in vars(self).keys() - self.__getstate__().keys():
                 del vars(self)[computed]
 
@@ -456,7 +430,7 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     """Return True for a class that is params and code in one."""
     if not (isinstance(cls, type) and issubclass(cls, Part)):
         return False
-    return not cls._is_created and not overrides(cls, Part, "cls")
+    return not cls._is_created and inspect.getattr_static(cls, "cls") is vars(Part)["cls"]
 
 
 @overload

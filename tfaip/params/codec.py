@@ -23,35 +23,17 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.fields import FieldError
-from tfaip.params.names import current_names, did_you_mean, removed_fields, top_package
+from tfaip.params import types
+from tfaip.params.names import current_names, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import has_default, is_node, node_fields
+from tfaip.params.tree import has_default, is_node, make_node, node_fields
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
-from tfaip.params.types import (
-    DICT_TYPES,
-    LIST_TYPES,
-    SEQUENCE_TYPES,
-    FieldText,
-    FunctionName,
-    NamedObject,
-    checked_name,
-    expected,
-    field_types,
-    is_node_type,
-    is_subclass,
-    is_union,
-    members_of,
-    origin_of,
-    parts_of,
-    plain_argument,
-    strip,
-)
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 CLASS_KEY = "__cls__"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
 _NONE = {"none", "null"}
+_NAMES = (PurePath, Resource, types.FunctionName, types.FieldText)
 _DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
 # Another base in YAML 1.1, and in C.
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
@@ -88,12 +70,6 @@ class Word(str):
 def json_option(meta: Mapping[str, Any], name: str) -> Any:
     """Return `encoder`, `decoder` or `exclude` of a field, as `dataclasses_json.config(...)` gives it, or None."""
     return (meta.get("dataclasses_json") or {}).get(name)
-
-
-def is_excluded(meta: Mapping[str, Any], value: Any) -> bool:
-    """Return True if the value of a field is not stored."""
-    exclude = json_option(meta, "exclude")
-    return exclude is not None and bool(exclude(value))
 
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
@@ -134,7 +110,7 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         # Sorted, so that equal params give equal files.
         items = [encode(item, directory, place) for item in value]
         return sorted(items, key=lambda item: (str(type(item)), item))
-    if isinstance(value, NamedObject):
+    if isinstance(value, types.NamedObject):
         return encode(value.stored(), directory, place)
     return _encode_scalar(value, directory, place)
 
@@ -143,7 +119,8 @@ def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any
     encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
     for field in node_fields(node):
         value, below = getattr(node, field.name), f"{place}.{field.name}"
-        if is_excluded(field.metadata, value):
+        exclude = json_option(field.metadata, "exclude")
+        if exclude is not None and exclude(value):
             continue
         encoder = json_option(field.metadata, "encoder")
         if encoder is not None:
@@ -217,7 +194,7 @@ def parse_argument(value: Any, place: str) -> Any:
             value = json_of(Word(value[0]), list, place) if len(value) == 1 else list(map(Word, value))
         else:
             value = only_word(value, Any, place)
-    return plain_argument(plain_of(value), place)
+    return types.plain_argument(plain_of(value), place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,31 +221,31 @@ class Decoder:
         Raises:
             UsageError: value and type do not agree, an unknown key, a class that is not allowed.
         """
-        declared = strip(declared)
-        if is_union(declared):
+        declared = types.strip(declared)
+        if types.is_union(declared):
             return self._decode_union(value, declared, place)
-        origin = origin_of(declared)
-        is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
+        origin = types.origin_of(declared)
+        is_container = origin in types.SEQUENCE_TYPES or origin in types.DICT_TYPES
         if isinstance(value, Words):
             for word in value:
                 if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
                     raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
             value = value if is_container else only_word(value, declared, place)
-        if isinstance(value, Word) and (is_container or is_node_type(declared)):
+        if isinstance(value, Word) and (is_container or types.is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
             strict = dataclasses.replace(self, trusted=self.trusted or Trust())
             return strict.decode(json_of(value, declared, place), declared, place)
         if declared is Any or declared is object:
             return self._decode_any(value, place)
-        if is_node_type(declared):
+        if types.is_node_type(declared):
             return self._decode_node(value, declared, place)
-        if origin in SEQUENCE_TYPES:
+        if origin in types.SEQUENCE_TYPES:
             return self._decode_sequence(value, declared, place)
-        if origin in DICT_TYPES:
+        if origin in types.DICT_TYPES:
             return self._decode_dict(value, declared, place)
-        if is_subclass(declared, NamedObject):
-            name, arguments = parts_of(plain_of(value) if isinstance(value, Mapping) else value, place)
-            return declared(checked_name(name, self.trusted, place), **arguments)
+        if types.is_subclass(declared, types.NamedObject):
+            name, arguments = types.parts_of(plain_of(value) if isinstance(value, Mapping) else value, place)
+            return declared(types.checked_name(name, self.trusted, place), **arguments)
         return self._decode_scalar(value, declared, place)
 
     def _decode_any(self, value: Any, place: str) -> Any:
@@ -283,7 +260,7 @@ class Decoder:
         return value
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
-        members, optional = members_of(declared)
+        members, optional = types.members_of(declared)
         if optional and is_none(value):
             word = value[0] if isinstance(value, Words) else value
             choices = [choice for member in members for choice in choices_of(word, member)]
@@ -297,10 +274,10 @@ class Decoder:
             except UsageError as error:
                 # Of several reasons the one about a class or a function says more than "expected a
                 # str".
-                if failure is None or is_node_type(member) or member is FunctionName:
+                if failure is None or types.is_node_type(member) or member is types.FunctionName:
                     failure = error
         is_text = isinstance(value, Words | Word)
-        is_name = isinstance(value, str) and not is_text and FunctionName in members
+        is_name = isinstance(value, str) and not is_text and types.FunctionName in members
         if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
             raise failure
         raise mismatch(value, declared, place)
@@ -311,11 +288,11 @@ class Decoder:
         cls = declared
         if CLASS_KEY in value:
             found = self._find_class(value[CLASS_KEY], declared, place)
-            if found is not origin_of(declared):  # otherwise with its type arguments
+            if found is not types.origin_of(declared):  # otherwise with its type arguments
                 cls = found
         # The code of this package runs already: fields below may name more of its classes.
         inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
-        types_of, origin = field_types(cls), origin_of(cls)
+        types_of, origin = types.field_types(cls), types.origin_of(cls)
         fields = {field.name: field for field in node_fields(origin)}
         given: dict[str, Any] = {str(key): item for key, item in value.items() if key != CLASS_KEY}
         decoded = {}
@@ -333,7 +310,7 @@ class Decoder:
         missing = [name for name in required if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
-        return self._build(cls, decoded, place)
+        return make_node(origin, decoded)
 
     def _current_values(
         self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
@@ -363,24 +340,10 @@ class Decoder:
             return self.decode(item, declared, place)
         return decode_with(decoder, item, place)
 
-    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
-        """Construct a node; fields that its constructor does not take are set afterwards."""
-        origin = origin_of(cls)
-        later = [field.name for field in node_fields(origin) if not field.init and field.name in values]
-        try:
-            node = origin(**{name: value for name, value in values.items() if name not in later})
-            for name in later:
-                setattr(node, name, values[name])
-        except FieldError as error:  # short by itself
-            raise UsageError(f"{place}: {error}") from error
-        except (TypeError, ValueError, OverflowError) as error:
-            raise UsageError(f"{place}: {shorten_text(str(error), ERROR_LIMIT)}") from error
-        return node
-
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):
             raise mismatch(value, declared, place)
-        origin, arguments = origin_of(declared), get_args(declared)
+        origin, arguments = types.origin_of(declared), get_args(declared)
         if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
             arguments = (arguments[0] if arguments else Any,) * len(value)
         elif len(value) != len(arguments):
@@ -394,7 +357,7 @@ class Decoder:
                 items.append(self.decode(Word(item), argument, place))
             else:
                 items.append(self.decode(item, argument, f"{place}.{index}"))
-        return items if origin in LIST_TYPES else origin(items)
+        return items if origin in types.LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
         is_typed = isinstance(value, Words)
@@ -403,7 +366,7 @@ class Decoder:
             pairs = [self._pair(word, place) for word in value]
         elif isinstance(value, Mapping):
             # JSON knows only strings as keys.
-            is_number = is_subclass(strip(key_type), int | float)
+            is_number = types.is_subclass(types.strip(key_type), int | float)
             pairs = [(Word(key) if is_number and isinstance(key, str) else key, item) for key, item in value.items()]
         else:
             raise mismatch(value, declared, place)
@@ -426,30 +389,30 @@ class Decoder:
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
             return choice
-        if is_subclass(declared, Enum):
+        if types.is_subclass(declared, Enum):
             with contextlib.suppress(ValueError):
                 return declared(value)  # a value of tfaip 1.2
         elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
             return _BOOLS[value.lower()]
         elif declared in (int, float) and isinstance(value, Word):
             return _parse_number(value, declared, place)
-        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName | FieldText):
+        elif isinstance(value, str) and types.is_subclass(declared, _NAMES):
             return self._decode_name(value, declared, place)
-        elif isinstance(value, Word) and is_subclass(declared, str):
+        elif isinstance(value, Word) and types.is_subclass(declared, str):
             return declared(_expanded(value))
         elif declared in (int, float, bool, str, type(None)) and not isinstance(value, Word):
             return _plain(value, declared, place)
         raise mismatch(value, declared, place)
 
     def _decode_name(self, value: str, declared: Any, place: str) -> Any:
-        if issubclass(declared, FunctionName):
+        if issubclass(declared, types.FunctionName):
             if value:  # "" is the placeholder of a function that is still to be named
                 self._check_function(value, place)
-            return FunctionName(value)
-        if issubclass(declared, FieldText):
+            return types.FunctionName(value)
+        if issubclass(declared, types.FieldText):
             if self.trusted is not None:
                 check_text(value, self.trusted, place)
-            return FieldText(value)
+            return types.FieldText(value)
         if "\0" in value:
             raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
         value = _expanded(value) if isinstance(value, Word) else value
@@ -461,8 +424,7 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        of_user = Trust.of([top_package(str(name).partition(":")[0])])
-        return find_class(name, declared, of_user if self.trusted is None else self.trusted, place)
+        return find_class(name, declared, self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:
@@ -476,7 +438,7 @@ def only_word(words: Words, declared: Any, flag: str) -> Any:
     if declared is bool and not words:
         return True
     if not words:
-        raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
+        raise UsageError(f"{flag} needs a value: expected {types.expected(declared)}")
     if len(words) > 1:
         raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
     return Word(words[0])
@@ -492,7 +454,7 @@ def choices_of(value: Any, declared: Any) -> list[Any]:
     choices: list[tuple[Any, Any]] = []
     if get_origin(declared) is Literal:
         choices = [(choice, choice) for choice in get_args(declared)]
-    elif is_subclass(declared, Enum):
+    elif types.is_subclass(declared, Enum):
         choices = [(encode(member.value), member) for member in declared]
         choices += [(member.name, member) for member in declared]
     if isinstance(value, Word):
@@ -504,7 +466,7 @@ def choices_of(value: Any, declared: Any) -> list[Any]:
 def _parse_number(word: Word, declared: Any, flag: str) -> Any:
     text = word.strip().lower()
     if _LEADING_ZERO.match(text):
-        raise UsageError(f"{flag}: expected {expected(declared)} without leading zeros, got {shorten(word)}")
+        raise UsageError(f"{flag}: expected {types.expected(declared)} without leading zeros, got {shorten(word)}")
     try:
         number = declared(_DOTTED.get(text, text))
     except ValueError:
@@ -586,7 +548,7 @@ def distance(value: Any, member: Any) -> int:
     """Return how far a member of a union is from the type of a value; 0: it is this type."""
     if isinstance(value, Words | Word):
         # In the order of the union; but any word can be meant for the name of a function.
-        return int(member is FunctionName)
+        return int(member is types.FunctionName)
     if type(value) is member:
         return 0
     # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
@@ -602,4 +564,4 @@ def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     elif not isinstance(value, str):
         with contextlib.suppress(UsageError):  # of a number that is too large
             shown = plain_of(value)
-    return UsageError(f"{place}: expected {shorten_text(expected(declared), 120)}, got {shorten(shown)}")
+    return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")

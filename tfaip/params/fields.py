@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
@@ -25,7 +24,7 @@ class FieldError(UsageError, ValueError):
     """A value that a field of a params object must not have.
 
     The object itself does not know where in a tree it is. Whoever does extends the path (`move_below`) and, where the
-    tree has a command line, adds the flags (`name_flags`).
+    tree has a command line, sets `flags`, which are to be changed.
 
     Args:
         path: the field, as a dotted path from the object that refuses the value.
@@ -39,17 +38,12 @@ class FieldError(UsageError, ValueError):
         super().__init__(path, value, expected)
         self.value, self.expected, self.index = value, expected, index
         self.paths = (path, *others)
-        self._labels: Sequence[str | None] = ()
+        self.flags: Sequence[str] = ()
 
     @property
     def path(self) -> str:
         """The path of the field itself."""
         return self.paths[0]
-
-    @property
-    def flags(self) -> list[str]:
-        """What to change, as far as it is known."""
-        return [label for label in self._labels if label]
 
     def __str__(self) -> str:
         # The flag says where the field is.
@@ -62,10 +56,6 @@ class FieldError(UsageError, ValueError):
     def move_below(self, name: str) -> None:
         """Extend the paths by the field, index or key of the parent that holds the object; see `below`."""
         self.paths = tuple(f"{name}.{path}" for path in self.paths)
-
-    def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
-        """Add what to change: `flag_of` returns the flag of a path, or None if it has none."""
-        self._labels = list(map(flag_of, self.paths))
 
 
 class FieldAdvice(FieldError):
@@ -82,8 +72,8 @@ class FieldAdvice(FieldError):
 
     def __str__(self) -> str:
         text, *names = self.args
-        for name, path, label in zip_longest(names, self.paths, self._labels):
-            text = text.replace(f"{{{name}}}", label or path)
+        for name, path, label in zip_longest(names, self.paths, self.flags):
+            text = text.replace(f"{{{name}}}", label or path.removesuffix(".*"))
         return str(text)
 
 
@@ -301,7 +291,7 @@ def pai_meta(
         tuple_like: of `paiargparse`, without effect: the fields have their own flags.
 
     Raises:
-        ValueError: an argument has no meaning, or the choices are not unique.
+        ValueError: an argument has no meaning.
     """
     metadata = Metadata(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
@@ -311,26 +301,11 @@ def pai_meta(
         raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
     if nargs not in {"*", "+"}:
         raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
-    if tuple_like:
-        message = "pai_meta(tuple_like=True) has no effect: each field has a flag of its own"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
-    if choices:
-        are_classes = _are_classes(choices)
-        metadata["enforce_choices"] = (not are_classes) if enforce_choices is None else enforce_choices
+    if choices and enforce_choices is None:
+        metadata["enforce_choices"] = not any(map(dataclasses.is_dataclass, choices))
     return metadata
-
-
-def _are_classes(choices: Sequence[Any]) -> bool:
-    """Return True if the choices are params classes, False if they are values."""
-    classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
-    if classes and len(classes) < len(choices):
-        raise ValueError("pai_meta(choices=...) mixes params classes and values")
-    keys = [getattr(choice, "__name__", choice) for choice in choices] if classes else choices
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"pai_meta(choices=...) must be unique, got {', '.join(map(str, keys))}")
-    return bool(classes)
 
 
 def is_common(meta: Mapping[str, Any]) -> bool:
@@ -348,10 +323,6 @@ class _Options(LimitOptions, total=False):
     enforce_choices: bool | None
     disable_subclass_check: bool
     fix_dc: bool
-
-
-# As other libraries call them.
-_OTHER_NAMES = {"min": "low", "ge": "low", "minimum": "low", "max": "high", "le": "high", "maximum": "high"}
 
 
 # Declared as a function that returns the value, not as a field specifier of `dataclass_transform`:
@@ -380,15 +351,8 @@ def option(
         TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    for name in given:
-        if name not in _Options.__annotations__:
-            near = _OTHER_NAMES.get(name)
-            hint = (
-                f"; did you mean {near}?"
-                if near
-                else did_you_mean(name, [*_Options.__annotations__, "common", "factory"])
-            )
-            raise TypeError(f"option() has no argument {name!r}{hint}")
+    for name in given.keys() - _Options.__annotations__.keys():
+        raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
     ends: dict[str, Any] = {name: value for name, value in given.items() if name in LimitOptions.__annotations__}
     choices = ends.pop("choices", None)
     flag: dict[str, Any] = {name: value for name, value in given.items() if name not in LimitOptions.__annotations__}
@@ -425,27 +389,36 @@ def is_mutable(value: Any) -> bool:
     return type(value).__hash__ is None
 
 
-def copied(value: Any) -> Any:
-    """Return a copy of a value with all containers and params in it; arrays are shared.
+def copied(value: T, copies: dict[int, Any] | None = None) -> T:
+    """Return a copy of a value with all containers and params in it; arrays and others, which may be large, are shared.
 
-    `copy.deepcopy` would double a data set that a generator holds.
+    Args:
+        value: params, a container, or any value.
+        copies: the copies so far by the id of the original: one node in two places stays one node.
+
+    Raises:
+        RecursionError: if a container holds itself.
     """
-    if not is_mutable(value) or hasattr(value, "__array__"):
-        return value
+    new: Any
+    copies = {} if copies is None else copies
+    if id(value) in copies:
+        return copies[id(value)]
     if isinstance(value, tuple):
-        items = map(copied, value)
-        return value._make(items) if hasattr(value, "_make") else tuple(items)
-    if not isinstance(value, list | dict) and not dataclasses.is_dataclass(value):
-        return copy.deepcopy(value)
-    new = copy.copy(value)
-    if isinstance(new, list):
-        new[:] = map(copied, new)
-    elif isinstance(new, dict):
-        new.update((key, copied(item)) for key, item in new.items())
+        items = [copied(item, copies) for item in value]
+        new = value._make(items) if hasattr(value, "_make") else tuple(items)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        new = copies[id(value)] = copy.copy(value)
+        for field in dataclasses.fields(value):
+            if hasattr(value, field.name):  # also in frozen nodes
+                object.__setattr__(new, field.name, copied(getattr(value, field.name), copies))
+    elif type(value).__hash__ is not None or hasattr(value, "__array__"):
+        new = value
     else:
-        for field in dataclasses.fields(new):
-            if hasattr(new, field.name):
-                object.__setattr__(new, field.name, copied(getattr(new, field.name)))
+        new = copy.copy(value)
+        if isinstance(new, list):
+            new[:] = [copied(item, copies) for item in new]
+        elif isinstance(new, dict):
+            new.update((key, copied(item, copies)) for key, item in new.items())
     return new
 
 
@@ -511,13 +484,9 @@ def take_shared(cls: type) -> None:
         cls.__annotations__ = annotations
 
 
+@functools.cache
 def shared_of(cls: Any) -> dict[str, Shared]:
     """Return the shared attributes of a class, with those that it inherits, by name."""
-    return _shared_of(cls)
-
-
-@functools.cache
-def _shared_of(cls: Any) -> dict[str, Shared]:
     found: dict[str, Shared] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tfaip.util.logging import logger
-
 OWN_PACKAGE = "tfaip"
 # Class -> its fields with another name today; and its fields that no longer exist, each with what takes its place.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {}
@@ -81,6 +79,8 @@ def warn_renamed(old: str, new: str, stacklevel: int = 2) -> None:
 def warn_removed(shown: str, note: str) -> None:
     """Log that a field no longer exists, once for each name."""
     if note:
+        from tfaip.util.logging import logger  # 9 ms, and few programs need it
+
         logger(__name__).warning("%s was removed and has no effect: %s", shown, note)
 
 

@@ -10,39 +10,19 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any, ClassVar, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params import names, tree as trees
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Decoder, Text, encode, is_excluded, is_own_default
-from tfaip.params.fields import FieldError
-from tfaip.params.names import (
-    RETURNN_OPTIONS,
-    listed,
-    nearest,
-    removed_fields,
-    renamed_fields,
-    warn_removed,
-    warn_renamed,
-)
-from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
+from tfaip.params.codec import Decoder, Text, encode, is_own_default
+from tfaip.params.fields import FieldError, copied
+from tfaip.params.resolver import Entry, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
-from tfaip.params.tree import (
-    Place,
-    children,
-    copy_tree,
-    diff,
-    flag_of,
-    is_node,
-    node_fields,
-    nodes_of,
-    post_init,
-    walk_places,
-)
+from tfaip.params.stored import flat_params
 from tfaip.params.types import NamedObject, field_types, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
@@ -75,7 +55,7 @@ def apply(tree: T, settings: Iterable[Setting]) -> T:
         Source(origin, {setting.path: setting.value for setting in given})
         for origin, given in groupby(settings, lambda setting: setting.origin)
     ]
-    built: T = build(_resolve(copy_tree(tree), sources))
+    built: T = build(_resolve(copied(tree), sources))
     return built
 
 
@@ -87,17 +67,17 @@ def differences(old: Any, new: Any, root: str | None = None) -> list[Setting]:
         new: another tree of the same class; params of other classes, and lists of other lengths, are its own objects.
         root: name of the root; None: that of the command.
     """
-    return list(_differences(old, new, Place.of_root(root_of(new) if root is None else root)))
+    return list(_differences(old, new, trees.Place.of_root(root_of(new) if root is None else root)))
 
 
-def _differences(old: Any, new: Any, place: Place) -> Iterator[Setting]:
-    before, after = children(old), children(new)
+def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[Setting]:
+    before, after = trees.children(old), trees.children(new)
     if place.is_hidden:
         return
     if type(old) is type(new) and before is not None and after is not None and before.keys() == after.keys():
         for name, value in after.items():
             yield from _differences(before[name], value, place.below(name, new))
-    elif diff(old, new):
+    elif trees.diff(old, new):
         value = new
         if after is None:
             with contextlib.suppress(TypeError):  # it cannot be stored, and is taken as it is
@@ -105,7 +85,7 @@ def _differences(old: Any, new: Any, place: Place) -> Iterator[Setting]:
         yield Setting(place.flag, value)
 
 
-def build(root: Node) -> Any:
+def build(root: Entry) -> Any:
     """Build the objects of a resolved tree, and check them.
 
     Raises:
@@ -127,21 +107,19 @@ def check(params: Any, root: str, origins: Mapping[str, str] = _NO_ORIGINS) -> N
     Raises:
         FieldError: if a value is not allowed, or a `__post_init__` fails; the message names the flag.
     """
-    try:
-        post_init(params)
-    except FieldError as error:
-        error.name_flags(partial(_label, params, Place.of_root(root), origins))
-        raise
+    with flags_of(params, root, origins=origins):
+        trees.post_init(params)
 
 
 @contextlib.contextmanager
-def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
+def flags_of(params: Any, root: str, path: str = "", origins: Mapping[str, str] = _NO_ORIGINS) -> Iterator[None]:
     """Context that adds its flag to the error of a field of a tree.
 
     Args:
         params: the root of the tree.
         root: name of the root, which begins its flags.
         path: dotted path of the object that the block checks, if it is not the root.
+        origins: flag -> where its value comes from.
     """
     try:
         yield
@@ -149,16 +127,16 @@ def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
         if not error.flags:  # else a context within this one knew more
             if path:
                 error.move_below(path)
-            error.name_flags(lambda field: _label(params, Place.of_root(root), _NO_ORIGINS, field) or field)
+            error.flags = [_label(params, trees.Place.of_root(root), origins, field) for field in error.paths]
         raise
 
 
-def _label(value: Any, place: Place, origins: Mapping[str, str], path: str) -> str | None:
-    """Return the flag of a field at a path, with the file that gives its value; None if there is no such field."""
+def _label(value: Any, place: trees.Place, origins: Mapping[str, str], path: str) -> str:
+    """Return the flag of a field at a path, with the file that gives its value; the path if there is no such field."""
     for name in path.split("."):
-        parts = children(value) or {}
+        parts = trees.children(value) or {}
         if name not in parts and name != "*":
-            return None
+            return path
         place, value = place.below(name, value), parts.get(name)
     origin = origins.get(place.flag, DEFAULT)
     return place.label if origin in (COMMAND_LINE, DEFAULT) else f"{place.flag} in {shorten_text(origin)}"
@@ -175,7 +153,7 @@ def flag_values(params: Any) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for place, value in _walk(params):
-        if place.is_hidden or children(value) is not None:
+        if place.is_hidden or trees.children(value) is not None:
             continue
         found[place.flag] = value
         if isinstance(value, NamedObject):
@@ -200,16 +178,11 @@ def get_flag(params: Any, flag: str) -> Any:
             return value
         if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
             return value.arguments.get(name.removeprefix(f"{place.flag}."))
-        if is_node(value):
-            for old, new in renamed_fields(type(value)).items():
-                if new in (children(value) or {}) and place.below(new, value).prefix + old == name:
-                    warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
-                    return getattr(value, new)
-    note = removed_note(name, [_resolve(params, [])])
+    roots = [_resolve(params, [])]
+    note = removed_note(name, roots)
     if note is not None:
         raise UsageError(f"--{name} was removed: {note}")
-    _resolve(params, [Source(COMMAND_LINE, {name: None})])
-    raise AssertionError(name)
+    raise UsageError(f"unknown flag --{shorten_text(name)}{_hint(name, roots, (), '--')}")
 
 
 def set_flags(params: Any, values: Mapping[str, Any]) -> None:
@@ -225,9 +198,9 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
     """
-    nodes = [node for tree in (params, *values.values()) for node in nodes_of(tree)]
-    names = [(node, field.name) for node in nodes for field in node_fields(node) if hasattr(node, field.name)]
-    before = [(node, name, getattr(node, name)) for node, name in names]
+    nodes = [node for tree in (params, *values.values()) for node in trees.nodes_of(tree)]
+    fields = [(node, field.name) for node in nodes for field in trees.node_fields(node) if hasattr(node, field.name)]
+    before = [(node, name, getattr(node, name)) for node, name in fields]
     try:
         build(_resolve(params, [_source_of(values)]))
     except BaseException:
@@ -250,8 +223,8 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
     _resolve(params, [_source_of(values)])
 
 
-def _walk(params: Any) -> Iterator[tuple[Place, Any]]:
-    return walk_places(params, Place.of_root(root_of(params)))
+def _walk(params: Any) -> Iterator[tuple[trees.Place, Any]]:
+    return trees.walk_places(params, trees.Place.of_root(root_of(params)))
 
 
 def _name(flag: str) -> str:
@@ -260,7 +233,7 @@ def _name(flag: str) -> str:
     return flag.lstrip("-")
 
 
-def _resolve(params: Any, sources: Sequence[Source]) -> Node:
+def _resolve(params: Any, sources: Sequence[Source]) -> Entry:
     """Return a tree with the settings that are given; `construct` sets them in it."""
     settings = Settings(sources)
     root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
@@ -275,7 +248,7 @@ def _source_of(values: Mapping[str, Any]) -> Source:
 
 def _given(value: Any, flag: str) -> Any:
     """Return a value as a config file has it; a text as on a command line; params as they are."""
-    if children(value) is not None:
+    if trees.children(value) is not None:
         return value
     if isinstance(value, type):
         return full_name(value)
@@ -293,7 +266,7 @@ class UnknownFlag(UsageError):
     """A key of a config file that no params have."""
 
 
-def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
+def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence[str] = ()) -> None:
     """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
 
     Args:
@@ -307,7 +280,7 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
     for key, origin in settings.unused():
         note = removed_note(key, roots)
         if note is not None:
-            warn_removed(label(key, origin), note)
+            names.warn_removed(label(key, origin), note)
             continue
         if origin == COMMAND_LINE:
             raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
@@ -322,51 +295,45 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
         raise UnknownFlag(f"{place}: unknown key {shown}{_hint(key, roots, general, '')}")
 
 
-def removed_note(key: str, roots: Sequence[Node]) -> str | None:
+def removed_note(key: str, roots: Sequence[Entry]) -> str | None:
     """Return what to know of a flag of a removed field, or of one below it; None if it is no such flag."""
     for node in all_entries(roots):
-        if not isinstance(node, Node) or node.cls is None:
-            continue
-        for name, note in removed_fields(origin_of(node.cls)).items():
+        removed = {} if node.cls is None else names.removed_fields(origin_of(node.cls))
+        for name, note in removed.items():
             if f"{key}.".startswith(f"{node.flag}.{name}."):
                 return note
     return None
 
 
-def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) -> str:
+def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str) -> str:
     """Return what to type instead, to be appended to a message."""
     entries = all_entries(roots)
     for node in _nodes(entries):
-        names = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
-        if names and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
-            choose = "choose it with" if len(names) == 1 else "choose one, as in"
-            return f"; it belongs to {listed(names)}: {choose} --{node.flag} {names[0]}"
-    counterpart = RETURNN_OPTIONS.get(key.rpartition(".")[2]) or RETURNN_OPTIONS.get(key.partition(".")[0])
+        choices = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
+        if choices and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
+            choose = "choose it with" if len(choices) == 1 else "choose one, as in"
+            return f"; it belongs to {names.listed(choices)}: {choose} --{node.flag} {choices[0]}"
+    counterpart = names.RETURNN_OPTIONS.get(key.rpartition(".")[2]) or names.RETURNN_OPTIONS.get(key.partition(".")[0])
     if counterpart is not None:
         near = [counterpart]
     else:
-        near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])
+        near = _near_flags(key, [*(entry.flag for entry in entries if entry.is_flag), *general])
     if not near:
         return "; --help all lists all flags"
     return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
 
 
-def all_entries(roots: Sequence[Node]) -> list[Entry]:
+def all_entries(roots: Sequence[Entry]) -> list[Entry]:
     """Return all entries of resolved trees, in order."""
     return [entry for root in roots for entry in walk_entries(root)]
 
 
-def is_flag(entry: Entry) -> bool:
-    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
-    return not isinstance(entry, Node) or entry.choice is not None
-
-
-def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
+def flags_of_other_classes(roots: Sequence[Entry], word: str) -> Iterator[tuple[str, str]]:
     """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
     for node in _nodes(all_entries(roots)):
         known = {entry.name for entry in node.entries}
         for cls in _other_classes(node):
-            for field in node_fields(cls):
+            for field in trees.node_fields(cls):
                 is_flag_name = field.name not in known and field.metadata.get("mode") != "ignore"
                 if is_flag_name and word.lower() in field.name.lower():
                     yield _flag_of(field, node.flag), f"--{node.flag} {_choice(node, cls)}"
@@ -386,30 +353,30 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
     for flag in known:
         by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
     last = key.rpartition(".")[2]
-    alike = by_end.get(last, []) + nearest(key, known)
+    alike = by_end.get(last, []) + names.nearest(key, known)
     if not alike:
-        for end in nearest(last, by_end):
+        for end in names.nearest(last, by_end):
             alike += by_end[end]
     return list(dict.fromkeys(alike))[:3]
 
 
-def _nodes(entries: Iterable[Entry]) -> Iterator[Node]:
-    return (entry for entry in entries if isinstance(entry, Node))
+def _nodes(entries: Iterable[Entry]) -> Iterator[Entry]:
+    return (entry for entry in entries if entry.kind == "node")
 
 
-def _other_classes(node: Node) -> list[type]:
+def _other_classes(node: Entry) -> list[type]:
     """Return the classes that could be chosen for a node, without the chosen one."""
     chosen = None if node.cls is None else origin_of(node.cls)
     return [] if node.choice is None else [cls for cls in node.choice.classes if cls is not chosen]
 
 
-def _choice(node: Node, cls: type) -> str:
+def _choice(node: Entry, cls: type) -> str:
     return node.choice.name_of(cls) if node.choice is not None else cls.__name__
 
 
 def _knows(cls: type, prefix: str, key: str) -> bool:
     """Return True if `key` is the flag of a field of a node, or begins with it."""
-    return any(f"{key}.".startswith(f"{_flag_of(field, prefix)}.") for field in node_fields(cls))
+    return any(f"{key}.".startswith(f"{_flag_of(field, prefix)}.") for field in trees.node_fields(cls))
 
 
 def _flag_of(field: dataclasses.Field[Any], prefix: str) -> str:
@@ -452,7 +419,42 @@ def conform(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit; the message names the flag of its field.
     """
-    _conform_node(params, Place.of_root(root))
+    for path, node in trees.nodes_by_path(params):
+        cls: Any = type(node)
+        place, types_of = trees.place_at(params, root, path), field_types(cls)
+        for field in trees.node_fields(node):
+            if hasattr(node, field.name):
+                _conform_field(node, field, types_of[field.name], place.below(field.name, node).label)
+
+
+def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, label: str) -> None:
+    value = getattr(node, field.name)
+    # None, if the type allows it, means that there is deliberately no value.
+    if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+        raise UsageError(f"{label} is required, and empty: give it a value")
+    try:
+        if trees.children(value) is not None:
+            return
+        encoded = encode(value, None, label)
+    except TypeError:
+        return  # it can be used, but not stored: `require_readable` finds it
+    except RecursionError as error:
+        raise UsageError(f"{label} contains itself, or is nested too deeply") from error
+    try:
+        decoded = _OWN.decode(encoded, declared, label)
+        if not _is_lossless(value, decoded):
+            raise UsageError(
+                f"{label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+                f"value, or the type of the field ({shorten_text(type_name(declared))})"
+            )
+    except UsageError:
+        if is_own_default(field, encoded):
+            return
+        raise
+    # The object itself stays, if possible: it may be shared. A frozen node keeps its value, which means the same.
+    if type(value) is not type(decoded) or repr(value) != repr(decoded):
+        with contextlib.suppress(dataclasses.FrozenInstanceError):
+            setattr(node, field.name, decoded)
 
 
 def require_readable(params: Any, cls: Any, root: str) -> None:
@@ -473,23 +475,16 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
         raise UsageError(str(error)) from error
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
     decoded = _OWN.decode(encoded, cls, root)
-    for change in diff(params, decoded):
-        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
+    trees.post_init(decoded)
+    before, after = flat_params(encoded), flat_params(encode(decoded))
+    for path in before | after:
+        old, new = before.get(path), after.get(path)
+        if old != new and repr(old) != repr(new):  # NaN is not equal to itself
+            flag = trees.flag_of(params, root, path)
             raise UsageError(
-                f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
-                f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
+                f"{flag} is {shorten(old)}, but would be read from a file as {shorten(new)}: "
+                "__post_init__ must give the same values when it runs again"
             )
-
-
-def _is_excluded(params: Any, path: str) -> bool:
-    """Return True if a field of the path, or the node of one, is not to be stored."""
-    value = params
-    for name in path.split("."):
-        below = (children(value) or {}).get(name)
-        if is_node(value) and any(f.name == name and is_excluded(f.metadata, below) for f in node_fields(value)):
-            return True
-        value = below
-    return False
 
 
 class _OwnValues(Decoder):
@@ -500,55 +495,6 @@ class _OwnValues(Decoder):
 
 
 _OWN = _OwnValues(None)
-
-
-def _conform_node(node: Any, place: Place, above: tuple[Any, ...] = ()) -> None:
-    """Check the fields of a node and everything below it; `above` are the nodes that hold it."""
-    if any(node is other for other in above):
-        raise UsageError(f"{place.label} contains itself: give it a copy")
-    cls: Any = type(node)
-    types_of = field_types(cls)
-    for field in node_fields(node):
-        if not hasattr(node, field.name):
-            continue  # declared with init=False, and not set yet
-        value, below = getattr(node, field.name), place.below(field.name, node)
-        # None, if the type allows it, means that there is deliberately no value.
-        if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
-            raise UsageError(f"{below.label} is required, and empty: give it a value")
-        try:
-            parts = children(value)
-            conformed = value if parts is not None else _conformed(value, types_of[field.name], below)
-        except UsageError:
-            if not is_own_default(field, encode(value)):
-                raise
-            conformed = value
-        except RecursionError as error:
-            raise UsageError(f"{below.label} contains itself, or is nested too deeply") from error
-        found = [(below, value)]
-        if not is_node(value):
-            found = [(below.below(name, value), part) for name, part in (parts or {}).items()]
-        for part_place, part in found:
-            if is_node(part):
-                _conform_node(part, part_place, (*above, node))
-        if conformed is not value:
-            # A frozen node keeps its value, which means the same.
-            with contextlib.suppress(dataclasses.FrozenInstanceError):
-                setattr(node, field.name, conformed)
-
-
-def _conformed(value: Any, declared: Any, place: Place) -> Any:
-    try:
-        encoded = encode(value, None, place.label)
-    except TypeError:
-        return value  # it can be used, but not stored: `require_readable` finds it
-    decoded = _OWN.decode(encoded, declared, place.label)
-    if not _is_lossless(value, decoded):
-        raise UsageError(
-            f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
-            f"value, or the type of the field ({shorten_text(type_name(declared))})"
-        )
-    # The object itself stays, if possible: it may be shared.
-    return value if type(value) is type(decoded) and repr(value) == repr(decoded) else decoded
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:

@@ -1,20 +1,18 @@
-"""Sources of settings (config files in order < command line): look-up of flags, unused keys."""
+"""Settings: the values that sources (config files in order < command line) give for flags; look-up, unused keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
-from tfaip.params.tree import is_node, items_of
+from tfaip.params.tree import is_node, items_of, join_path
 from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"
 DEFAULT = "default"
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -26,12 +24,14 @@ class Setting:
         value: `Words` of a user, `Word` and plain values of a file.
         origin: name of the source.
         rank: of the source; a higher one wins.
+        parent: key that holds this one in a file; empty at the top.
     """
 
     path: str
     value: Any
     origin: str = COMMAND_LINE
     rank: int = 0
+    parent: str = ""
 
     @property
     def label(self) -> str:
@@ -57,62 +57,63 @@ class Source:
     Args:
         origin: its name.
         tree: flags and values; the keys may be dotted or nested.
-        used: the keys that have been asked for.
-        former: beginnings of flags -> how they were called before; both spellings are read.
     """
 
     origin: str
     tree: Mapping[str, Any]
-    used: set[Path] = field(default_factory=set)
-    former: Mapping[str, str] = field(default_factory=dict)
-
-    def find(self, flag: str) -> tuple[Path, Any] | None:
-        """Return the keys that lead to the value of a flag, and the value; None if it is not given.
-
-        Raises:
-            UsageError: it is given in two spellings: dotted and nested, or old and new.
-        """
-        spellings = [flag]
-        for new, old in self.former.items():
-            if flag == new or flag.startswith(f"{new}."):
-                spellings.append(old + flag[len(new) :])
-        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
-        found = [hit for spelling in spellings for hit in _search(self.tree, spelling, ())]
-        if len(found) > 1:
-            raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
-        return found[0] if found else None
-
-    def unused(self, value: Any, path: Path = ()) -> Iterator[str]:
-        """Yield the keys below a value that have not been asked for."""
-        if path in self.used:
-            return
-        parts = _parts(value)
-        if parts is None or (not parts and path):
-            yield ".".join(path)
-            return
-        for key, item in parts.items():
-            yield from self.unused(item, (*path, key))
 
 
 class Settings:
-    """All sources of one command, lowest first.
+    """All that the sources of one command, lowest first, give for each flag.
 
     Each look-up marks the keys as used in all sources, and returns the value of the highest one whose rank is at least
     `lowest`: when a file or the command line gives a new list, lower sources say nothing about its items.
     """
 
     def __init__(self, sources: Sequence[Source] = ()) -> None:
-        self.sources = list(sources)
+        self._given: dict[str, dict[int, Setting]] = {}
+        self._used: set[tuple[str, int]] = set()
         self._replaced: list[tuple[str, int]] = []
+        for rank, source in enumerate(sources):
+            self._add(source.tree, source, rank, "")
+
+    def _add(self, value: Any, source: Source, rank: int, parent: str) -> None:
+        """Add what a value holds; the keys of a file may be dotted, or nested in any way: `a: {b.c: ...}`."""
+        for key, item in (_parts(value) or {}).items():
+            path = join_path(parent, key)
+            found = self._given.setdefault(path, {})
+            if rank in found:
+                raise UsageError(f"{label(path, source.origin)} is given twice: give it once")
+            found[rank] = Setting(path, item, source.origin, rank, parent)
+            self._add(item, source, rank, path)
+
+    def rename(self, old: str, new: str) -> bool:
+        """Read what is given for an old flag, or below it, as that of the new one; return True if there was anything.
+
+        Raises:
+            UsageError: if one source gives both.
+        """
+        paths = [path for path in self._given if f"{path}.".startswith(f"{old}.")]
+        for path in paths:
+            present = self._given.setdefault(new + path[len(old) :], {})
+            for rank, given in self._given.pop(path).items():
+                parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
+                moved = replace(given, path=new + path[len(old) :], parent=parent)
+                if rank in present:
+                    raise UsageError(
+                        f"both {given.label} (the old name) and {moved.label} are given: give only {moved.label}"
+                    )
+                present[rank] = moved
+        return bool(paths)
 
     def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
         """Return what is given for a flag that holds a value, or a list or dict of nodes, which are looked up later."""
         found: Setting | None = None
-        for rank, source, path, value in self._found(flag):
-            if not holds_nodes or not _parts(value):
-                source.used.add(path)
+        for rank, given in sorted(self._given.get(flag, {}).items()):
+            if not holds_nodes or not _parts(given.value):
+                self._used.add((flag, rank))
             if rank >= lowest:
-                found = Setting(flag, value, source.origin, rank)
+                found = given
         return found
 
     def choice(self, flag: str, lowest: int = 0, is_fixed: bool = False) -> Setting | None:
@@ -121,28 +122,29 @@ class Settings:
         A class that is fixed cannot be selected.
         """
         found: Setting | None = None
-        for rank, source, path, value in self._found(flag):
-            if isinstance(value, Mapping) and CLASS_KEY in value:
-                path, value = (*path, CLASS_KEY), value[CLASS_KEY]
-            if is_fixed and not is_node(value) and value is not None:
+        for rank, given in sorted(self._given.get(flag, {}).items()):
+            path = flag
+            if isinstance(given.value, Mapping) and CLASS_KEY in given.value:
+                path = join_path(flag, CLASS_KEY)
+                given = replace(given, value=given.value[CLASS_KEY])
+            if is_fixed and not is_node(given.value) and given.value is not None:
                 continue
-            if isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
-                if not value:
-                    source.used.add(path)
-                continue
-            source.used.add(path)
-            if rank >= lowest:
-                found = Setting(flag, value, source.origin, rank)
+            if not isinstance(given.value, Mapping) or not given.value:
+                self._used.add((path, rank))
+            # Fields of the node are looked up by their own flags.
+            if not isinstance(given.value, Mapping) and rank >= lowest:
+                found = given
         return found
 
     def below(self, flag: str, lowest: int = 0) -> dict[str, Setting]:
         """Return what is given for names below a flag that holds a value."""
-        found = {}
-        for rank, source in enumerate(self.sources):
-            for name, path, value in _search_below(source.tree, f"{flag}.", ()):
-                source.used.add(path)
-                if rank >= lowest:
-                    found[name] = Setting(f"{flag}.{name}", value, source.origin, rank)
+        found, prefix = {}, f"{flag}."
+        for path, ranks in self._given.items():
+            for rank, given in ranks.items() if path.startswith(prefix) else ():
+                if not f"{given.parent}.".startswith(prefix):  # else a part of a whole value
+                    self._used.add((path, rank))
+                    if rank >= lowest:
+                        found[path.removeprefix(prefix)] = given
         return found
 
     def replace(self, prefix: str, rank: int) -> None:
@@ -151,33 +153,16 @@ class Settings:
 
     def unused(self) -> Iterator[tuple[str, str]]:
         """Yield key and origin of everything that was given, but not asked for."""
-        for rank, source in enumerate(self.sources):
-            for key in source.unused(source.tree):
-                if not any(key.startswith(prefix) and rank < limit for prefix, limit in self._replaced):
-                    yield key, source.origin
+        for path, ranks in self._given.items():
+            for rank, given in ranks.items():
+                is_replaced = any(path.startswith(prefix) and rank < limit for prefix, limit in self._replaced)
+                if not is_replaced and not _parts(given.value) and not self._is_used(given):
+                    yield path, given.origin
 
-    def _found(self, flag: str) -> Iterator[tuple[int, Source, Path, Any]]:
-        for rank, source in enumerate(self.sources):
-            found = source.find(flag)
-            if found is not None:
-                yield rank, source, *found
+    def _is_used(self, given: Setting) -> bool:
+        is_used = (given.path, given.rank) in self._used
+        return is_used or (given.parent != "" and self._is_used(self._given[given.parent][given.rank]))
 
 
 def _parts(value: Any) -> dict[str, Any] | None:
     return None if isinstance(value, Words) else items_of(value)
-
-
-def _search_below(value: Any, beginning: str, path: Path) -> Iterator[tuple[str, Path, Any]]:
-    for key, item in (_parts(value) or {}).items():
-        if key.startswith(beginning):
-            yield key[len(beginning) :], (*path, key), item
-        elif beginning.startswith(f"{key}.") and beginning != f"{key}.":
-            yield from _search_below(item, beginning[len(key) + 1 :], (*path, key))
-
-
-def _search(value: Any, flag: str, path: Path) -> Iterator[tuple[Path, Any]]:
-    for key, item in (_parts(value) or {}).items():
-        if key == flag:
-            yield (*path, key), item
-        elif flag.startswith(f"{key}."):
-            yield from _search(item, flag[len(key) + 1 :], (*path, key))

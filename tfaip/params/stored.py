@@ -14,25 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from tfaip.errors import UsageError
+from tfaip.params import types
 from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, join_path, nodes_of
+from tfaip.params.tree import Place, field_default, get_path, join_path, nodes_of, post_init
 from tfaip.params.trust import Trust, UntrustedName
-from tfaip.params.types import (
-    ARGUMENTS,
-    CLASS,
-    FieldText,
-    FunctionName,
-    NamedObject,
-    field_kind,
-    field_types,
-    is_node_type,
-    is_subclass,
-    origin_of,
-    strip,
-)
 from tfaip.util.files import write_text
 from tfaip.util.logging import logger
 from tfaip.util.reading import parse_json, read_json
@@ -136,20 +124,24 @@ def _decode(
     kind = FormerDecoder if is_former(document) else Decoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
-    if isinstance(decoder, FormerDecoder):
+    if not isinstance(decoder, FormerDecoder):
+        post_init(decoded, "params")
+    else:
+        decoder.check(decoded)
         report(tuple(decoder.notes), "a dict" if path is None else str(path))
     return decoded
 
 
 def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
-    if isinstance(value, dict) and value.keys() == {CLASS, ARGUMENTS}:  # an object: its class, and its arguments
-        return {path: value[CLASS], **{f"{path}.{name}": item for name, item in value[ARGUMENTS].items()}}
-    parts = _parts(value)
-    if parts is None:
+    if isinstance(value, dict) and value.keys() == {types.CLASS, types.ARGUMENTS}:
+        return {path: value[types.CLASS], **{f"{path}.{name}": item for name, item in value[types.ARGUMENTS].items()}}
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
         return {path: value}
     flat: dict[str, Any] = {}
-    for name, item in parts.items():
+    for name, item in value.items():
         flat.update(flat_params(item, join_path(path, str(name))))
     return flat
 
@@ -167,27 +159,18 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
     """
     flat: dict[str, Any] = {}
     for path, value in flat_params(stored).items():
-        place, kind = Place.of_root(root), field_kind(declared)
+        place, kind = Place.of_root(root), types.field_kind(declared)
         names = path.split(".")
         is_class = names[-1] == CLASS_KEY
         for name in names[:-1] if is_class else names:
             is_node = kind.kind == "node"
-            place = place.below(name, origin_of(kind.declared) if is_node else None)
-            item = field_types(kind.declared).get(name) if is_node else kind.declared
-            kind = field_kind(None if kind.kind == "leaf" else item)
+            place = place.below(name, types.origin_of(kind.declared) if is_node else None)
+            item = types.field_types(kind.declared).get(name) if is_node else kind.declared
+            kind = types.field_kind(None if kind.kind == "leaf" else item)
         is_path = place.is_hidden or (is_class and (len(names) == 1 or place.meta.get("fix_dc")))
         flag = path if is_path else place.flag
         flat[path if flag in flat else flag] = value
     return flat
-
-
-def _parts(value: Any) -> dict[Any, Any] | None:
-    """Return the parts of a stored node or container of nodes; None for a plain value."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return dict(enumerate(value))
-    return None
 
 
 # A field of all scenario params of 1.2, which are also a part of its trainer params.
@@ -198,12 +181,13 @@ _MADE_CLASS = "tfaip.scenario.scenariobase:LocalTrainerParams"
 _FORMER_VALUES: Mapping[str, Mapping[Any, Any]] = {
     "progress_bar_mode": {0: "plain", 1: "auto", 2: "lines"},
     "checkpoint_sub_dir": {"": "checkpoint"},
-    "best_model_name": {"": "best"},
+    "default_serve_dir": {"serve": ""},
+    "trainer_params_filename": {"trainer_params.json": ""},
     "lower_threshold": {-1e100: None},
     "upper_threshold": {1e100: None},
 }
 # Types of text that is checked when it is read.
-_NAMES = (FieldText, FunctionName, NamedObject, Resource)
+_NAMES = (types.FieldText, types.FunctionName, types.NamedObject, Resource)
 _SHOWN = 40
 
 log = logger(__name__)
@@ -263,37 +247,39 @@ class FormerDecoder(Decoder):
             holds_text = any(isinstance(part, str) for part in (item if isinstance(item, list) else [item]))
             if _is_plain(item) and not is_of_toolkit and not (holds_text and _may_name(declared)):
                 self.notes.append(f"{place}, kept although it does not fit: {shorten(item)}")
-                return tuple(item) if isinstance(item, list) and origin_of(declared) is tuple else item
+                return tuple(item) if isinstance(item, list) and types.origin_of(declared) is tuple else item
             if not is_of_toolkit or not (_is_plain(item) or _names_toolkit(item)):
                 raise
             self.notes.append(f"{place}, default instead: {error}")
             return dataclasses.MISSING
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        if name == _MADE_CLASS and is_node_type(declared):
-            made: type = origin_of(declared)
+        if name == _MADE_CLASS and types.is_node_type(declared):
+            made: type = types.origin_of(declared)
             return made
         return super()._find_class(name, declared, place)
 
-    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
-        # Every turn leaves out one value.
-        for _ in range(len(values)):
+    def check(self, params: Any) -> None:
+        """Check all limits; a value of the toolkit or of the scenario that is refused takes its default."""
+        refused = set()
+        while True:
             try:
-                return super()._build(cls, values, place)
-            except UsageError as error:
-                cause = error.__cause__
-                name = cause.path.partition(".")[0] if isinstance(cause, FieldError) else None
-                if name not in values:
+                return post_init(params)
+            except FieldError as error:
+                parent, _, name = error.path.rpartition(".")
+                node = get_path(params, parent)
+                field = getattr(node, "__dataclass_fields__", {}).get(name)
+                if field is None or error.path in refused:
                     raise
-                self.notes.append(f"{place}.{name}, default instead: {cause}")
-                values = {key: value for key, value in values.items() if key != name}
-        return super()._build(cls, values, place)
+                refused.add(error.path)
+                self.notes.append(f"params.{error}, default instead")
+                object.__setattr__(node, name, field_default(field))
 
 
 def _may_name(declared: Any) -> bool:
     """Return True if a value of a type may name a file of the model, or code."""
-    declared = strip(declared)
-    return is_subclass(declared, _NAMES) or any(map(_may_name, get_args(declared)))
+    declared = types.strip(declared)
+    return types.is_subclass(declared, _NAMES) or any(map(_may_name, get_args(declared)))
 
 
 def _is_field_of_toolkit(cls: type, name: str) -> bool:

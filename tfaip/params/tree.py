@@ -6,7 +6,7 @@ the key as a part of the path; those without nodes are values like any other.
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import dataclasses
 import functools
 from collections import deque
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
 from tfaip.params.names import current_name, did_you_mean, top_package
-from tfaip.params.types import members_of, resolve_annotation, strip
+from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 
@@ -49,6 +49,16 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
+def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return a node with values, and defaults for other fields; `__post_init__` is left to the caller."""
+    node = cls.__new__(cls)
+    for field in node_fields(cls):
+        if field.name in values or has_default(field):
+            value = values[field.name] if field.name in values else field_default(field)
+            object.__setattr__(node, field.name, value)  # also in frozen nodes
+    return node
+
+
 def items_of(value: Any) -> dict[str, Any] | None:
     """Return the items of a dict, list or tuple by key or index as text; None for others."""
     if isinstance(value, Mapping):
@@ -78,11 +88,8 @@ def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def nodes_of(params: Any) -> Iterator[Any]:
-    """Yield all nodes of a tree, the outermost first."""
-    if is_node(params):
-        yield params
-    for child in (children(params) or {}).values():
-        yield from nodes_of(child)
+    """Yield all nodes of a tree, each once, the outermost first."""
+    return (node for _, node in nodes_by_path(params))
 
 
 def packages_of(params: Any) -> set[str]:
@@ -231,54 +238,16 @@ def get_path(params: Any, path: str) -> Any:
     return value
 
 
-def is_hidden(params: Any, path: str) -> bool:
-    """Return True if the field at a dotted path, or a node above it, has no flag (`mode="ignore"`)."""
-    return place_at(params, "", path).is_hidden
-
-
 T = TypeVar("T")
 
 
-def copy_tree(value: T, copies: dict[int, Any] | None = None) -> T:
-    """Return a copy of a tree: nodes, lists, tuples and dicts are copied, other values, which may be large, shared.
-
-    Args:
-        value: a node, a container of nodes, or a value.
-        copies: the copies so far by the id of the original: one node in two places stays one node.
-
-    Raises:
-        RecursionError: if the tree contains itself.
-    """
-    copied: Any = _copy(value, {} if copies is None else copies)
-    return copied
-
-
 def share_tree(value: Any, copies: dict[int, Any]) -> None:
-    """Add the nodes of a tree to `copies` as their own copies: `copy_tree` keeps them as they are."""
+    """Add the nodes of a tree to `copies` as their own copies: `copied` keeps them as they are."""
     if id(value) in copies or not is_node(value):
         return
     copies[id(value)] = value
     for field in node_fields(value):
         share_tree(getattr(value, field.name, None), copies)
-
-
-def _copy(value: Any, copies: dict[int, Any]) -> Any:
-    if id(value) in copies:
-        return copies[id(value)]
-    if type(value) is list:
-        return [_copy(item, copies) for item in value]
-    if type(value) is tuple:
-        return tuple(_copy(item, copies) for item in value)
-    if type(value) is dict:
-        return {key: _copy(item, copies) for key, item in value.items()}
-    if not is_node(value):
-        return value
-    copied = copies[id(value)] = copy.copy(value)
-    for field in node_fields(value):
-        if hasattr(value, field.name):
-            # Also in frozen nodes.
-            object.__setattr__(copied, field.name, _copy(getattr(value, field.name), copies))
-    return copied
 
 
 class _Absent:
@@ -352,15 +321,8 @@ def fill_shared(params: Any, source: Any, strict: bool = True) -> None:
     Raises:
         UsageError: if there is no such value, or several.
     """
-    for path, node, attribute in _holders(params):
-        try:
-            value = _find(attribute, node, path, source)
-        except UsageError:
-            if strict:
-                raise
-            continue
-        if vars(node).get(attribute.name) is not value:
-            setattr(node, attribute.name, value)
+    for node, attribute, value in _shared_values(params, source, strict):
+        setattr(node, attribute.name, value)
 
 
 def with_shared(params: T, source: Any) -> T:
@@ -375,44 +337,37 @@ def with_shared(params: T, source: Any) -> T:
     Raises:
         UsageError: if there is no such value, or several.
     """
-    changes = False
-    for path, node, attribute in _holders(params):
-        value = vars(node).get(attribute.name)
-        found = _find(attribute, node, path, source, value)
-        changes = changes or found is not value
-    if not changes:
-        return params
-    params = copied(params)
-    for path, node, attribute in _holders(params):
-        setattr(node, attribute.name, _find(attribute, node, path, source, vars(node).get(attribute.name)))
+    if any(_shared_values(params, source)):
+        params = copied(params)
+        fill_shared(params, source)
     return params
 
 
-def _holders(params: Any) -> Iterator[tuple[str, Any, Shared]]:
-    """Yield each node that has a shared attribute, with its path."""
-    for path, node in _nodes(params):
-        for attribute in shared_of(type(node)).values():
-            yield path, node, attribute
+def _shared_values(params: Any, source: Any, strict: bool = True) -> Iterator[tuple[Any, Shared, Any]]:
+    """Yield each shared attribute that has another value than the one in the source, with its node and this value."""
+    for path, node in nodes_by_path(params):
+        for attribute in shared_of(node.__class__).values():
+            given = vars(node).get(attribute.name)
+            with contextlib.nullcontext() if strict else contextlib.suppress(UsageError):
+                value = _find(attribute, node, path, source, given)
+                if value is not given:
+                    yield node, attribute, value
 
 
-def _nodes(params: Any) -> Iterator[tuple[str, Any]]:
+def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
     """Yield the nodes of a tree with their dotted paths, each once, parents first."""
     seen = set()
     waiting = deque([("", params)])
     while waiting:
-        path, node = waiting.popleft()
-        if not is_node(node) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield path, node
-        for field in node_fields(node):
-            below = join_path(path, field.name)
-            value = getattr(node, field.name, None)
-            items = items_of(value) if _holds_nodes(value) else None
-            if items is None:
-                waiting.append((below, value))
-            else:
-                waiting.extend((f"{below}.{name}", item) for name, item in items.items())
+        path, value = waiting.popleft()
+        parts: Mapping[str, Any] = {}
+        if is_node(value) and id(value) not in seen:
+            seen.add(id(value))
+            yield path, value
+            parts = {field.name: getattr(value, field.name, None) for field in node_fields(value)}
+        elif _holds_nodes(value):
+            parts = items_of(value) or {}
+        waiting.extend((join_path(path, name), part) for name, part in parts.items())
 
 
 def _holds_nodes(value: Any) -> bool:
@@ -429,7 +384,8 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
     for first in (data, source):
         if isinstance(first, declared) and first is not node:
             return first
-    found = [(name, other) for name, other in _nodes(source) if isinstance(other, declared) and other is not node]
+    others = [(name, other) for name, other in nodes_by_path(source) if other is not node]
+    found = [(name, other) for name, other in others if isinstance(other, declared)]
     if len(found) == 1:
         return found[0][1]
     if not found and given is not None:
@@ -439,27 +395,15 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
         place = f"{place} ({path}.{attribute.name})"
     if found:
         names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
-        raise UsageError(f"{place} is shared: {declared.__name__}, which the scenario has several times, at {names}")
+        raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario has several times, at {names}")
     data = source if data is None else data
     raise UsageError(
-        f"{place} is shared: {declared.__name__}, which the scenario does not have; its data are {type(data).__name__}"
+        f"{place} is shared: {attribute.kind}, which the scenario does not have; its data are {type(data).__name__}"
     )
 
 
 @functools.cache
 def declared_class(attribute: Shared) -> type:
-    """Return the class that a shared attribute is annotated with.
-
-    Raises:
-        TypeError: if it is annotated with something else.
-    """
-    declared = strip(resolve_annotation(attribute.declared, attribute.owner))
-    members, _ = members_of(declared)
-    if len(members) == 1:
-        declared = members[0]
-    if not isinstance(declared, type):
-        raise TypeError(
-            f"{attribute.owner.__qualname__}.{attribute.name} = shared() is annotated with {attribute.declared}, "
-            "expected a class of params"
-        )
+    """Return the class that a shared attribute is annotated with."""
+    declared: type = field_kind(resolve_annotation(attribute.declared, attribute.owner)).declared
     return declared

@@ -13,20 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    ForwardRef,
-    Generic,
-    Literal,
-    Optional,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -77,7 +64,7 @@ def field_types(cls: Any) -> dict[str, Any]:
     Raises:
         TypeError: an annotation names something that does not exist at run time.
     """
-    origin = get_origin(cls) or cls
+    origin = typing.get_origin(cls) or cls
     found = {}
     for field in dataclasses.fields(origin):
         owner, annotation = declaration(origin.__mro__, field.name)
@@ -88,7 +75,7 @@ def field_types(cls: Any) -> dict[str, Any]:
             bound[variable] = resolve_annotation(_fall_back(argument, variable), origin)
         found[field.name] = declared = _substitute(declared, bound)
         if field.default is None and declared is not Any:
-            found[field.name] = Optional[declared]  # noqa: UP045 - takes what `|` does not
+            found[field.name] = typing.Optional[declared]  # noqa: UP045 - takes what `|` does not
     return found
 
 
@@ -144,8 +131,8 @@ def annotated_metadata(annotation: Any, owner: type) -> dict[str, Any]:
 
 def _attached(annotation: Any) -> list[Any]:
     """Return what is attached to a type and to the types in it, the outermost first."""
-    own = list(annotation.__metadata__) if get_origin(annotation) is Annotated else []
-    inner = [annotation.__origin__] if own else get_args(annotation)
+    own = list(annotation.__metadata__) if typing.get_origin(annotation) is Annotated else []
+    inner = [annotation.__origin__] if own else typing.get_args(annotation)
     return own + [found for one in inner for found in _attached(one)]
 
 
@@ -170,15 +157,15 @@ def arguments(cls: Any, base: type) -> tuple[Any, ...]:
     Each entry is a type, a TypeVar of `cls` itself, or `UNBOUND`. Arguments are passed by position,
     so that a subclass may use the same TypeVar for something else.
     """
-    origin = get_origin(cls)
+    origin = typing.get_origin(cls)
     if origin is not None:
-        own = dict(zip(parameters(origin), get_args(cls), strict=True))
+        own = dict(zip(parameters(origin), typing.get_args(cls), strict=True))
         return tuple(_substitute(a, own) for a in arguments(origin, base))
     if cls is base:
         return parameters(base)
     found: list[Any] = [UNBOUND] * len(parameters(base))
     for parent in vars(cls).get("__orig_bases__", cls.__bases__):
-        parent_class = get_origin(parent) or parent
+        parent_class = typing.get_origin(parent) or parent
         if parent_class is Generic or not (isinstance(parent_class, type) and issubclass(parent_class, base)):
             continue
         for index, argument in enumerate(arguments(parent, base)):
@@ -194,7 +181,7 @@ def _substitute(argument: Any, values: Mapping[Any, Any]) -> Any:
     """Replace the TypeVars in a type, also inside `list[T]` and the like."""
     if isinstance(argument, TypeVar):
         return values.get(argument, argument)
-    if isinstance(argument, type) and get_origin(argument) is None:
+    if isinstance(argument, type) and typing.get_origin(argument) is None:
         return argument
     inner = tuple(getattr(argument, "__parameters__", ()))
     if not inner:
@@ -245,7 +232,7 @@ def bound_field(metadata: Mapping[str, Any] | None = None) -> Any:
 
 def _construct(cls: Any, place: str) -> Any:
     """Return the default of a bound field; its own bound fields get the arguments of an alias."""
-    origin = get_origin(cls) or cls
+    origin = typing.get_origin(cls) or cls
     if not is_params_class(cls):
         raise TypeError(f"{place} is bound to {cls}, expected a params class: bind its type parameter")
     if origin is cls:
@@ -258,7 +245,7 @@ def _construct(cls: Any, place: str) -> Any:
 
 
 def is_params_class(cls: Any) -> bool:
-    origin = get_origin(cls) or cls
+    origin = typing.get_origin(cls) or cls
     return isinstance(cls, ForwardRef) or (isinstance(origin, type) and dataclasses.is_dataclass(origin))
 
 
@@ -404,7 +391,7 @@ DICT_TYPES = {dict, Mapping}
 
 def origin_of(declared: Any) -> Any:
     """Return a type without its type arguments: `list` for `list[int]`."""
-    return get_origin(declared) or declared
+    return typing.get_origin(declared) or declared
 
 
 def strip(declared: Any) -> Any:
@@ -416,7 +403,7 @@ def strip(declared: Any) -> Any:
 
 def is_union(declared: Any) -> bool:
     """Return True for `Union[...]`, `Optional[...]` and `A | B`."""
-    return get_origin(declared) in (Union, types.UnionType)
+    return typing.get_origin(declared) in (Union, types.UnionType)
 
 
 def is_subclass(declared: Any, base: Any) -> bool:
@@ -432,7 +419,7 @@ def is_node_type(declared: Any) -> bool:
 
 def members_of(declared: Any) -> tuple[list[Any], bool]:
     """Return the types of a union without None, and if None is one of them."""
-    members = [strip(member) for member in get_args(declared)]
+    members = [strip(member) for member in typing.get_args(declared)]
     return [member for member in members if member is not type(None)], type(None) in members
 
 
@@ -445,7 +432,7 @@ def expected(declared: Any) -> str:
 
 def type_name(declared: Any) -> str:
     """Return a type as it is written, without modules; an enum by its values."""
-    arguments = get_args(declared)
+    arguments = typing.get_args(declared)
     if declared is type(None):
         return "None"
     if declared is FunctionName:
@@ -456,7 +443,7 @@ def type_name(declared: Any) -> str:
         return "dict[str, value]"
     if is_union(declared):
         return " | ".join(map(type_name, arguments))
-    if get_origin(declared) is Literal:
+    if typing.get_origin(declared) is Literal:
         return " | ".join(map(repr, arguments))
     if is_subclass(declared, Enum):
         return " | ".join(str(member.value) for member in declared)
@@ -489,7 +476,7 @@ def field_kind(declared: Any) -> FieldKind:
         members, optional = members_of(declared)
         if len(members) == 1:
             inner = members[0]
-    origin, arguments = origin_of(inner), get_args(inner)
+    origin, arguments = origin_of(inner), typing.get_args(inner)
     if is_node_type(inner):
         return FieldKind("node", inner, optional)
     if origin in LIST_TYPES and arguments and is_node_type(arguments[0]):
@@ -526,6 +513,9 @@ class NamedObject:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.stored() == other.stored()
 
+    def __copy__(self) -> NamedObject:
+        return type(self)(self.name, **self.arguments)
+
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.arguments.items()]
         return f"{type(self).__name__}({', '.join([repr(str(self.name)), *given])})"
@@ -547,7 +537,7 @@ def object_type(declared: Any) -> type[NamedObject] | None:
     if is_subclass(declared, NamedObject):
         found: type[NamedObject] = declared
         return found
-    return next(filter(None, map(object_type, get_args(declared))), None)
+    return next(filter(None, map(object_type, typing.get_args(declared))), None)
 
 
 def checked_name(name: str, trusted: Trust | None, place: str) -> str:

@@ -23,11 +23,16 @@ from tfaip.export.savedmodelformat import ServedModel, is_saved_model
 from tfaip.model.predictionstep import PredictionStep
 from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
+from tfaip.util.classes import refuse_uncalled
 from tfaip.util.logging import logger
 from tfaip.util.terminal import can_show_bar, track
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
+_UNCALLED = dict.fromkeys(
+    ("_on_sample_end", "_on_step_end", "_on_predict_end", "_unwrap_batch", "_print_prediction", "_load_model"),
+    "predict_pipeline",
+)
 log = logger(__name__)
 
 # From a batch of inputs to its outputs, arrays or tensors.
@@ -48,6 +53,7 @@ class Predictor:
     """
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
+        refuse_uncalled(type(self), Predictor, _UNCALLED)
         self._params = params
         self._data = data
         self._steps: list[Step] = []

@@ -52,17 +52,17 @@ def main(name: str, flags: list[str]) -> None:
         )
     import_backend()
     from tfaip.trainer.history import read_history
-    from tfaip.trainer.stages.program import StageKind, preview_stages
+    from tfaip.trainer.stages.program import preview_stages
     from tfaip.trainer.tools.rates import RatedStage, preview_rates, preview_schedules
 
     preview, stages = preview_stages(params, scenario), []
     # Of stages that are known later, the plain params tell the size of their epochs.
     plain = _size_and_network(params, scenario)
-    for stage in [stage for stage in preview.stages if stage.kind is StageKind.TRAIN]:
+    for stage in [stage for stage in preview.stages if stage.trains]:
         has_own = stage.params is not None and stage.params is not params
         batches, network = _size_and_network(stage.params, scenario) if has_own else plain
         epochs = stage.first_epoch, stage.last_epoch
-        stages.append(RatedStage(stage.name, epochs, batches, stage.params, network, stage.rate_control))
+        stages.append(RatedStage(stage.name, epochs, batches, stage.params, network, stage.settings.rate_control))
     with flags_of(params, "trainer"):
         scheduled = preview_schedules(stages)
     history = None

@@ -41,12 +41,14 @@ their values."""
 def main(name: str, flags: list[str]) -> None:
     """Train a scenario."""
     from tfaip.components.loading import import_root, is_given_by_path
+    from tfaip.components.userlogs import user_logs
     from tfaip.trainer.run.permission import Permission
 
     trusted, flags = command.take_trusted(flags)
     scenario = open_scenario(name)
     root = import_root(scenario) if is_given_by_path(name) else None
-    train_with_flags(f"{PROG} {name}", scenario, flags, Permission(tuple(trusted), root))
+    with user_logs(scenario):
+        train_with_flags(f"{PROG} {name}", scenario, flags, Permission(tuple(trusted), root))
 
 
 def open_scenario(name: str) -> Any:

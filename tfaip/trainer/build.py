@@ -29,31 +29,17 @@ from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
+from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
-from tfaip.trainer.datasets import (
-    EpochSchedules,
-    Feeder,
-    Scenario,
-    check_batch_sizes,
-    create_training_pipeline,
-    create_validation_pipeline,
-    first_batch,
-)
+from tfaip.trainer.datasets import Feeder, Scenario, first_batch
+from tfaip.trainer.epochschedules import EpochSchedules
 from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
+from tfaip.trainer.run import names
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import (
-    EPOCH_MEAN,
-    LAV_NAME,
-    LOG_FILE,
-    TRAIN,
-    VALIDATION_PREFIX,
-    check_logged,
-    measured_name,
-)
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
@@ -62,7 +48,6 @@ from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
-from tfaip.util.terminal import ProgressDisplay
 
 log = logger(__name__)
 
@@ -148,13 +133,8 @@ def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Che
     if params.random_seed is None:
         params.random_seed = broadcast(devices, secrets.randbelow(2**31))
     backend.seed(params.random_seed)
-    log.info(
-        "training %s on keras/%s, %s, random seed %d",
-        scenario.scenario_id(),
-        keras.backend.backend(),
-        devices.describe(),
-        params.random_seed,
-    )
+    name, on = scenario.scenario_id(), f"keras/{keras.backend.backend()}, {devices.describe()}"
+    log.info("training %s on %s, random seed %d", name, on, params.random_seed)
 
 
 def build_run(
@@ -173,7 +153,7 @@ def build_run(
     if directory is not None and params.profile:
         first, last = params.profile_steps
         flag = flag_of(params, params.flag_root, "profile_steps")
-        profiler = Profiler(directory.events(TRAIN), first, last, flag)
+        profiler = Profiler(directory.root / names.TRAIN, first, last, flag)
     output = RunOutput(directory, store, history_file=history_file)
     return Run(params, preview, devices, stop, directory, output, profiler)
 
@@ -192,15 +172,12 @@ class Training:
         scenario: the scenario that is trained.
         devices: devices and processes, with the precision of the stage.
         train_data: pipeline of the training data of the running epoch.
-        sample_data: pipeline of samples for pictures and checks, processed as in a validation.
         schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
-        feeder: gives batches to `fit` and `evaluate`.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
         evaluation: validation and LAV.
         best: decides which epoch is the best one.
         events: writes TensorBoard events.
-        display: shows the progress of an epoch.
         built_from: see `tfaip.trainer.modelbuilding.built_from`.
     """
 
@@ -210,15 +187,12 @@ class Training:
     scenario: Scenario
     devices: Devices
     train_data: DataPipeline
-    sample_data: DataPipeline
     schedules: EpochSchedules
-    feeder: Feeder
     model: TrainingModel
     state: TrainState
     evaluation: EpochEvaluation
     best: BestModel
     events: TensorBoardEvents
-    display: ProgressDisplay
     built_from: Mapping[str, Any]
 
     @contextmanager
@@ -252,16 +226,14 @@ class Training:
 
     def epoch_table(self) -> EpochTable:
         """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
-        history, trained = self.state.progress.history, list(self.model.get_metrics_result())
-        names = trained.copy()
+        history, shown = self.state.progress.history, list(self.model.get_metrics_result())
         if self.evaluation.val is not None:
-            names += (f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+            shown += [f"{names.VALIDATION_PREFIX}{name}" for name in shown if name != INPUT_GRADIENT]
         if self.params.lav_every_n > 0:
-            for epoch in history.epochs:
-                if epoch >= self.stage.first_epoch:
-                    names += (name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
-        complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        return EpochTable(names, self.best.monitor, self.model.only_loss, complete, self.events.stage)
+            for epoch in history.of_epochs(self.stage.first_epoch, self.stage.last_epoch).epochs:
+                shown += [name for name in history.values(epoch) if names.LAV_NAME.fullmatch(name)]
+        complete = "the history of the trainer" if self.params.output_dir is None else names.LOG_FILE
+        return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.events.stage)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
@@ -304,10 +276,10 @@ def build_training(
     params: Params = stage.params
     devices = replace(run.devices, precision=params.device.precision)
     # Data
-    check_batch_sizes(params, devices)
+    datasets.check_batch_sizes(params, devices)
     schedules = EpochSchedules(params, scenario, devices)
-    train_data = create_training_pipeline(params, scenario)
-    val_data = create_validation_pipeline(params, scenario)
+    train_data = datasets.create_training_pipeline(params, scenario)
+    val_data = datasets.create_validation_pipeline(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
@@ -332,27 +304,14 @@ def build_training(
     display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
-    training = Training(
-        run=run,
-        stage=stage,
-        params=params,
-        scenario=scenario,
-        devices=devices,
-        train_data=train_data,
-        sample_data=sample_data,
-        schedules=schedules,
-        feeder=feeder,
-        model=model,
-        state=TrainState(model, run.params, progress, place),
-        evaluation=EpochEvaluation(
-            params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
-        ),
-        best=best,
-        events=events,
-        display=display,
-        built_from=facts,
+    evaluation = EpochEvaluation(
+        params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
     )
-    _prepare_export(training, None if kept is None else run.output.models)
+    state = TrainState(model, run.params, progress, place)
+    training = Training(
+        run, stage, params, scenario, devices, train_data, schedules, model, state, evaluation, best, events, facts
+    )
+    _prepare_export(training, sample_data, None if kept is None else run.output.models)
     return training
 
 
@@ -361,15 +320,12 @@ def _choose_best_model(
 ) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
     values = model.get_metrics_result()
-    check_logged(values)
-    names = [*values, EPOCH_MEAN]
-    logged = list(names)
-    if validates:
-        logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
-    has_lav = params.lav_every_n > 0
+    names.check_logged(values)
+    trained, has_lav = [*values, names.EPOCH_MEAN], params.lav_every_n > 0
+    logged = [*trained, *(f"{names.VALIDATION_PREFIX}{name}" for name in trained if validates)]
     mode, name = scenario.best_logging_settings()
-    best = BestModel.of((mode, measured_name(name, logged, has_lav)), validates, names, first_epoch)
-    if best.follows_lav and params.lav_every_n == 0:
+    best = BestModel.of((mode, names.measured_name(name, logged, has_lav)), validates, trained, first_epoch)
+    if best.follows_lav and not has_lav:
         raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     with below("learning_rate"):
         params.learning_rate.check_run(best, logged, has_lav)
@@ -381,7 +337,7 @@ def _choose_best_model(
     return best
 
 
-def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> None:
+def _prepare_export(training: Training, samples: DataPipeline, before: ModelDirectoryWriter | None) -> None:
     """Let the output of a run write the models of a stage, and check that they can be exported.
 
     What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
@@ -389,6 +345,7 @@ def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> 
 
     Args:
         training: the stage.
+        samples: pipeline of samples for the check, processed as in a validation.
         before: writer of the same model in the stage before; None: there is none.
     """
     params, output, best = training.params, training.run.output, training.best
@@ -402,7 +359,7 @@ def _prepare_export(training: Training, before: ModelDirectoryWriter | None) -> 
     is_checked = before is not None and before.has_checked(models)
     if models.formats is None or params.skip_model_load_test or is_checked:
         return
-    inputs = first_batch(training.sample_data).inputs
+    inputs = first_batch(samples).inputs
     if training.is_finished():
         models.formats.check_with_write(inputs)
         return

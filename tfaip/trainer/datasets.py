@@ -1,4 +1,4 @@
-"""Data of a training: pipelines, their schedules from epoch to epoch, and the datasets that `fit` reads."""
+"""Data of a training: pipelines, and the datasets that `fit` reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,23 +27,16 @@ from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import differences
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
-from tfaip.trainer.run.names import SCHEDULED_PREFIX
-from tfaip.trainer.schedules.epochvalues import EpochValues
-from tfaip.trainer.schedules.instep import objects_of_epochs
-from tfaip.trainer.schedules.targets import shown_name
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
-from tfaip.util.typing import Element, Logs
+from tfaip.util.typing import Element
 
 # Characters of a message for options and their values.
 OPTIONS_LIMIT = 120
-# In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
-_NO_MOMENTUM = 1e-30
 MANY_SHAPES = 4  # the first one, and three new ones
 
 log = logger(__name__)
@@ -118,7 +110,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     Raises:
         UsageError: if data are given and have no sample, or cannot be read.
     """
-    generator, given = pipeline.generator_params, ""
+    generator = pipeline.generator_params
+    given = f"val_gen returns {type(generator).__name__}"
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
     is_option = generator is getattr(gen, "val", None)
     if is_option:
@@ -127,16 +120,15 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
             given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
-    is_missing = is_option and not given  # e.g. no file is named
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if is_missing:
+        if not given:  # e.g. no file is named
             return False
         raise
-    if size == 0 and not is_missing:
-        source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
+    if size == 0 and given:
+        source = shorten_text(given, OPTIONS_LIMIT)
         raise FieldAdvice(
             f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
             "the validation off with {val_every_n} 0",
@@ -176,89 +168,6 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
     return preloaded
 
 
-class EpochSchedules:
-    """Schedules whose values change between epochs.
-
-    An epoch whose data differ from those of the epoch before begins with a new pass over the data, so that its samples
-    are a function of the seed, the pass and the values. Another rate or momentum compiles the step again.
-
-    Args:
-        params: the trainer params, with a seed.
-        scenario: creates the pipelines.
-        devices: the batches of every epoch can be shared among them.
-
-    Raises:
-        FieldError: if a target or a value cannot be; its path begins at the trainer params.
-    """
-
-    def __init__(self, params: Params, scenario: Any, devices: Devices) -> None:
-        self._values = EpochValues(params)
-        self._scenario = scenario
-        self._data: dict[str, float] = {}
-        self._objects: Mapping[str, list[Any]] | None = None
-        self._opened = ExitStack()
-        self._changed = ExitStack()
-        for schedule in self._values.schedules:
-            if schedule.is_of_data:
-                log.info("schedule %s: %s, with the next epoch", schedule.name, schedule.described())
-        self._values.check_each(lambda changed: check_batch_sizes(changed, devices))
-
-    def close(self) -> None:
-        """End the workers of the pipeline, and set rates back."""
-        self._opened.close()
-        self._changed.close()
-
-    def set_numbers(self, epoch: int, model: TrainingModel) -> None:
-        """Set the dropout rates and each momentum of an epoch (from 1)."""
-        if self._objects is None:
-            self._objects = objects_of_epochs(model)
-        values = self._values.values(epoch)
-        for schedule in self._values.schedules:
-            name = schedule.path.rpartition(".")[2]
-            value = values[schedule.path] or (_NO_MOMENTUM if name == "momentum" else 0.0)
-            for owner in () if schedule.is_of_data else self._objects[schedule.path]:
-                before = getattr(owner, name)
-                if value != before:
-                    self._changed.callback(setattr, owner, name, before)
-                    self._changed.callback(model.forget_compiled_steps)
-                    setattr(owner, name, value)
-                    model.forget_compiled_steps()
-
-    def pipeline(self, epoch: int, current: DataPipeline) -> DataPipeline:
-        """Return the pipeline of an epoch, opened.
-
-        Args:
-            epoch: from 1.
-            current: the pipeline of the epoch before, or of the params.
-        """
-        values = self._values.of_data(epoch)
-        if values == self._data:  # also if nothing is scheduled
-            return current
-        self._data = values
-        self._opened.close()
-        changed = self._values.params_of(epoch)
-        data = self._scenario.data
-        if changed.scenario is not self._values.params.scenario:
-            data = data.with_params(changed.scenario.data)
-        pipeline = create_training_pipeline(changed, self._scenario, data)
-        shown = ", ".join(f"{shown_name(path)} {value:g}" for path, value in values.items())
-        log.info("data of epoch %d: %s", epoch, shown)
-        self._opened.enter_context(pipeline)
-        return pipeline
-
-    def position(self, epoch: int, position: Position) -> Position:
-        """Return where an epoch (from 1) begins that follows this position."""
-        if epoch == 1 or self._values.of_data(epoch) == self._values.of_data(epoch - 1):
-            return position
-        started = position.consumed > 0 or position.emitted > 0
-        number = position.pass_index + 1 if started else position.pass_index
-        return replace(position, pass_index=number, consumed=0, emitted=0, pending=())
-
-    def logged(self, epoch: int) -> Logs:
-        """Return the values of an epoch by logged name."""
-        return {f"{SCHEDULED_PREFIX}{name}": value for name, value in self._values.logged(epoch).items()}
-
-
 class Feeder:
     """Makes feeds of batches of equal specs, one after the other.
 
@@ -295,11 +204,8 @@ class Feeder:
         if len(self._shapes) < MANY_SHAPES:
             self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
             if len(self._shapes) == MANY_SHAPES:
-                log.info(
-                    "batches had %d shapes so far, and JAX compiles the step for each: --train.bucket_boundaries (and "
-                    "--val.bucket_boundaries) pad them to a few lengths",
-                    MANY_SHAPES,
-                )
+                advice = "--train.bucket_boundaries (and --val.bucket_boundaries) pad them to a few lengths"
+                log.info("batches had %d shapes so far, and JAX compiles the step for each: %s", MANY_SHAPES, advice)
         return element
 
 
@@ -364,29 +270,21 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            yield self._element(batch)
-
-    def _element(self, batch: Batch) -> Element:
-        element: Any = batch.inputs, batch.targets
-        if self._padding is not None:
-            element = self._padding(element)
-        if not self._devices:
-            return element
-        rows = batch.size
-        if batch.is_whole:
-            rows *= self._devices
-            element = [{key: self._copies(array) for key, array in part.items()} for part in element]
-        return (*element, {MARK: backend.mark(rows, self._devices, batch.is_whole)})
-
-    def _copies(self, array: np.ndarray) -> np.ndarray:
-        return np.concatenate([array] * self._devices)
+            element: Any = batch.inputs, batch.targets
+            if self._padding is not None:
+                element = self._padding(element)
+            copies = self._devices if batch.is_whole else 1
+            if copies > 1:
+                element = [{key: np.concatenate([array] * copies) for key, array in part.items()} for part in element]
+            if self._devices:
+                element = (*element, {MARK: backend.mark(batch.size * copies, self._devices, batch.is_whole)})
+            yield element
 
     def _prepared(self) -> Iterator[Element]:
         """Return the elements as the backend reads them."""
-        elements: Iterator[Any] = self._elements()
         waiting = backend.num_waiting_batches()
-        if waiting:
-            ahead = Prefetcher(map(backend.to_device, elements), waiting)
-            self._stack.callback(ahead.close)
-            return ahead
-        return elements
+        if not waiting:
+            return self._elements()
+        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
+        self._stack.callback(ahead.close)
+        return ahead

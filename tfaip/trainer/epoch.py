@@ -24,9 +24,9 @@ from tfaip.trainer.build import Training
 from tfaip.trainer.datasets import Feed, OpenBatches
 from tfaip.trainer.modelbuilding import most_steps_per_execution
 from tfaip.trainer.params import Params
+from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.run.names import RATE
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.state import EvaluationState
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import with_epoch_mean
 from tfaip.util.logging import logger
@@ -76,7 +76,9 @@ class TrainingEpoch(StepCallbacks):
         self._feed: Feed | None = None
         self._began = self._checked = self._place()
         profiler = training.run.profiler
-        super().__init__(training.model, training.display, self.steps, progress.step, callbacks.for_batches, profiler)
+        super().__init__(
+            training.model, training.evaluation.display, self.steps, progress.step, callbacks.for_batches, profiler
+        )
 
     def train(self) -> Logs:
         """Train what is left of the epoch; return the means over the whole epoch.
@@ -92,9 +94,17 @@ class TrainingEpoch(StepCallbacks):
             try:
                 self._train_rest(self._progress.position)
             except TrainingDiverged as error:
-                error.samples = self._samples_of(error)
+                # Read again from the last place before the update at which the optimizer was polled.
+                step, samples, position = self._checked if error.first > self._checked[0] else self._began
+                error.samples = samples_text(self._batches(position, samples), step + 1, error.first, error.last)
                 raise
-            self._warn_of_skipped(optimizer.uncounted - uncounted)
+            skipped = optimizer.uncounted - uncounted
+            if skipped:
+                half = self._training.devices.precision is Precision.MIXED_FLOAT16
+                reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
+                what = "1 update was skipped: its" if skipped == 1 else f"{skipped} updates were skipped: their"
+                text = "epoch %d: %s loss or gradients were not finite%s"
+                log.log(logging.INFO if half else logging.WARNING, text, self.number, what, reason)
         elif self._metrics is not None:
             self._training.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
@@ -105,20 +115,6 @@ class TrainingEpoch(StepCallbacks):
             values = dict.fromkeys(values, math.nan)
         return with_epoch_mean(values)
 
-    def _warn_of_skipped(self, updates: int) -> None:
-        if not updates:
-            return
-        half = self._training.devices.precision is Precision.MIXED_FLOAT16
-        reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
-        log.log(
-            logging.INFO if half else logging.WARNING,
-            "epoch %d: %s skipped: %s loss or gradients were not finite%s",
-            self.number,
-            "1 update was" if updates == 1 else f"{updates} updates were",
-            "its" if updates == 1 else "their",
-            reason,
-        )
-
     def _place(self) -> tuple[int, int, Position]:
         return self._progress.step, self._progress.samples, self._progress.position
 
@@ -126,21 +122,16 @@ class TrainingEpoch(StepCallbacks):
         left = self._samples - samples
         return self._training.train_data.training_batches(position, left, self._training.devices.shard)
 
-    def _samples_of(self, error: TrainingDiverged) -> str:
-        """Read the batches of an update again, from the last place before it at which the optimizer was looked at."""
-        step, samples, position = self._checked if error.first > self._checked[0] else self._began
-        return samples_text(self._batches(position, samples), step + 1, error.first, error.last)
-
     def _train_rest(self, position: Position) -> None:
         training, model, params = self._training, self._training.model, self._training.params
         batches = self._batches(position, self._samples_before)
         lengths = training.train_data.params.bucket_lengths()
         stage = "" if training.events.stage is None else f" ({training.events.stage})"
-        training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
+        training.evaluation.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(model.stop_training)
         try:
             with (
-                training.feeder.feed(batches, lengths) as self._feed,
+                training.evaluation.feeder.feed(batches, lengths) as self._feed,
                 model.failures_named(),
                 backend.numerics_checked() if params.debug_nonfinite else contextlib.nullcontext(),
             ):
@@ -165,7 +156,7 @@ class TrainingEpoch(StepCallbacks):
             raise TrainingDiverged(params, self.number, batch, batch, 1, str(error)) from error
         finally:
             self._feed = None
-            training.display.stop()
+            training.evaluation.display.stop()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # Keras has just reset the metrics.
@@ -180,7 +171,13 @@ class TrainingEpoch(StepCallbacks):
         is_save_due = self._is_save_due(step, is_time_to_agree)
         if is_time_to_agree:
             self._stop.agree()
-        self._count_batches(step)
+        # Count the batches that `fit` consumed, never what it has prefetched.
+        assert self._feed is not None  # noqa: S101 (set while `fit` runs)
+        done, progress = step - self._done_before, self._progress
+        position = self._feed.position_after(done)
+        assert position is not None  # noqa: S101 (training batches always have one)
+        samples = self._samples_before + done * self._training.train_data.samples_per_batch
+        progress.step, progress.samples, progress.position = step, min(samples, self._samples), position
         if self._windows is not None:
             self._windows.end_step(step, self.rate)
         if is_save_due and step < self.steps:
@@ -218,18 +215,7 @@ class TrainingEpoch(StepCallbacks):
         # All processes save the same batch: when the chief says so.
         return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
-    def _count_batches(self, step: int) -> None:
-        """Advance the progress to `step` batches: those that `fit` consumed, never what it has prefetched."""
-        assert self._feed is not None  # noqa: S101 (set while `fit` runs)
-        done = step - self._done_before
-        samples = self._samples_before + done * self._training.train_data.samples_per_batch
-        position = self._feed.position_after(done)
-        assert position is not None  # noqa: S101 (training batches always have one)
-        self._progress.step = step
-        self._progress.samples = min(samples, self._samples)
-        self._progress.position = position
-
-    def save_checkpoint(self, before: EvaluationState | None = None) -> None:
+    def save_checkpoint(self, before: Checkpoint | None = None) -> None:
         """Save a checkpoint within the epoch.
 
         Args:
@@ -375,9 +361,11 @@ def samples_text(
                     break
                 if number >= first:
                     everything += [shorten(meta) for meta in batch.meta if meta is not None]
-                    for row in _not_finite_rows(batch):
-                        meta = batch.meta[row]
-                        bad.append(f"number {row + 1}" if meta is None else shorten(meta))
+                    arrays = [*batch.inputs.values(), *batch.targets.values()]
+                    arrays = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+                    for row, meta in enumerate(batch.meta):
+                        if not all(np.isfinite(array[row]).all() for array in arrays):
+                            bad.append(f"number {row + 1}" if meta is None else shorten(meta))
     except Exception:  # noqa: BLE001 (the search must not hide what it was started for)
         log.debug("the batches could not be read again", exc_info=True)
         return ""
@@ -387,12 +375,3 @@ def samples_text(
     shown = ", ".join(named[:_SAMPLES_NAMED])
     more = f" and {len(named) - _SAMPLES_NAMED} more" if len(named) > _SAMPLES_NAMED else ""
     return f"{'not finite in the data of' if bad else 'its samples are'} {shown}{more}"
-
-
-def _not_finite_rows(batch: Batch) -> list[int]:
-    rows: set[int] = set()
-    for array in (*batch.inputs.values(), *batch.targets.values()):
-        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
-            is_bad = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
-            rows.update(np.flatnonzero(is_bad).tolist())
-    return sorted(rows)

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
+ENDED = "ended"
+_MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
+_NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
+_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
+# The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
+_MOST_WORDS = 300_000
+_NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
+_NOT_FINITE = re.compile(r"(?:(?:np|numpy|math)\.)?([+-]?(?:nan|inf|infinity))", re.IGNORECASE)
+
+
 def absolute_difference(old: float, new: float, mode: str = "min") -> float:
     """Return by how much `new` is worse than `old`; what is not finite is worse than all that is."""
     if not math.isfinite(new):
@@ -128,12 +139,6 @@ def _number(value: Any, name: str) -> float:
         return float(value)
     except OverflowError:
         raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None
-
-
-# Key in the meta of an epoch: marks of what does not compare later epochs with this one, since a resume.
-ENDED = "ended"
-_MEASURED_ON = re.compile(r"^(?:val_|lav_l\d+_)")
-_NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
 
 class HistoryDict(dict[str, Any]):
@@ -443,13 +448,6 @@ def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict
             raise UsageError(f"plot: no epoch has {wanted!r}, expected some of: {shorten_text(', '.join(curves), 200)}")
         panels[wanted] = {name: finite[name] for name in sorted(chosen, key=lambda name: name != bases[name])}
     return panels
-
-
-_JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
-# The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
-_MOST_WORDS = 300_000
-_NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
-_NOT_FINITE = re.compile(r"(?:(?:np|numpy|math)\.)?([+-]?(?:nan|inf|infinity))", re.IGNORECASE)
 
 
 class HistoryFile(NamedTuple):

@@ -12,12 +12,12 @@ from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import Training
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.reporting.progress import EpochResult, log_epoch
+from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN
 from tfaip.trainer.schedules.instep import scheduled_values
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
-from tfaip.util.logging import logger
+from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 from tfaip.version import __version__
@@ -111,7 +111,7 @@ class TrainingLoop:
         controlled = progress.history.controlled()
         chosen = controlled[epoch.number].lr if epoch.number in controlled else None
         history, number = self._own_numbers(controlled), self._own_number(epoch.number)
-        is_controlled = chosen is None and self._training.stage.rate_control
+        is_controlled = chosen is None and self._training.stage.settings.rate_control
         if progress.step == 0 and is_controlled and rule.restores_best(number, history):
             best = self._training.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
@@ -133,14 +133,11 @@ class TrainingLoop:
     def _warn_if_not_finite(self, epoch: int, values: Logs) -> None:
         names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
         new = [name for name in names if name not in self._not_finite]
+        self._not_finite.update(new)
         if new:
-            self._not_finite.update(new)
             shown = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
-            log.warning(
-                "epoch %d: %s; an epoch whose monitored value is not finite is never the best, and counts as worse",
-                epoch,
-                shown,
-            )
+            rule = "an epoch whose monitored value is not finite is never the best, and counts as worse"
+            log.warning("epoch %d: %s; %s", epoch, shown, rule)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any.
@@ -206,10 +203,13 @@ class TrainingLoop:
         self._output.require_own_directory()
         training.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
-        log_epoch(EpochResult(number, logs, seconds, is_best), self._table)
-        dropped = DropCounts(*progress.position.dropped)
+        row = self._table.add(number, logs, seconds, is_best)
+        log.info("%s", result_line(number, logs), extra={CONSOLE_TEXT: row})
+        earlier = progress.history[number - 1].meta if number - 1 in progress.history else {}
+        before = earlier.get("position", {}).get("dropped", (0, 0, 0))
+        dropped = DropCounts(*(now - then for now, then in zip(progress.position.dropped, before, strict=True)))
         if dropped.total:
-            log.info("dropped training samples so far: %s", dropped)
+            log.info("dropped training samples: %s", dropped)
         return measured.values
 
     def _record(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
@@ -224,7 +224,7 @@ class TrainingLoop:
             "stage": self._training.stage.name,
             "best": {"monitor": self._training.best.monitor, "mode": self._training.best.mode},
         }
-        if not self._training.stage.rate_control:
+        if not self._training.stage.settings.rate_control:
             meta["rate_control"] = False
         effective = optimizer.schedule.effective_rate(epoch.rate)
         progress.history.record(epoch.number, EpochRecord(epoch.rate, measured.values, meta, effective))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,9 +14,11 @@ from tfaip.backend.kerastools import Execution
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
+from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.keras_objects import RefusedObject
-from tfaip.model.losses import InputGradientPenalty
+from tfaip.model.losses import InputGradientPenalty, WeightPenalty
+from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
@@ -29,14 +32,12 @@ from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.epochvalues import with_value
 from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT, OPTIMIZER, given_loss_weights, schedules_of
-from tfaip.trainer.warmstart.params import WarmStartMode
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.trainer.weightrules import apply_rules, weight_noise
+from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import shorten
+from tfaip.util.text import number_text, shorten
 
 # Flags of the layers of graphs that are frozen in parts; layers come before those below them.
 _own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
@@ -81,19 +82,23 @@ def build_training_model(
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
         layer.trainable = is_trainable  # sets those below it too, which come later
-    _check_layers(model)
+    if not model.trainable_variables:
+        count = len(graph.weights)
+        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
+    lost = [metric.name for metric in graph.metrics if all(metric is not known for known in model.metrics)]
+    if lost:
+        log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
         with below("warmstart"):
-            if warmstarter.params.mode is WarmStartMode.EXACT:
-                warmstarter.apply(graph)
-            else:
-                warmstarter.apply(graph, lambda: weight_structure(model, scenario))
-    apply_rules(params, model, schedules.variables.get)
+            warmstarter.apply(graph, partial(weight_structure, model, scenario))
+    _apply_weight_rules(params, model, schedules.variables)
     _compile(model, params, scenario, epoch_steps, devices, schedules)
     schedules.bind(model)
     summary = summary_lines(graph)
+    if overrides(type(scenario.model), ModelBase, "_sample_weights"):
+        log.info("%s._sample_weights weights the losses", type(scenario.model).__name__)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 
@@ -104,16 +109,14 @@ def _new_model(
     """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
     data, own, penalty = scenario.data, scenario.params, None
     if own.use_input_gradient_regularization:
-        weight = schedules.variables.get(INPUT_GRADIENT, own.input_gradient_regularization_lambda)
+        weight = schedules.variables.get(INPUT_GRADIENT_PATH, own.input_gradient_regularization_lambda)
         penalty = InputGradientPenalty(own.input_gradient_regularization_h, weight)
-    model = TrainingModel(
-        scenario.model,
-        scenario.graph,
-        penalty,
-        {**dict.fromkeys(weighted_losses, 1.0), **given_loss_weights(params)},
-        weight_noise(params, schedules.variables.get),
-        [variable for path, variable in schedules.variables.items() if not path.startswith(OPTIMIZER)],
-    )
+    stddev = schedules.variables.get("weight_noise.stddev", params.weight_noise.stddev)
+    has_noise = isinstance(stddev, keras.Variable) or stddev > 0
+    noise = UpdateNoise(stddev, params.random_seed or 0) if has_noise else None
+    loss_weights = {**dict.fromkeys(weighted_losses, 1.0), **given_loss_weights(params)}
+    scheduled = [variable for path, variable in schedules.variables.items() if not path.startswith(OPTIMIZER)]
+    model = TrainingModel(scenario.model, scenario.graph, penalty, loss_weights, noise, scheduled)
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
     if unknown:
@@ -129,16 +132,6 @@ def _new_model(
             "device.dist_strategy",
         )
     return model
-
-
-def _check_layers(model: TrainingModel) -> None:
-    """Raise if no weight is trained, and log which metrics are not logged."""
-    if not model.trainable_variables:
-        count = len(model.graph.weights)
-        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
-    lost = [metric.name for metric in model.graph.metrics if all(metric is not known for known in model.metrics)]
-    if lost:
-        log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
 
 
 def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
@@ -161,28 +154,21 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     for path in frozen:
         layers[path].trainable = False
     if not graph.trainable_variables:
-        raise FieldAdvice(
-            f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train",
-            _FROZEN,
-        )
+        text = f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train"
+        raise FieldAdvice(text, _FROZEN)
     trained, total = len(graph.trainable_weights), len(graph.weights)
     log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)
 
 
 def _compile(
-    model: TrainingModel,
-    params: Params,
-    scenario: Scenario,
-    epoch_steps: int,
-    devices: Devices,
-    schedules: StepSchedules,
+    model: TrainingModel, params: Params, scenario: Scenario, epoch_steps: int, devices: Devices, steps: StepSchedules
 ) -> None:
     built = params
     for schedule in schedules_of(params):
         if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
-    paths = [path for path in schedules.variables if path.startswith(OPTIMIZER)]
+    paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
         optimizer = build_optimizer(
             built.optimizer,
@@ -194,7 +180,7 @@ def _compile(
             network=scenario.graph,
             seed=params.random_seed or 0,
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
-            scheduled={path.removeprefix(OPTIMIZER): schedules.variables[path] for path in paths},
+            scheduled={path.removeprefix(OPTIMIZER): steps.variables[path] for path in paths},
         )
     optimizer.leaves_out_losses = model.leaves_out_losses
     if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
@@ -219,11 +205,8 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
     if given is None:
         return 1 if params.force_eager else backend.steps_per_execution(is_shared)
     if most is not None and given > most:
-        raise FieldAdvice(
-            f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}: "
-            "leave out {steps_per_execution}",
-            "steps_per_execution",
-        )
+        text = f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}"
+        raise FieldAdvice(f"{text}: leave out {{steps_per_execution}}", "steps_per_execution")
     return given
 
 
@@ -243,7 +226,9 @@ def built_from(
 
     A model that was built from equal facts can train with other params too.
     """
-    rate, gradients = params.learning_rate, scenario.params
+    rate, own = params.learning_rate, scenario.params
+    is_eager, is_automatic = params.force_eager or params.debug_nonfinite, params.steps_per_execution is None
+    strength = own.input_gradient_regularization_lambda
     return {
         "losses": sorted({*weighted_losses, *params.loss_weights}),
         "optimizer": encode(params.optimizer),
@@ -253,17 +238,8 @@ def built_from(
         # All other rates are values of a variable.
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
-        "execution": [
-            params.force_eager or params.debug_nonfinite,
-            params.jit_compile,
-            params.steps_per_execution is None,
-            _steps_per_execution(params, devices),
-        ],
-        "input_gradients": [
-            gradients.use_input_gradient_regularization,
-            gradients.input_gradient_regularization_h,
-            gradients.input_gradient_regularization_lambda,
-        ],
+        "execution": [is_eager, params.jit_compile, is_automatic, _steps_per_execution(params, devices)],
+        "input_gradients": [own.use_input_gradient_regularization, own.input_gradient_regularization_h, strength],
         "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
         "weight_noise": encode(params.weight_noise),
         "weight_penalties": encode(params.weight_penalties),
@@ -274,3 +250,27 @@ def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
     """Return the dimensions that the weights of a model consist of, by path."""
     data = scenario.data
     return model_structure(model, data.create_input_layers(), data.create_target_layers())
+
+
+def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:
+    """Apply noise and penalties to the weights that their rules match; `variables`: of schedules, in place of numbers.
+
+    Raises:
+        FieldAdvice: if a rule matches no weight; its path begins at the trainer params.
+    """
+    trained = {id(weight) for weight in model.graph.trainable_variables}
+    weights = {path: w for path, w in variables_by_path(model.graph).items() if id(w) in trained}
+    if model.noise is not None:
+        match = params.weight_noise.match
+        noisy = list(weights) if match is None else matching_paths(match, "weight_noise.match", "weight", weights)
+        model.noise.bind([weights[path] for path in noisy])
+        log.info("weight_noise: noise on %d of %d weights", len(noisy), len(weights))
+    penalties = []
+    for index, rule in enumerate(params.weight_penalties):
+        place = f"weight_penalties.{index}"
+        found = matching_paths(rule.match, f"{place}.match", "weight", weights)
+        strengths = f"l1 {number_text(rule.l1)}, l2 {number_text(rule.l2)}"
+        log.info("%s %s: %s on %s", place, shorten(rule.match), strengths, ", ".join(found))
+        l1, l2 = variables.get(f"{place}.l1", rule.l1), variables.get(f"{place}.l2", rule.l2)
+        penalties.append(WeightPenalty([weights[path] for path in found], l1, l2))
+    model.penalize(penalties)

@@ -22,19 +22,11 @@ from tfaip.params.types import FunctionName, bound_field, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_match, expected_pattern
+from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import (
-    BEST_DIR,
-    EXPORT_DIR,
-    STAGES_DIR,
-    check_directory_names,
-    check_history_file,
-    checkpoint_parts,
-    expected_directory,
-)
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.stages.params import PretrainingParams, StageParams, check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.oldnames import old_names
@@ -108,7 +100,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         None,
         "Directory of the run: log, checkpoints, exported models (None: runs/SCENARIO-DATE-TIME; in Python nothing is "
         "written)",
-        text=expected_directory,
+        text=names.expected_directory,
         also={"": "none yet"},
         common=True,
     )
@@ -258,15 +250,15 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         # The run writes to its own directory, and each kind of output to its own place in it.
-        best = self.early_stopping.best_model_name or BEST_DIR
-        check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
-        check_history_file(self.history_file, self.output_dir, replaced)
+        best, params_copy = self._names_of_best()
+        names.check_directory_names(self.checkpoint_sub_dir, best, params_copy)
+        checkpoints = names.checkpoint_parts(self.checkpoint_sub_dir)[0]
+        replaced = (checkpoints, best, params_copy, names.EXPORT_DIR, names.STAGES_DIR)
+        names.check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
-        check_stages(self.stages, self.epochs)
 
     def run_directory(self) -> RunDirectory | None:
         """Return the directory that a training with these params writes to, or None if it writes nothing.
@@ -276,11 +268,15 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         """
         if self.output_dir is None:
             return None
-        expected = expected_directory(self.output_dir)
+        expected = names.expected_directory(self.output_dir)
         if expected is not None:
             raise FieldError("output_dir", self.output_dir, expected)
-        best = self.early_stopping.best_model_name or BEST_DIR
-        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, best)
+        return RunDirectory(Path(self.output_dir), self.checkpoint_sub_dir, *self._names_of_best())
+
+    def _names_of_best(self) -> tuple[str, str]:
+        """Return the names of the directory of the best model, and of the copy of the params beside it."""
+        best = self.early_stopping.best_model_name or self.scenario.default_serve_dir or names.BEST_DIR
+        return best, self.scenario.trainer_params_filename
 
     def checkpoint_every_n_updates(self) -> int | None:
         """Return the number in `checkpoint_save_freq`, or None for "epoch".

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import keras
@@ -27,12 +27,12 @@ from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.trainer.schedules.epochvalues import EpochValues
+from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, begins, copy_for_stage
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagework import call_function, check_calls, predict
+from tfaip.trainer.stagework import StageWork
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
@@ -89,8 +89,8 @@ class StageRunner:
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
         self._opened = ExitStack()
-        self._stage: PlannedStage | None = None  # that is set up, or will be
-        self._later: Checkpoint | None = None  # of a later call of `Trainer.fit`
+        self.later: Checkpoint | None = None
+        """The checkpoint that is continued, if it belongs to a later call of `Trainer.fit`, which is still to come."""
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +119,6 @@ class StageRunner:
         """
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
-        check_calls(self._run.preview.stages, self._run.params)
         sequence, sequence.repeated = self._sequence, repeated
         state: Mapping[str, Any] = {RUNNING: None}
         if restored is not None:
@@ -129,9 +128,8 @@ class StageRunner:
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
             sequence.skip_done(self.progress.history)
-        self._reach()
-        stage = self._stage
-        if stage is None or stage.kind is StageKind.CALL:
+        stage = sequence.stage
+        if stage is None or not stage.settings.needs_model:
             return
         # A stage may have a larger model than the one before, of which the checkpoint may be.
         known = None if self._run.has_stages else continued
@@ -139,27 +137,16 @@ class StageRunner:
             self._set_up(stage, self._create_warmstarter() if continued is None else None)
         if continued is None:
             return
-        if state[RUNNING]["first_epoch"] > stage.last_epoch:  # of a later call of `fit`
-            self._later, self._stage = continued, None
+        if state[RUNNING]["first_epoch"] > stage.last_epoch:
+            self.later = continued
             return
         self._restore(continued)
         if self.training.is_finished():
             sequence.skip_done(self.progress.history, has_ended=True)
-            if sequence.stage is None or sequence.stage.number != stage.number:
-                self._reach()
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.training.state.restore(checkpoint)
         self.progress = self.training.state.progress
-
-    def _reach(self) -> None:
-        """Take the stage that the sequence has reached, with its params."""
-        self._stage = None
-        if self._sequence.stage is not None:
-            self._stage = self._sequence.resolved()
-            self._stage.params.random_seed = self._run.params.random_seed
-            if self._is_trial:
-                _shorten(self._stage)
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -170,39 +157,44 @@ class StageRunner:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
-        progress = self.progress
-        if self._later is not None:
-            return progress.history.values(self.training.stage.last_epoch)
-        if self._stage is None:
+        progress, sequence = self.progress, self._sequence
+        if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
-        elif self._stage.number == 0 and self._stage.kind is not StageKind.TRAIN and self._sequence.repeated is None:
+        elif sequence.stage.number == 0 and not sequence.stage.trains and sequence.repeated is None:
             # A checkpoint from which a run can be resumed that begins with other work than training.
             state = beginning(self._run.params, {RUNNING: None})
             self._run.output.save_checkpoint(lambda buffer: state, 0)
             self._run.output.wait()
         logs = progress.history.values(progress.epoch)
-        while (stage := self._stage) is not None:
-            must_train = stage.kind is StageKind.TRAIN
-            is_new = self.latest is None or (must_train and self.latest.stage is not stage)
-            if is_new and stage.kind is not StageKind.CALL:
+        while (stage := sequence.stage) is not None:
+            is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
+            if is_new and stage.settings.needs_model:
                 self._change_to(stage)
-            if must_train:
-                logs, is_ended_by_user = self._train(stage, callbacks)
-                if is_ended_by_user:
+            if self.later is not None:
+                if self.later.state[RUNNING]["first_epoch"] > stage.last_epoch:
+                    return progress.history.values(stage.last_epoch)
+                history = self.progress.history  # the user may have edited its file
+                self._restore(self.later)
+                self.progress.history, self.later = history, None
+            if stage.trains:
+                logs = self._train(callbacks)
+                if not self.training.is_finished():  # a callback has ended the whole training
                     return logs
-                result = self._finish_training(stage)
+                best, history = self.training.best, self.progress.history
+                epoch = best.epoch(history)
+                value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
+                result = self._finish(stage, last_epoch=self.progress.epoch, best=value)
             else:
-                result = self._work(stage)
-            self._sequence.next(result, self.progress.history)
-            self._sequence.skip_done(self.progress.history)
-            self._reach()
+                result = self._finish(stage, **self._work(stage))
+            sequence.next(result, self.progress.history)
+            sequence.skip_done(self.progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
         return logs
 
-    def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
-        """Train a stage that is set up; also return True if a callback has ended the whole training."""
-        training, progress = self.training, self.progress
+    def _train(self, callbacks: Callbacks) -> Logs:
+        """Train the stage that is set up."""
+        training, progress, stage = self.training, self.progress, self.training.stage
         self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
             self._begin_records()
@@ -213,11 +205,9 @@ class StageRunner:
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
-        if not training.is_finished():
-            return logs, True
         if training.early_stopping().stops_after is not None:
             log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
-        return logs, False
+        return logs
 
     def _begin_records(self) -> None:
         """Write what the stage is, without the records of what is run again."""
@@ -228,94 +218,60 @@ class StageRunner:
             self._directories.forget(record["number"])
             self._directories.begin(record)
 
-    def _finish_training(self, stage: PlannedStage) -> StageResult:
-        """Write the record of a trained stage, with its part of the history and the state at its end."""
-        history, epoch, best = self.progress.history, self.progress.epoch, None
-        best_epoch = self.training.best.epoch(history)
-        if best_epoch is not None:
-            best = {"epoch": best_epoch, "value": history.value(best_epoch, self.training.best.monitor)}
-        result, stored = self._sequence.result(last_epoch=epoch, values=history.values(epoch), best=best)
-        own = self._directories
+    def _finish(self, stage: PlannedStage, **facts: Any) -> StageResult:
+        """Write the record of a stage; of a trained one also its part of the history and the state at its end."""
+        history, own, output = self.progress.history, self._directories, self._run.output
+        result, stored = self._sequence.result(values=history.values(self.progress.epoch), **facts)
         if own is not None and self._run.devices.is_chief:
-            output = self._run.output
             output.require_own_directory()
-            own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
-            newest = None if output.store is None else output.store.newest()
-            if newest is not None and stage.name != MAIN:
-                own.keep_state(stage.name, newest)
+            if stage.trains:
+                own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
+                newest = None if output.store is None else output.store.newest()
+                if newest is not None and stage.name != MAIN:
+                    own.keep_state(stage.name, newest)
             own.finish(stage.name, stored)
         return result
 
-    def _work(self, stage: PlannedStage) -> StageResult:
-        """Do the work of a stage that does not train."""
-        assert stage.settings is not None  # noqa: S101 (only main has none)
-        log.info("stage %s: %s", stage.name, stage.settings.describe())
+    def _work(self, stage: PlannedStage) -> dict[str, Any]:
+        """Do the work of a stage that does not train; return facts for its result."""
+        log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         self._begin_records()
-        directory = self._directories.path(stage.name)
+        if self._is_trial:
+            _shorten(stage)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
-        facts: dict[str, Any] = {}
-        if stage.kind is StageKind.CALL:
-            facts = call_function(self._run, stage, directory, self.progress.history, self._sequence.directories())
-        else:
-            predict(self._run, stage, directory, self.training)
+        directory, stages = self._directories.path(stage.name), self._sequence.directories()
+        facts = StageWork(self._run, stage, directory, stages, self.progress.history, self.latest).do()
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
             raise TrainingInterrupted(received)
-        values = self.progress.history.values(self.progress.epoch)
-        result, stored = self._sequence.result(**facts, values=values)
-        if self._run.devices.is_chief:
-            self._directories.finish(stage.name, stored)
-        return result
+        return facts
 
-    def run_again(self, params: Params, callbacks: Callbacks) -> Logs:
-        """Train again after the last stage, as a later call of `Trainer.fit`, with params that it may have changed.
+    def train_again(self, params: Params) -> None:
+        """Let `run` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.
 
         The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
         """
-        before = self.training.stage
-        first = before.last_epoch + 1
-        left = 1 if self._is_trial else params.epochs - params.current_epoch
-        if left < 1:
-            log.info("training is finished: %d of %d epochs are done", params.current_epoch, params.epochs)
-            return self.progress.history.values(self.progress.epoch)
-        offset = first - 1 - params.current_epoch
-        own = copy_for_stage(params)  # the caller may change the params in place
-        stage = replace(before, first_epoch=first, last_epoch=first + left - 1, params=own)
-        self._stage = self._sequence.stage = stage = replace(stage, epoch_offset=offset)
-        log.info("fit again: epochs %d to %d of the run", stage.first_epoch, stage.last_epoch)
-        self._change_to(stage)
-        restored = self._later
-        if restored is not None and restored.state[RUNNING]["first_epoch"] == first:
-            history, self._later = self.progress.history, None
-            self._restore(restored)
-            self.progress.history = history  # the user may have edited its file
-        return self.run(callbacks)
-
-    @property
-    def is_in_later_fit(self) -> bool:
-        """True if the checkpoint belongs to a later call of `Trainer.fit`, which is still to come."""
-        return self._later is not None
+        before, done = self.training.stage, params.current_epoch
+        last, epochs = before.last_epoch, 1 if self._is_trial else params.epochs - done
+        if epochs > 0:
+            log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
+            own = copy_for_stage(params)  # the caller may change the params in place
+            self._sequence.stage = replace(
+                before, first_epoch=last + 1, last_epoch=last + epochs, params=own, epoch_offset=last - done
+            )
 
     @property
     def current_epoch(self) -> int:
         """Completed epochs as the rate control counts them."""
-        epoch = self.progress.epoch
-        if self._later is not None:
-            epoch = self.training.stage.last_epoch
-        return epoch if self.latest is None else epoch - self.latest.stage.epoch_offset
-
-    def check_restored(self) -> None:
-        """Raise if the checkpoint belongs to a later call of `Trainer.fit` than were made; nothing must be exported."""
-        if self._later is not None:
-            raise UsageError(
-                "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same calls "
-                "as before, or resume from an earlier checkpoint"
-            )
+        if self.latest is None:
+            return self.progress.epoch
+        stage = self.latest.stage
+        return (self.progress.epoch if self.later is None else stage.last_epoch) - stage.epoch_offset
 
     def _change_to(self, stage: PlannedStage) -> None:
         """Set up a stage that takes over from the one before, if any has trained.
@@ -326,20 +282,18 @@ class StageRunner:
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
-        keeps = keeps_graph(before.params, stage.params, stage.transfer)
-        end = StageEnd(
-            name=before.stage.name,
-            params=before.params,
-            weights=variable_arrays(before.state.weights_by_path()),
-            structure={} if keeps else weight_structure(before.model, before.scenario),
-            optimizer=variable_arrays(before.state.optimizer_variables()),
-        )
+        transfer: TransferParams = stage.settings.transfer
+        keeps, params = keeps_graph(before.params, stage.params, transfer), before.params
+        # Copies: the memory of the model may be needed for the next one.
+        structure = {} if keeps else weight_structure(before.model, before.scenario)
+        end = Source(f"stage {before.stage.name}", variable_arrays(before.state.weights_by_path()), structure=structure)
+        slots = variable_arrays(before.state.optimizer_variables())
         progress = self.progress
         progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
         progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
-            # Its memory may be needed for the next one, and models contain circles.
+            # Models contain circles.
             if self._loop is not None:
                 self._loop.release_model()
             self.latest = self._loop = before = None
@@ -347,10 +301,10 @@ class StageRunner:
             gc.collect()
         self._set_up(stage, None, before)
         if self.training.model is not model:
-            path = "" if stage.settings is None else f"stages.{stage.name}."
+            path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
-                planned = hand_over(end, self.training, stage.transfer)
-            log.info("weights of stage %s: %s", end.name, counts_text(planned))
+                planned = hand_over(end, slots, params, self.training, transfer)
+            log.info("weights of %s: %s", end.description, counts_text(planned))
             if not is_whole(planned):
                 log_table(planned)
 
@@ -364,6 +318,8 @@ class StageRunner:
         """
         self._opened.close()
         params: Params = stage.params
+        if self._is_trial:
+            _shorten(stage)
         if self._run.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
@@ -375,7 +331,7 @@ class StageRunner:
                 place = {RUNNING: self._sequence.record()}
                 self.latest = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
         except UsageError as error:
-            if stage.settings is None:
+            if stage.name == MAIN:
                 raise
             raise UsageError(f"stage {stage.name}: {error}") from error
         self._opened.enter_context(self.latest.opened())
@@ -406,31 +362,12 @@ def _specs(scenario: Scenario) -> Any:
 
 def _shorten(stage: PlannedStage) -> None:
     """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
-    params = stage.params
+    params: Params = stage.params
     setup = params.gen.setup
     params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
     setup.val.limit = setup.val.batch_size
-    if stage.kind is not StageKind.TRAIN:
+    if not stage.trains:
         setup.train.limit = setup.train.batch_size
-
-
-@dataclass(frozen=True)
-class StageEnd:
-    """The end of the training of a stage, with copies of all values.
-
-    Args:
-        name: of the stage.
-        params: its params.
-        weights: weights by path.
-        structure: the dimensions that they consist of; empty: the next stage trains the same graph.
-        optimizer: variables of the optimizer by name.
-    """
-
-    name: str
-    params: Params
-    weights: Mapping[str, np.ndarray]
-    structure: Structure
-    optimizer: Mapping[str, np.ndarray]
 
 
 def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
@@ -441,11 +378,15 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
-def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> Transfer:
+def hand_over(
+    end: Source, slots: Mapping[str, np.ndarray], before: Params, training: Training, transfer: TransferParams
+) -> Transfer:
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
 
     Args:
-        end: of the stage before.
+        end: its weights; without a structure if the next stage trains the same graph.
+        slots: variables of its optimizer by name.
+        before: its params.
         training: the parts of the new stage, with a fresh model.
         transfer: which weights are taken over.
 
@@ -455,31 +396,27 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> Tr
     Raises:
         UsageError: if no weight is taken over, and some should.
     """
-    targets, source = training.state.weights_by_path(), f"stage {end.name}"
+    targets = training.state.weights_by_path()
     structure: Structure = {}
     if transfer.mode is TransferMode.SUBSET and end.structure:
         structure = weight_structure(training.model, training.scenario)
-    planned = plan_transfer(
-        {path: tuple(variable.shape) for path, variable in targets.items()},
-        [Source(source, end.weights, structure=end.structure)],
-        transfer,
-        transfer.mode,
-        structure,
-    )
+    shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
+    planned = plan_transfer(shapes, [end], transfer, transfer.mode, structure)
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
-            f"stage {training.stage.name} takes over no weight of {source}: their paths differ, or transfer excludes "
-            "all; correct transfer.rename, or set transfer.mode none"
+            f"stage {training.stage.name} takes over no weight of {end.description}: their paths differ, or transfer "
+            "excludes all; correct transfer.rename, or set transfer.mode none"
         )
     initial = variable_arrays(targets)
     weights = {**initial, **planned.arrays(initial)}
-    assign_arrays(targets, weights, source)
+    assign_arrays(targets, weights, end.description)
     # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(end.params.optimizer) == _rules(training.params.optimizer)
+    same_rule = _rules(before.optimizer) == _rules(training.params.optimizer)
     variables = training.state.optimizer_variables()
-    arrays = slot_arrays(planned, end.optimizer, variable_arrays(variables), weights, same_rule)
-    assign_arrays(variables, arrays, source)
-    training.model.optimizer.continue_after(end.params.train_accum_steps)
+    assign_arrays(
+        variables, slot_arrays(planned, slots, variable_arrays(variables), weights, same_rule), end.description
+    )
+    training.model.optimizer.continue_after(before.train_accum_steps)
     if not same_rule:
         training.model.optimizer.reset_moments()
     return planned

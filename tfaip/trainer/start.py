@@ -15,18 +15,18 @@ from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.params.stored import flat_params, save_params
-from tfaip.params.tree import ABSENT, flag_of, is_hidden
+from tfaip.params.tree import ABSENT, place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import ENDED, History, read_history_file
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
-from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.records import RUNNING, numbered, require_place
-from tfaip.trainer.state import TrainingProgress, beginning, require_parts, stored_params, without_cluster
+from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
@@ -86,13 +86,12 @@ def state_to_continue(
             log.info("the run is repeated from stage %s, as an interrupted command was told", from_stage)
     directory.check_resumable()
     if from_stage is not None:
-        start = _state_before_stage(directory, params, from_stage)
+        start = _state_before_stage(directory.stage_directories(), params, from_stage)
     else:
         store = CheckpointStore(directory.checkpoints)
         name, checkpoint = store.read(name)
         start = StartState(name, checkpoint, store.best_of(name))
     state = start.checkpoint.state
-    require_parts(state)
     try:
         TrainingProgress.from_dict(state)
         Execution.from_dict(state["execution"])
@@ -106,12 +105,11 @@ def state_to_continue(
     return start
 
 
-def _state_before_stage(directory: RunDirectory, params: Params, stage: str) -> StartState:
-    repeated, trained = numbered(directory.stage_directories(), stage)
+def _state_before_stage(directories: StageDirectories, params: Params, stage: str) -> StartState:
+    repeated, trained = numbered(directories, stage)
     if trained is None:
-        start = beginning(params, {RUNNING: None})
-        return StartState(checkpoint_name(0), start, None, stage, repeated)
-    path = directory.stage_directories().state(trained)
+        return StartState(checkpoint_name(0), beginning(params, {RUNNING: None}), None, stage, repeated)
+    path = directories.state(trained)
     if not path.is_dir():
         raise UsageError(
             f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
@@ -160,6 +158,8 @@ def claim_directory(
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     stages = directory.stage_directories()
     save_params(directory.params_file, stored)
+    if directory.params_copy:
+        save_params(directory.root / directory.params_copy, stored)
     if start is None:
         return
     if start.from_stage is not None:
@@ -181,10 +181,11 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     """Return the differences from the params of the checkpoint by path, such as `--trainer.epochs: 1 -> 2`."""
     old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
     changes = {}
-    for path in dict.fromkeys([*old, *new]):
+    for path in old | new:
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
-        if before != after and not is_hidden(params, path):
-            changes[path] = f"{flag_of(params, params.flag_root, path)}: {before} -> {after}"
+        place = place_at(params, params.flag_root, path)
+        if before != after and not place.is_hidden:
+            changes[path] = f"{place.label}: {before} -> {after}"
     return changes
 
 
@@ -248,7 +249,8 @@ def load_history(run: Run, reached: Params | None, progress: TrainingProgress, i
         progress: gets the history.
         is_resumed: the training is continued.
     """
-    _read_history_file(run, progress, is_resumed)
+    if run.output.history_file is not None and (is_resumed or run.params.history_file):
+        _read_history_file(run, run.output.history_file, progress, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
     if is_resumed:
@@ -260,11 +262,8 @@ def load_history(run: Run, reached: Params | None, progress: TrainingProgress, i
         progress.history = rule.continue_from(given)
 
 
-def _read_history_file(run: Run, progress: TrainingProgress, is_resumed: bool) -> None:
-    params, output = run.params, run.output
-    path, directory = output.history_file, output.directory
-    if path is None or not (is_resumed or params.history_file):
-        return
+def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resumed: bool) -> None:
+    params, directory = run.params, run.output.directory
     # The directory of the run may be created later.
     if not path.parent.is_dir() and (directory is None or path.parent.absolute() != directory.root.absolute()):
         shown = shorten_text(str(path.parent), 160)
@@ -275,15 +274,12 @@ def _read_history_file(run: Run, progress: TrainingProgress, is_resumed: bool) -
         return
     file = read_history_file(path)
     if is_resumed and file.is_returnn:
-        raise FieldAdvice(
-            f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only: leave out "
-            "{history_file}",
-            "history_file",
-        )
+        text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
+        raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
     if file.is_returnn:
         # It is read and never replaced: the run writes its history to the default place.
         params.history_file = None
-        output.history_file = None if directory is None else directory.history_file
+        run.output.history_file = None if directory is None else directory.history_file
     if is_resumed:
         progress.history = progress.history.edited(file.history, progress.epoch)
     else:

@@ -23,10 +23,9 @@ from tfaip.params.codec import encode
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.util.text import shorten, shorten_text
+from tfaip.trainer.run.checkpoint import WEIGHTS, Checkpoint
+from tfaip.util.text import shorten_text
 
-WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 # Gradients of an update that is not complete, and their size.
@@ -34,13 +33,6 @@ WAITING = "optimizer/gradient_accumulator"
 
 _DIRECTORY_FIELDS = ("output_dir", "overwrite")
 _STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window")
-# Types of the parts of a state.
-_PARTS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("epoch", "step", "samples", "best_epoch", "accum_steps", "window_step"), int),
-    **dict.fromkeys(("position", "history", "random", "params", "window", "execution"), dict),
-    "seconds": (int, float),
-    "backend": str,
-}
 
 
 @dataclass
@@ -89,19 +81,6 @@ class TrainingProgress:
         return cls(**numbers, position=Position.from_dict(state["position"]), history=history)
 
 
-@dataclass(frozen=True)
-class EvaluationState:
-    """Part of the state that an evaluation changes.
-
-    Args:
-        arrays: values of variables by name.
-        random: states of the global generators.
-    """
-
-    arrays: Mapping[str, np.ndarray]
-    random: Mapping[str, Any]
-
-
 class TrainState:
     """Progress, variables and random generators of a training, saved and restored as a whole.
 
@@ -144,7 +123,7 @@ class TrainState:
         self._model.optimizer.reset()
         return self._best_epoch
 
-    def capture(self, buffer: HostBuffer | None = None, before: EvaluationState | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
         """Return a copy of the whole state.
 
         Args:
@@ -158,7 +137,7 @@ class TrainState:
             **self.progress.to_dict(),
             **self._place,
             "backend": keras.backend.backend(),
-            "random": _random_state() if before is None else before.random,
+            "random": _random_state() if before is None else before.state,
             "params": stored_params(self._params),
             "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,
@@ -196,11 +175,11 @@ class TrainState:
         is_automatic = model.execution.is_automatic
         model.execution = replace(Execution.from_dict(state["execution"]), is_automatic=is_automatic)
 
-    def evaluation_state(self) -> EvaluationState:
+    def evaluation_state(self) -> Checkpoint:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
         weights = {name: v for name, v in self._graph_variables().items() if id(v) in untrained}
-        return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
+        return Checkpoint(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
         """Return a copy of the metric accumulators."""
@@ -210,11 +189,11 @@ class TrainState:
         """Set the metric accumulators."""
         assign_arrays(self._metric_variables(), arrays, "the metrics")
 
-    def set_back(self, before: EvaluationState) -> None:
+    def set_back(self, before: Checkpoint) -> None:
         """Undo what an evaluation has changed."""
         named = {**self._graph_variables(), **self._metric_variables()}
         assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
-        _set_random_state(before.random)
+        _set_random_state(before.state)
 
     def optimizer_variables(self) -> dict[str, keras.Variable]:
         """Return the variables of the optimizer by name."""
@@ -276,14 +255,6 @@ def _random_state() -> dict[str, Any]:
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
         "keras": global_random_state(),
     }
-
-
-def require_parts(state: Mapping[str, Any]) -> None:
-    """Raise unless the state of a checkpoint has all parts, each of its type."""
-    for name, kinds in _PARTS.items():
-        value = state.get(name)
-        if not isinstance(value, kinds) or isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
-            raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:

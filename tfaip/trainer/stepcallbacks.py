@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -40,7 +40,6 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: batches of it that an earlier process trained.
         user_callbacks: callbacks of the user with methods per batch; None: they have none.
         profiler: traces executions of the training.
-        should_stop: returns True to end an evaluation.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: int = 0,
         user_callbacks: keras.callbacks.CallbackList | None = None,
         profiler: Profiler | None = None,
-        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         # No super().__init__: it would start a thread and collect what `fit` adds on its own.
         self._training_model = model
@@ -60,13 +58,12 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._done_before = self._done = done
         self._user_callbacks = user_callbacks
         self._profiler = profiler
-        self._should_stop = should_stop
         self.user_stops = bool(model.stop_training)
         """True if the user set `model.stop_training`, which ends the training after the epoch."""
 
     def on_step_end(self, step: int) -> bool:
         """Return True to end the epoch or the evaluation here; called when `step` batches are done."""
-        return self._should_stop()
+        return False
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
         """Return the values that the progress display shows."""
@@ -167,9 +164,8 @@ def named_callbacks(params: Params, scenario: Scenario) -> list[keras.callbacks.
         except FieldError as error:
             error.index = index
             raise
-        callback = build(params=params, scenario=scenario)
-        if not isinstance(callback, keras.callbacks.Callback):
-            expected = f"a Keras callback; it gives {type(callback).__name__}"
+        callbacks.append(build(params=params, scenario=scenario))
+        if not isinstance(callbacks[-1], keras.callbacks.Callback):
+            expected = f"a Keras callback; it gives {type(callbacks[-1]).__name__}"
             raise FieldError("callbacks", name, expected, index=index)
-        callbacks.append(callback)
     return callbacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,33 +27,24 @@ from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
+from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import copy_tree, fill_shared, share_tree
+from tfaip.params.tree import fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
+from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.build import Training, build_run, build_training, check_params, opened_devices, seed_run
 from tfaip.trainer.history import History, read_history_file
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
-from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, Preview, StageKind, StageProgram, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.start import (
-    StartState,
-    changes_text,
-    claim_directory,
-    end_comparisons,
-    load_history,
-    log_changes,
-    state_to_continue,
-)
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -61,13 +52,20 @@ from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.process import collecting_new_objects
 from tfaip.util.reading import read_json
+from tfaip.util.terminal import table_lines
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
 
-_FOR_USERS = ("restore_trainer", "parse_trainer_params")
+_UNCALLED = {
+    "restore_trainer": "create_trainer of the scenario",
+    "parse_trainer_params": "create_trainer of the scenario",
+    "setup_model": "build_model, or create_graph of the model",
+    "_create_optimizer": "cls and arguments of the optimizer params",
+    "create_train_params_logger_callback": "setup_callbacks",
+}
 
 
 class Trainer(Generic[P]):
@@ -102,9 +100,14 @@ class Trainer(Generic[P]):
         from_stage: str | None = None,
         permission: Permission | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
-        self._given_params = params
-        self._params = _copy_for_run(params)
+        refuse_uncalled(type(self), Trainer, _UNCALLED)
+        self._given_params = self._params = params
+        # What a run finds out completes a copy: nodes, lists, tuples and dicts are copied, other values, which may be
+        # large, are shared; so is `params.scenario`, since the scenario was built from this object.
+        copies: dict[int, Any] = {}
+        with suppress(RecursionError):  # it contains itself: the check of the params names the field
+            share_tree(params.scenario, copies)
+            self._params = copied(params, copies)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
@@ -243,12 +246,17 @@ class Trainer(Generic[P]):
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(scenario), params))
             # Find the state to continue from; nothing is changed yet.
-            start = self._state_to_continue(directory) if self._restore else None
-            restored = None if start is None else start.checkpoint
-            if directory is not None and start is None:
-                run_on_chief(devices, partial(self._check_free, directory))
+            is_resumed = self._restore or self._has_trained(directory)
+            state = None
+            if is_resumed:
+                state = start.state_to_continue(directory, params, self._checkpoint, self._from_stage)
+            restored = None if state is None else state.checkpoint
             # Build the run and the first stage, or the one of the checkpoint.
             seed_run(params, scenario, devices, restored)
+            is_new = state is None or not self._restore and start.changes_text(params, restored)
+            if directory is not None and is_new:
+                check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
+                run_on_chief(devices, partial(check, params.overwrite))
             preview = self._preview()
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
@@ -259,28 +267,28 @@ class Trainer(Generic[P]):
             stages = StageRunner(run, program, scenario, self.create_warmstarter, self._is_trial)
             stack.enter_context(stages)
             try:
-                stages.begin(restored, None if start is None else start.repeated)
+                stages.begin(restored, None if state is None else state.repeated)
             except WeightsDoNotFit as error:
-                changes = changes_text(params, restored)
+                changes = start.changes_text(params, restored)
                 if not changes:
                     raise
                 raise UsageError(f"{error}; changed: {changes}") from error
             self._progress = stages.progress
             reached = None if stages.latest is None else stages.latest.params
             # A run that begins again continues with the rates that a file gave to it.
-            load_history(run, reached, self._progress, is_resumed=self._restore)
+            start.load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
             if run.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
                 stack.enter_context(run.directory.locked())
             stack.enter_context(run.output)
             if run.directory is not None:
-                claim_directory(run, type(scenario), start, self._permission)
+                start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.directory.log_file)
-            if restored is not None and not stages.is_in_later_fit:
-                log_changes(params, restored)
+            if restored is not None and stages.later is None:
+                start.log_changes(params, restored)
                 if stages.latest is not None:
-                    end_comparisons(params, restored, stages.latest.best, self._progress.history)
+                    start.end_comparisons(params, restored, stages.latest.best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
@@ -296,18 +304,14 @@ class Trainer(Generic[P]):
         changed = [name for name, value in vars(self).items() if before.get(name) is not value]
         counts = [name for name in changed if "steps" in name or "per_epoch" in name]
         if counts and self._params.samples_per_epoch == samples:
-            log.warning(
-                "%s sets %s, which the training does not read: set self.params.samples_per_epoch, a number of samples",
-                type(self).__name__,
-                ", ".join(counts),
-            )
+            advice = "which the training does not read: set self.params.samples_per_epoch, a number of samples"
+            log.warning("%s sets %s, %s", type(self).__name__, ", ".join(counts), advice)
 
-    def _state_to_continue(self, directory: RunDirectory | None) -> StartState | None:
-        return state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
-
-    def _check_free(self, directory: RunDirectory) -> None:
-        with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
-            directory.check_free(self._params.overwrite)
+    def _has_trained(self, directory: RunDirectory | None) -> bool:
+        """Return True if the params are those that a training in the directory has left, with all epochs trained."""
+        params = self._params
+        is_done = 0 < params.epochs <= params.current_epoch
+        return is_done and directory is not None and directory.checkpoints.is_dir() and not params.overwrite
 
     def _run(self, stages: StageRunner) -> Logs:
         """Train all stages, export the final model, and log the summary."""
@@ -315,7 +319,11 @@ class Trainer(Generic[P]):
         self._is_fitted = False
         try:
             self.fit()
-            stages.check_restored()
+            if stages.later is not None:
+                raise UsageError(
+                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
+                    "calls as before, or resume from an earlier checkpoint"
+                )
         finally:
             # Also of a training that was interrupted.
             self._progress, self._training = stages.progress, stages.latest
@@ -327,7 +335,9 @@ class Trainer(Generic[P]):
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
-            log_summary({"Best epoch": training.best.describe(history), **rows})
+            pairs = {"Best epoch": training.best.describe(history), **rows}
+            for line in table_lines(list(pairs.items()), left=2):
+                log.info("%s", line)
         return self._logs
 
     def fit(self) -> Logs:
@@ -356,10 +366,11 @@ class Trainer(Generic[P]):
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
         check_params(self._params, self._scenario)
-        if not self._is_fitted:
+        if self._is_fitted:
+            runner.train_again(self._params)
+        else:
             self._params.current_epoch = runner.current_epoch
-        run = partial(runner.run_again, self._params) if self._is_fitted else runner.run
-        self._logs = run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._logs = runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs
@@ -370,11 +381,11 @@ class Trainer(Generic[P]):
         if not self._is_trial:
             return preview
         stages = list(preview.stages)
-        if not any(stage.kind is StageKind.TRAIN for stage in stages):
-            stages.append(PlannedStage(MAIN, StageKind.TRAIN, len(stages), 1, 1, self._params))
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(self._params, len(stages)))
         epoch = 1
         for i, stage in enumerate(stages):
-            count = 1 if stage.kind is StageKind.TRAIN else 0
+            count = 1 if stage.trains else 0
             stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
             epoch += count
         return Preview(stages, preview.is_complete)
@@ -447,7 +458,7 @@ class Trainer(Generic[P]):
                 self._call_setup_hooks()
                 check_params(params, scenario)
                 seed_run(params, scenario, devices, None)
-                stage = PlannedStage(MAIN, StageKind.TRAIN, 0, 1, params.epochs, params)
+                stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
                 self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
             yield self._training
@@ -466,28 +477,25 @@ class Trainer(Generic[P]):
             directory = self._params.run_directory()
             if directory is None or not self._restore:
                 raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-            start = self._state_to_continue(directory)
-            if start is None:
+            state = start.state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
+            if state is None:
                 return None
             check_params(self._params, self._scenario)
-            self._check_stages(directory, start)
+            # A stage that is done was perhaps changed, and is not repeated.
+            stored, history = state.checkpoint.state, History()
+            trained = History.from_dict(stored["history"])
+            program = planned_stages(self._params, self._scenario, history)
+            sequence = StageSequence(program, history, directory.root, Devices())
+            sequence.load(directory.stage_directories())
+            sequence.repeated = state.repeated
+            sequence.reach(stored, trained)
+            has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
+            sequence.skip_done(trained, has_ended)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
                     read_history_file(history_file)
-            return start.name, int(start.checkpoint.state["epoch"])
-
-    def _check_stages(self, directory: RunDirectory, start: StartState) -> None:
-        """Raise if a stage that is done was changed, and is not repeated."""
-        state, history = start.checkpoint.state, History()
-        trained = History.from_dict(state["history"])
-        program = planned_stages(self._params, self._scenario, history)
-        sequence = StageSequence(program, history, directory.root, Devices())
-        sequence.load(directory.stage_directories())
-        sequence.repeated = start.repeated
-        sequence.reach(state, trained)
-        has_ended = sequence.stage is not None and state["epoch"] >= sequence.stage.last_epoch
-        sequence.skip_done(trained, has_ended)
+            return state.name, int(stored["epoch"])
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -524,17 +532,3 @@ class Trainer(Generic[P]):
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)
-
-
-def _copy_for_run(params: P) -> P:
-    """Return a copy that a run may complete with what it finds out; the caller's object stays as it is.
-
-    Nodes, lists, tuples and dicts are copied, other values are shared: they may be large. So is
-    `params.scenario` with everything below it, since the scenario was built from this object.
-    """
-    copies: dict[int, Any] = {}
-    try:
-        share_tree(params.scenario, copies)
-        return copy_tree(params, copies)
-    except RecursionError:
-        return params  # it contains itself: the check of the params names the field

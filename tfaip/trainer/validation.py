@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -55,6 +56,13 @@ class Measured:
     has_lav: bool = False
 
 
+class _ValidationSteps(StepCallbacks):
+    should_stop: Callable[[], bool]
+
+    def on_step_end(self, step: int) -> bool:
+        return self.should_stop()
+
+
 @dataclass
 class EpochEvaluation:
     """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs.
@@ -84,7 +92,6 @@ class EpochEvaluation:
     last_epoch: int
 
     def __post_init__(self) -> None:
-        self._prediction: PredictionEvaluation | None = None
         self._lav_data: list[DataPipeline] = []
         params = self.params
         if not params.lav_every_n:
@@ -131,9 +138,16 @@ class EpochEvaluation:
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self.draw()
             if not self.params.val_silent and prints_samples(self.scenario):
-                self._prediction_evaluation().print_samples(self.val)
+                self._prediction.print_samples(self.val)
         if self.runs_lav_after(epoch, is_last(measured.values)):
-            self._run_lav(measured)
+            measured.has_lav = True
+            for i, pipeline in enumerate(self._lav_data):
+                # A new one each time, so that no worker waits until the next evaluation.
+                seeded = pipeline.with_seed(self.params.random_seed or 0)
+                results = self._prediction.run_pipeline(seeded)
+                values = with_epoch_mean(scalar_results(results))
+                measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
+                measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
         return measured
 
     def validate(self, data: DataPipeline, user_callbacks: keras.callbacks.CallbackList | None = None) -> Logs:
@@ -146,9 +160,8 @@ class EpochEvaluation:
         with contextlib.suppress(UsageError):  # the size of the data is not known
             total = data.num_batches(data.epoch_size())
         self.display.start("Validation", total, 0)
-        steps = StepCallbacks(
-            self.model, self.display, total, user_callbacks=user_callbacks, should_stop=self._is_asked_to_stop
-        )
+        steps = _ValidationSteps(self.model, self.display, total, user_callbacks=user_callbacks)
+        steps.should_stop = self._is_asked_to_stop
         try:
             lengths = data.params.bucket_lengths()
             with (
@@ -173,30 +186,13 @@ class EpochEvaluation:
             values.pop(REGULARIZATION, None)
         return with_epoch_mean(python_logs(values))
 
-    def _prediction_evaluation(self) -> PredictionEvaluation:
-        if self._prediction is None:
-            params = self.params
-            self._prediction = PredictionEvaluation(
-                self.scenario,
-                params.gen.setup.val,
-                params.random_seed or 0,
-                params.lav_silent,
-                params.force_eager,
-                self._is_asked_to_stop,
-                devices=self.devices,
-                loss_weights=self.model.loss_weights,
-            )
-        return self._prediction
-
-    def _run_lav(self, measured: Measured) -> None:
-        measured.has_lav = True
-        prediction = self._prediction_evaluation()
-        for i, pipeline in enumerate(self._lav_data):
-            # A new one each time, so that no worker waits until the next evaluation.
-            results = prediction.run_pipeline(pipeline.with_seed(self.params.random_seed or 0))
-            values = with_epoch_mean(scalar_results(results))
-            measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
-            measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
+    @cached_property
+    def _prediction(self) -> PredictionEvaluation:
+        params, setup = self.params, self.params.gen.setup.val
+        flags = params.lav_silent, params.force_eager, self._is_asked_to_stop
+        weights = self.model.loss_weights
+        seed = params.random_seed or 0
+        return PredictionEvaluation(self.scenario, setup, seed, *flags, devices=self.devices, loss_weights=weights)
 
     def _is_asked_to_stop(self) -> bool:
         return self.stop.received is not None

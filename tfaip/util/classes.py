@@ -11,6 +11,8 @@ from tfaip.util.logging import logger
 from tfaip.util.process import is_data_worker
 
 _PARAMS = "params"
+# Hooks that their base calls in several ways.
+_FREE = {"element_length_fn"}
 
 
 def takes(cls: type, name: str) -> bool:
@@ -52,16 +54,20 @@ def overrides(cls: Any, base: type, name: str) -> bool:
     return inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
 
 
-def refuse_parameters(cls: type, name: str, arguments: Sequence[str]) -> None:
-    """Raise if the body of a class overrides a hook that cannot be called with these positional arguments."""
-    hook = vars(cls).get(name)
-    if not inspect.isfunction(hook):
+def _refuse_parameters(cls: type, base: type, name: str) -> None:
+    """Raise if the body of a class overrides a hook that cannot be called with the arguments that the base needs."""
+    hook, original = vars(cls).get(name), inspect.getattr_static(base, name, None)
+    if name in _FREE or not (inspect.isfunction(hook) and inspect.isfunction(original)):
         return
+    parameters = inspect.signature(original).parameters.values()
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return  # an override may need more
+    arguments = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     try:
-        inspect.signature(hook).bind(None, *arguments)
+        inspect.signature(hook).bind(*arguments)
     except TypeError as error:
         place = f"{hook.__code__.co_filename}:{hook.__code__.co_firstlineno}"
-        expected = f"{name}(self, {', '.join(arguments)})"
+        expected = f"{name}({', '.join(arguments)})"
         raise TypeError(f"{place}: {cls.__qualname__}.{name} is called as {expected}: {error}") from None
 
 
@@ -85,9 +91,14 @@ log = logger(__name__)
 def check_hook_names(
     cls: type, base: type, hooks: Collection[str], needed: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Log what the body of a class calls almost like a hook, and refuse it if nothing works without that hook."""
+    """Refuse hooks with other parameters in the body of a class; log what it calls almost like a hook.
+
+    What is near to a hook without which nothing works is refused too.
+    """
     if cls.__module__.partition(".")[0] == "tfaip":
         return
+    for hook in hooks:
+        _refuse_parameters(cls, base, hook)
     for name, hook in near_hooks(cls, hooks).items():
         instead = None if needed is None else needed.get(hook)
         if instead is not None and not any(overrides(cls, base, other) for other in (hook, *instead)):

@@ -68,8 +68,24 @@ def setup_console() -> None:
     root = logging.getLogger(ROOT)
     root.setLevel(log_level())
     root.propagate = False
-    if not any(type(handler) is ConsoleHandler for handler in root.handlers):
+    if not has_console():
         root.addHandler(ConsoleHandler())
+
+
+@contextlib.contextmanager
+def kept_for_run() -> Iterator[None]:
+    """Context that keeps the messages for the log of a run that begins in its block."""
+    memory = _Memory()
+    logging.getLogger(ROOT).addHandler(memory)
+    try:
+        yield
+    finally:
+        logging.getLogger(ROOT).removeHandler(memory)
+
+
+def has_console() -> bool:
+    """Return True if the log is printed, as in commands."""
+    return any(type(handler) is ConsoleHandler for handler in logging.getLogger(ROOT).handlers)
 
 
 @contextlib.contextmanager
@@ -149,7 +165,7 @@ class _ProgramConsole(ConsoleHandler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        others = [handler for handler in self._log.handlers if not isinstance(handler, logging.FileHandler | _Memory)]
+        others = [one for one in _printing(self._log) if not isinstance(one, logging.FileHandler)]
         is_handled = self._log.propagate and has_handler_of_program()
         if others == [self] and not is_handled:
             super().emit(record)
@@ -157,7 +173,12 @@ class _ProgramConsole(ConsoleHandler):
 
 def has_handler_of_program() -> bool:
     """Return True if the root logger has a handler, other than the one that TensorFlow's logging library may add."""
-    return any(type(handler).__module__.partition(".")[0] != "absl" for handler in logging.getLogger().handlers)
+    return any(type(handler).__module__.partition(".")[0] != "absl" for handler in _printing(logging.getLogger()))
+
+
+def _printing(log: logging.Logger) -> list[logging.Handler]:
+    """Return the handlers of a logger, without those that only pass records on (`prints = False`)."""
+    return [handler for handler in log.handlers if getattr(handler, "prints", True)]
 
 
 class _ConsoleFormatter(logging.Formatter):
@@ -186,6 +207,8 @@ class _RunFile(_ReportingHandler, logging.FileHandler):
 class _Memory(logging.Handler):
     """Keeps records until a file takes them; the module `logging.handlers` takes 6 ms to import."""
 
+    prints = False
+
     def __init__(self) -> None:
         super().__init__()
         self.records: list[logging.LogRecord] = []
@@ -201,7 +224,8 @@ class RunLog:
     """
 
     def __init__(self) -> None:
-        self._memory = _Memory()
+        begun = [handler for handler in logging.getLogger(ROOT).handlers if isinstance(handler, _Memory)]
+        self._memory = begun[0] if begun else _Memory()
         self._file: logging.FileHandler | None = None
 
     def __enter__(self) -> RunLog:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from PIL import Image
 
 from tfaip.data.generators import imagefolder
@@ -133,16 +132,6 @@ def test_images_are_converted_in_parts(mode: str, monkeypatch: pytest.MonkeyPatc
             assert np.array_equal(decode_image(stream.getvalue(), channels), expected)
             small = np.asarray(stored.convert(wanted).resize((4, 5), Image.Resampling.BILINEAR))
             assert np.array_equal(decode_image(stream.getvalue(), channels, (5, 4)), small.reshape(5, 4, channels))
-
-
-@given(st.data())
-def test_a_changed_byte_gives_an_image_or_an_error_of_one_class(data: st.DataObject) -> None:
-    stream = BytesIO()
-    Image.new("RGB", (5, 4)).save(stream, "PNG")
-    content = bytearray(stream.getvalue())
-    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(ValueError):
-        assert decode_image(bytes(content[: data.draw(st.integers(0, len(content)))])).dtype == np.uint8
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:

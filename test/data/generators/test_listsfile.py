@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, TextLines
-from tfaip.data.generators.tables import scaled_sizes
+from tfaip.data.pipeline.datagenerator import scaled_sizes
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -40,12 +40,6 @@ def test_ignore_prefix(tmp_path: Path, prefix: str, expected: list[str]) -> None
     assert lines_of(lists=lists, ignore_prefix=prefix) == expected
 
 
-def test_only_ends_of_lines_separate_samples(tmp_path: Path) -> None:
-    file = tmp_path / "list.txt"
-    file.write_bytes("\ufeffa\u2028b.png\nc\x0cd.png\r\ne\x85f.png\rg".encode())
-    assert lines_of(lists=[str(file)]) == ["a\u2028b.png", "c\x0cd.png", "e\x85f.png", "g"]
-
-
 def test_a_subclass_gives_samples_another_form(tmp_path: Path) -> None:
     class Relative(ListsFileGenerator[ListsFileGeneratorParams]):
         def sample(self, line: str, list_file: Path) -> Sample:
@@ -62,15 +56,10 @@ def test_ratios_repeat_the_lists_that_are_too_short(tmp_path: Path) -> None:
     assert counts == Counter({"a0": 5, "a1": 4, **{f"b{i}": 1 for i in range(6)}})
 
 
-def test_ratios_count_only_in_training(tmp_path: Path) -> None:
-    lists = [write(tmp_path / "a.txt", "a"), write(tmp_path / "b.txt", "b", "c")]
-    assert lines_of(PipelineMode.EVALUATION, lists=lists, list_ratios=[5, 1]) == ["a", "b", "c"]
-
-
 @given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 10)), min_size=1, max_size=5))
 def test_scaled_sizes_have_the_ratios_and_lose_no_line(lists: list[tuple[int, float]]) -> None:
     sizes, ratios = [size for size, _ in lists], [ratio for _, ratio in lists]
-    scaled = scaled_sizes(sizes, ratios)
+    scaled = scaled_sizes(sizes, ratios, None, "")
     assert all(new >= old for new, old in zip(scaled, sizes, strict=True))
     assert any(new == old for new, old in zip(scaled, sizes, strict=True))
     units = [new / ratio for new, ratio in zip(scaled, ratios, strict=True)]
@@ -101,7 +90,7 @@ def test_unusable_lists_are_named(tmp_path: Path) -> None:
         UsageError, match=r"cannot read the list file \S*missing.txt: No such file or directory; change lists$"
     ):
         lines_of(lists=[str(tmp_path / "missing.txt")])
-    with pytest.raises(UsageError, match="empty.txt names no sample: it has 2 lines, all empty or comments"):
+    with pytest.raises(UsageError, match="empty.txt names no sample: all its lines are empty or comments"):
         lines_of(lists=[write(tmp_path / "empty.txt", "# nothing", "", "")])
     for name in ("a\0b", "x" * 5000):
         with pytest.raises(
@@ -114,10 +103,10 @@ def test_unusable_lists_are_named(tmp_path: Path) -> None:
         lines_of(lists=[str(tmp_path / "binary.txt")])
 
 
-def expected_lines(content: bytes, ignore_prefix: str) -> tuple[list[str], int]:
+def expected_lines(content: bytes, ignore_prefix: str) -> list[str]:
     """The same by Python's own reader."""
     lines = [line.strip() for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig")]
-    return [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))], len(lines)
+    return [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
 
 
 PIECES = [
@@ -153,23 +142,7 @@ def test_lines_are_those_that_python_reads(
     path = tmp_path_factory.getbasetemp() / "pieces.txt"
     path.write_bytes("".join(pieces).encode())
     lines = TextLines(path, prefix, block_bytes, kept_bytes)
-    assert (list(lines), lines.number_of_lines) == expected_lines(path.read_bytes(), prefix)
-
-
-def test_positions_and_slices(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"one\n#\ntwo\nthree")
-    lines = TextLines(path, "#")
-    assert (len(lines), lines[1], lines[-1], lines[1:]) == (3, "two", "three", ["two", "three"])
-    with pytest.raises(IndexError):
-        _ = lines[3]
-
-
-def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"one\n" * 100 + b"\xff\n")
-    with pytest.raises(UnicodeDecodeError):
-        TextLines(path, block_bytes=16)
+    assert list(lines) == expected_lines(path.read_bytes(), prefix)
 
 
 @pytest.mark.parametrize("change", ["longer", "shorter", "the same size"])
@@ -183,15 +156,6 @@ def test_a_large_file_that_changes_is_an_error_and_a_small_one_is_kept(change: s
     assert list(small) == ["one", "two"]
     with pytest.raises(OSError, match=r"list.txt has changed while it was read: write a new file instead$"):
         _ = large[0]
-
-
-def test_a_file_that_replaces_a_large_one_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_text("one\ntwo\n")
-    lines = TextLines(path, kept_bytes=0)
-    (tmp_path / "new.txt").write_text("three\n")
-    os.replace(tmp_path / "new.txt", path)
-    assert list(lines) == ["one", "two"]
 
 
 def test_its_file_is_closed_with_it(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_what_cannot_be_mixed_is_refused(params: Any, message: str) -> None:
 
 def test_a_source_that_can_be_read_once_is_not_repeated() -> None:
     once = RawDataGeneratorParams(samples=iter([row(1)]))
-    with pytest.raises(UsageError, match="^RawIterableGenerator can be read only once"):
+    with pytest.raises(UsageError, match="^RawDataGenerator can be read only once"):
         values(sources=[IterableRowsParams(count=9), once], weights=[1.0, 1.0])
 
 

@@ -66,27 +66,22 @@ def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, Dat
 @given(
     count=st.integers(1, 20),
     seed=st.integers(0, 1000),
-    batch_size=st.integers(1, 12),
+    params=st.fixed_dictionaries(
+        {
+            "batch_size": st.integers(1, 12),
+            "limit": st.sampled_from([-1, 3]),
+            "shuffle_buffer_size": st.sampled_from([-1, 0]),
+            "batch_drop_remainder": st.booleans(),
+        }
+    ),
     num_samples=st.integers(0, 50),
     start=st.tuples(st.integers(0, 3), st.integers(0, 20)),
-    limit=st.sampled_from([-1, 3]),
-    buffer=st.sampled_from([-1, 0]),
-    drop=st.booleans(),
 )
 def test_training_batches_are_the_same_bytes(
-    count: int,
-    seed: int,
-    batch_size: int,
-    num_samples: int,
-    start: tuple[int, int],
-    limit: int,
-    buffer: int,
-    drop: bool,
+    count: int, seed: int, params: dict[str, Any], num_samples: int, start: tuple[int, int]
 ) -> None:
-    arrays, single = pipelines(
-        count, seed, batch_size=batch_size, limit=limit, shuffle_buffer_size=buffer, batch_drop_remainder=drop
-    )
-    position = Position(start[0], start[1], start[1])  # it may lie behind the end of data that have become smaller
+    arrays, single = pipelines(count, seed, **params)
+    position = Position(start[0], start[1], start[1])  # it may be after the end of data that have become smaller
     made = epoch(arrays, position, num_samples)
     assert made == epoch(single, position, num_samples)
     assert arrays.generator.batches_read == len(made)

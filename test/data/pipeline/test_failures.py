@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from test.data.pipeline.workers.faults import FaultParams
+from test.data.faults import FaultParams
 from test.data.support import (
     IterableRowsParams,
     NoiseParams,
@@ -29,7 +29,6 @@ from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
-    GeneratingDataProcessor,
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -130,20 +129,6 @@ def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any
     assert 1 <= made.dropped.failed <= 2
 
 
-def test_samples_fail_alone_behind_a_generating_processor_too() -> None:
-    processors = [PairParams(), FaultParams(fault="raise", at=4)]
-    pipeline = make_pipeline(rows(8), processors, mode=PipelineMode.EVALUATION, on_error="skip:1")
-    with pipeline.generate_input_samples() as samples:
-        assert [sample.meta["id"] for sample in samples] == [0, 2, 6]
-    assert pipeline.dropped.failed == 1
-
-
-def test_a_failing_processor_without_a_pipeline() -> None:
-    processors = SequentialProcessorPipelineParams(processors=[PairParams(), FaultParams(fault="raise", at=2)])
-    with pytest.raises(ZeroDivisionError, match="bad pixel"):
-        list(processors.create(DataPipelineParams(), RowDataParams()).apply(rows(8)))
-
-
 class WrongParams(DataGeneratorParams, cls=":Wrong"):
     """Six rows, of which the fourth is `made`; or `makes_all`, which takes the place of all of them."""
 
@@ -151,47 +136,41 @@ class WrongParams(DataGeneratorParams, cls=":Wrong"):
     makes_all: Any = None
     random_access: bool = True
 
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        return Wrong(mode, self) if self.random_access else WrongIterable(mode, self)
 
-
-class WrongIterable(DataGenerator[WrongParams]):
+class Wrong(DataGenerator[WrongParams]):
     def __len__(self) -> int:
         return 6
+
+    def has_random_access(self) -> bool:
+        return self.params.random_access
 
     def generate(self) -> Iterable[Any]:
         made = [self.params.made if index == 3 else row(index) for index in range(6)]
         return made if self.params.makes_all is None else self.params.makes_all
 
-
-class Wrong(WrongIterable):
     def __getitem__(self, index: int) -> Any:
         return list(self.generate())[index]
 
 
-@pytest.mark.parametrize(("before", "preloaded"), [([], False), ([NoiseParams()], True)])
-@pytest.mark.parametrize(("made", "shown"), [(None, "None"), (({"x": 1}, {"y": 1}), r"\({'x': 1}, {'y': 1}\)")])
-def test_a_generator_that_gives_no_sample(made: Any, shown: str, before: list[Any], preloaded: bool) -> None:
-    def read(random_access: bool) -> None:
-        wrong = make_pipeline(WrongParams(made, random_access=random_access), before, batch_size=2, num_processes=0)
-        with (wrong.as_preloaded() if preloaded else wrong).training_batches(Position(), 6) as batches:
-            list(batches)
-
-    with pytest.raises(TypeError, match=rf"^Wrong\[3\] gave {shown}, expected a Sample") as info:
-        read(random_access=True)
-    assert info.value.__notes__[0] == "while Wrong read sample 3"
-    with pytest.raises(TypeError, match=rf"^WrongIterable.generate gave {shown}, expected a Sample"):
-        read(random_access=False)
-
-
-@pytest.mark.parametrize("made", [7, {"x": 1}])
-def test_a_generator_that_gives_no_samples(made: Any) -> None:
-    wrong = make_pipeline(WrongParams(makes_all=made, random_access=False), num_processes=0)
-    message = (
-        rf"WrongIterable.generate gave .*{made if made == 7 else 'x: 1'}.*, expected an iterable of samples: yield"
-    )
-    with pytest.raises(TypeError, match=message), wrong.training_batches(Position(), 6) as batches:
+@pytest.mark.parametrize("preloads", [False, True])
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (WrongParams(), r"^Wrong\[3\] gave None, expected a Sample"),
+        (WrongParams(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
+        (WrongParams(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
+        (WrongParams(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
+        (WrongParams(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
+    ],
+)
+def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, preloads: bool) -> None:
+    wrong = make_pipeline(params, [NoiseParams()], batch_size=2, num_processes=0)
+    with (
+        pytest.raises(TypeError, match=message) as info,
+        (wrong.as_preloaded() if preloads else wrong).training_batches(Position(), 6) as batches,
+    ):
         list(batches)
+    assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
 class CarelessParams(DataProcessorParams, cls=":Careless"):
@@ -205,20 +184,11 @@ class Careless(MappingDataProcessor[CarelessParams]):
         return next(iter([])) if self.params.gives == "StopIteration" else [sample]
 
 
-class ForgetfulParams(DataProcessorParams, cls=":Forgetful"):
-    """Generates nothing, not even an empty list."""
-
-
-class Forgetful(GeneratingDataProcessor[ForgetfulParams]):
-    def generate(self, samples: Iterable[Sample]) -> Any:
-        list(samples)
-
-
 @pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "behind a generating one"])
 @pytest.mark.parametrize(
     ("gives", "kind", "message"),
     [
-        ("StopIteration", RuntimeError, r"^StopIteration: next\(\) found nothing more; give it a default, or catch it"),
+        ("StopIteration", RuntimeError, "^StopIteration: : the code of the data must raise an error instead"),
         (
             "list",
             TypeError,
@@ -231,22 +201,6 @@ def test_a_careless_processor(gives: str, kind: type[Exception], message: str, b
     with pytest.raises(kind, match=message) as info, careless.generate_input_samples() as samples:
         next(samples)
     assert info.value.__notes__[0].startswith("in Careless.apply, sample 0 of its pass: Sample(inputs={x: float64[")
-
-
-def test_a_generating_processor_that_returns_nothing() -> None:
-    forgetful = make_pipeline(rows(3), [ForgetfulParams()], num_processes=0)
-    message = "^Forgetful.generate gave None, expected an iterable of samples: yield them one by one"
-    with pytest.raises(TypeError, match=message), forgetful.generate_input_samples() as samples:
-        next(samples)
-
-
-def test_a_length_that_no_sample_has(subtests: pytest.Subtests) -> None:
-    for length in [0, -1]:
-        with (
-            subtests.test(length=length),
-            pytest.raises(ValueError, match=f"max_element_length is {length}, expected at least 1, or None"),
-        ):
-            DataPipelineParams(max_element_length=length)
 
 
 def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import IterableRows, IterableRowsParams, NoiseParams, batch_bytes, make_pipeline, row, rows
+from test.data.support import IterableRows, IterableRowsParams, NoiseParams, make_pipeline, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position, Sampler, buffer_shuffle
 
@@ -33,11 +33,6 @@ def test_buffer_shuffle_permutes_within_its_window(size: int, length: int, seed:
     assert all(value < position + size for position, value in enumerate(shuffled))
 
 
-def test_buffer_shuffle_takes_endless_data() -> None:
-    shuffled = buffer_shuffle(count(), 4, np.random.default_rng(0))
-    assert len(set(islice(shuffled, 100))) == 100
-
-
 def test_buffer_shuffle_draws_all_with_equal_chances() -> None:
     firsts = [next(buffer_shuffle(range(8), 4, np.random.default_rng(seed))) for seed in range(400)]
     counts = np.bincount(firsts)
@@ -49,35 +44,13 @@ def test_an_exception_names_the_generator_and_the_place() -> None:
     samples = (sample if sample.meta["id"] < 5 else 1 / 0 for sample in rows(9))
     with pytest.raises(ZeroDivisionError) as info:
         order(RawDataGeneratorParams(samples=samples))
-    assert info.value.__notes__ == ["while RawIterableGenerator.generate ran, after 5 samples"]
+    assert info.value.__notes__ == ["while RawDataGenerator.generate ran, after 5 samples"]
 
 
 def test_random_access_is_permuted_by_seed_and_pass() -> None:
     expected = np.random.default_rng([4, 1]).permutation(9)
     assert order(LIST) == list(enumerate(expected))
     assert order(LIST, shuffle_buffer_size=2) == list(enumerate(expected))
-
-
-@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
-def test_only_training_is_shuffled(params: DataGeneratorParams) -> None:
-    for mode in (PipelineMode.EVALUATION, PipelineMode.PREDICTION, PipelineMode.TARGETS):
-        assert order(params, mode) == [(number, number) for number in range(9)], mode
-
-
-@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
-def test_shuffling_can_be_switched_off(params: DataGeneratorParams) -> None:
-    assert order(params, shuffle_buffer_size=0) == [(number, number) for number in range(9)]
-    assert order(params) != [(number, number) for number in range(9)]
-
-
-@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
-def test_a_generator_may_keep_its_order(params: DataGeneratorParams) -> None:
-    generator = params.create(PipelineMode.TRAINING)
-    generator.shuffle = False
-    sampler = Sampler(generator, DataPipelineParams(), 0)
-    for pass_index in (0, 1):
-        assert [number for number, _ in sampler.samples(pass_index)] == list(range(9))
-        assert [sample.meta["id"] for _, sample in sampler.samples(pass_index)] == list(range(9))
 
 
 class OrderedParams(IterableRowsParams, cls=":Ordered"):
@@ -107,20 +80,6 @@ def test_limit(params: DataGeneratorParams) -> None:
     assert len(order(params, limit=20)) == 9
 
 
-class Damaged(RawDataGenerator):
-    def __getitem__(self, index: int) -> Sample:
-        if index == 2:
-            raise KeyError("damaged")
-        return super().__getitem__(index)
-
-
-def test_a_failing_sample_is_named() -> None:
-    damaged = Damaged(LIST.samples, PipelineMode.EVALUATION, LIST)
-    with pytest.raises(KeyError) as info:
-        list(Sampler(damaged, DataPipelineParams(mode=PipelineMode.EVALUATION), 0).samples(0))
-    assert info.value.__notes__ == ["while Damaged read sample 2"]
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("processors", [[], [NoiseParams()]])
 def test_data_that_can_only_be_iterated_are_read_on_from_epoch_to_epoch(processors: list[Any], workers: int) -> None:
@@ -147,18 +106,3 @@ def test_data_that_can_only_be_iterated_are_read_on_from_epoch_to_epoch(processo
             assert 20 * epoch <= read <= 20 * epoch + 16
     assert seen == list(range(60))
     assert position == Position(0, 60, 60)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_passes_without_random_access_are_read_once_each(workers: int) -> None:
-    pipeline = make_pipeline(
-        IterableRowsParams(count=10), [NoiseParams()], batch_size=4, shuffle_buffer_size=3, num_processes=workers
-    )
-    anew = make_pipeline(IterableRowsParams(count=10), [NoiseParams()], batch_size=4, shuffle_buffer_size=3)
-    position, place = Position(), Position()
-    with pipeline:
-        for _ in range(4):
-            with pipeline.training_batches(position, 10) as batches:
-                kept = [(batch_bytes(batch), position := behind) for batch, behind in batches]
-            with anew.training_batches(place, 10) as batches:
-                assert kept == [(batch_bytes(batch), place := behind) for batch, behind in batches]

@@ -34,7 +34,7 @@ def test_all_items_in_order(count: int, ahead: int) -> None:
     with closing(Prefetcher(iter(source), ahead)) as items:
         assert list(items) == list(range(count))
         assert list(items) == []
-    assert source.threads <= {"tfaip-prefetch"}
+    assert source.threads <= {"tfaip-prefetch_0"}
 
 
 def test_the_next_items_are_made_while_the_reader_works() -> None:
@@ -57,9 +57,9 @@ def test_nothing_is_made_before_somebody_asks() -> None:
 def test_closing_early_ends_the_thread() -> None:
     items = Prefetcher(iter(Source(1000)), 1)
     assert next(items) == 0
-    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch") == 1
+    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch_0") == 1
     items.close()
-    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch") == 0
+    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch_0") == 0
     assert list(items) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from test.data.support import DropParams, NoiseParams, PairParams, epoch, make_pipeline, row
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_sample
 
 SIZES = (1, 3, 2)
 
@@ -62,12 +62,6 @@ def test_lists_are_padded_and_stacked(source: ListsParams) -> None:
 
 
 @pytest.mark.parametrize("source", BOTH, ids=["iterated", "random access"])
-def test_samples_in_memory_are_those_of_the_lists(source: ListsParams) -> None:
-    samples = make_pipeline(source, [DropParams(every=3)], mode=PipelineMode.EVALUATION).preload_input_samples()
-    assert [sample.meta["id"] for sample in samples] == [1, 2, 4, 5]
-
-
-@pytest.mark.parametrize("source", BOTH, ids=["iterated", "random access"])
 def test_dropped_samples_leave_their_list(source: ListsParams) -> None:
     # Rows 0, 3 go; the first list is empty then.
     pipeline = make_pipeline(source, [DropParams(every=3)], mode=PipelineMode.EVALUATION, max_element_length=2)
@@ -115,11 +109,3 @@ def test_lists_that_cannot_be_batches(source: ListsParams) -> None:
         list(islice(batches, 1))
     with pytest.raises(TypeError, match=r"^Lists, in a list, gave 3, expected a Sample$"):
         require_sample([3], "Lists", may_be_list=True)
-
-
-def test_a_group_is_shown_and_copied() -> None:
-    group = SampleGroup([row(0)])
-    copied = group.new_meta("m")
-    assert isinstance(copied, SampleGroup)
-    assert (copied.samples, copied.meta) == (group.samples, "m")
-    assert repr(group).startswith("SampleGroup([Sample(inputs=")

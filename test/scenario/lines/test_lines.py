@@ -7,21 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from test.scenario.lines.lines import Distort, LineData, Lines, LineScenario, OtherLines
-from test.support.commands import finish_command, run_several, start_python
+from test.scenario.lines.lines import LineData, Lines, LineScenario
+from test.support.commands import run_several
 from test.support.runs import make_once, printed_epochs, run_well
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.errors import UsageError
-from tfaip.params import post_init
-from tfaip.params.commandline import ParamsParser
 from tfaip.predict.params import PredictorParams
 
 SOURCES = ("lines.py", "lines_model.py")
-LineTrainerParams: Any = LineScenario.trainer_params_cls()
 HERE = LineScenario.__module__
 CLASSES = ("a", "b", "c")
 WORKERS = ("--train.num_processes", "2", "--train.worker_start_s", "0")
@@ -68,41 +61,6 @@ def small(folder: str, **data: Any) -> Any:
     return params
 
 
-def test_the_parser_and_the_params_load_no_backend(tmp_path: Path) -> None:
-    prepare(tmp_path)
-    code = (
-        "import sys, lines; params = lines.LineScenario.default_trainer_params(); params.to_json(); "
-        "from tfaip import PipelineMode; generator = params.gen.train.create(PipelineMode.TRAINING); "
-        "print(len(generator), [name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"
-    )
-    result = finish_command(start_python("-c", code, cwd=tmp_path))
-    assert (result.rc, result.stdout.strip()) == (0, "24 []"), result
-
-
-def test_default_params_share_their_data() -> None:
-    params = LineScenario.default_trainer_params()
-    assert params.gen.train.data is params.scenario.data is params.scenario.model.data
-    assert params.scenario.evaluator.data is params.scenario.data
-    assert params.scenario.data.pre_proc.processors[1].data is params.scenario.data
-    alone: Any = LineScenario.default_params()
-    assert alone.data.post_proc.processors[0].data is alone.data
-    post_init(params)
-    copied = LineTrainerParams.from_json(params.to_json())
-    assert copied == params
-    assert copied.gen.val.data is copied.scenario.data
-
-
-def test_flags_choose_classes_and_reach_all_parts() -> None:
-    parser = ParamsParser("prog")
-    parser.add_params("trainer", LineTrainerParams, default=LineScenario.default_trainer_params())
-    flags = ["--trainer.output_dir", "x", "--data.height", "32", "--train", "OtherLines", "--evaluator.ignore", "b"]
-    params = parser.parse(flags).trainer
-    assert (type(params.gen.train), type(params.gen.val)) == (OtherLines, Lines)
-    assert params.gen.train == OtherLines(brightness=2.0)
-    assert params.gen.train.data.height == 32
-    assert params.scenario.evaluator.ignore == "b"
-
-
 @pytest.mark.slow
 def test_workers_and_preloaded_data_change_nothing(folder: str) -> None:
     logs = []
@@ -129,13 +87,6 @@ def test_model_and_graph_see_the_data(folder: str) -> None:
     assert scenario.data.input_layer_specs()["img"].shape == (None, 7)
     assert scenario.data.params is params.scenario.data
     assert isinstance(scenario.data, LineData)
-
-
-def test_data_that_do_not_fit_are_named_before_anything_is_built(folder: str) -> None:
-    params: Any = small(folder)
-    params.scenario.data = SequentialProcessorPipelineParams()
-    with pytest.raises(UsageError, match=r"^LineModel.data \(model.data\) is shared: LineData, .* not have; its data"):
-        LineScenario(params.scenario)
 
 
 @pytest.mark.slow
@@ -190,11 +141,3 @@ def test_a_predictor_fills_in_what_its_generator_shares(trained: Path, monkeypat
     samples = list(predictor.predict(Lines(size=2)))
     assert [sample.inputs["img"].shape for sample in samples] == [(4, 6), (4, 6)]
     assert {sample.outputs["name"] for sample in samples} <= set(CLASSES)
-
-
-def test_parts_alone(folder: str) -> None:
-    """Everything works in Python without a scenario, as in a notebook."""
-    data = LineData(folder=folder, height=2)
-    generator: Any = Lines(size=1, data=data).create(PipelineMode.TRAINING)
-    processor: Any = Distort(stddev=0.0).create(data, PipelineMode.TRAINING)
-    assert processor.apply(generator[0], np.random.default_rng(0)).inputs["img"].tolist() == [[0.0, 0.0]] * 3

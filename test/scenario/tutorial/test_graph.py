@@ -1,4 +1,4 @@
-"""The tutorial's graphs and model: shapes, numbers, pictures."""
+"""The tutorial's graphs, model and evaluator: shapes, numbers, pictures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.tensorboardwriter import collect_tensorboard_values
 from tfaip.scenario.tutorial.full.data import TutorialData
+from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.graph import draw_grid
 from tfaip.scenario.tutorial.full.model import TutorialModel
 from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, GraphParams, MLPGraphParams, TutorialModelParams
@@ -103,3 +105,26 @@ def test_print_evaluate() -> None:
     scenario.model._print_evaluate(sample, scenario.data, lines.append)
     scenario.model._print_evaluate(sample.new_targets({"label": np.array([9])}), scenario.data, lines.append)
     assert lines == ["right: target 4, prediction 4 (82% sure)", "wrong: target 9, prediction 4 (82% sure)"]
+
+
+def sample(label: int, predicted: int) -> Sample:
+    return Sample(targets={"label": np.array([label])}, outputs={"class": np.array(predicted)})
+
+
+def test_accuracy_and_worst_class() -> None:
+    evaluator = TutorialScenario.create_evaluator(EvaluatorParams())
+    with evaluator:
+        for label, predicted in [(0, 0), (0, 0), (1, 1), (1, 2), (1, 7), (3, 3)]:
+            evaluator.update_state(sample(label, predicted))
+        result = evaluator.result()
+    assert result == {"eval_acc": 4 / 6, "worst_class": 1, "worst_class_acc": 1 / 3}
+
+
+def test_entering_starts_from_nothing() -> None:
+    evaluator = TutorialEvaluator(EvaluatorParams())
+    with evaluator:
+        evaluator.update_state(sample(1, 2))
+    with evaluator:
+        assert evaluator.result() == {}
+        evaluator.update_state(sample(4, 4))
+        assert evaluator.result()["eval_acc"] == 1

@@ -65,10 +65,6 @@ def main(end: str) -> None:
     if end == "wait":
         sys.stdout.flush()
         signal.pause()
-    if end == "random":
-        import numpy as np
-
-        print(np.random.random())
     if end == "keras":
         from tfaip.backend.environment import import_backend
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import CommandResult, Process, environment, finish_command, has_group, start_python
+from test.support.commands import CommandResult, Process, environment, finish_command, start_python
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.processes import list_processes
 from test.support.runs import fault, faulty
-from test.support.warm.client import WarmServer, start_warm
+from test.support.warm.client import start_warm
 
 PROBE = "test.support.warm.probe"
 
@@ -62,17 +62,6 @@ def test_a_process_that_is_killed_after_a_timeout(tmp_path: Path) -> None:
     assert process.poll() == -signal.SIGKILL
 
 
-def test_several_at_a_time(tmp_path: Path) -> None:
-    first, second = start("wait", cwd=tmp_path), start("3", cwd=tmp_path)
-    assert finish_command(second).rc == 3
-    assert first.poll() is None
-    first.send_signal(signal.SIGINT)
-    result = finish_command(first)
-    assert result.rc == -signal.SIGINT
-    assert result.stderr.endswith("KeyboardInterrupt\n")
-    first.send_signal(signal.SIGINT)  # nothing: it has ended
-
-
 def test_what_a_test_forgets_is_a_leak(tmp_path: Path) -> None:
     before = take_snapshot()
     process = start("wait", cwd=tmp_path)
@@ -81,11 +70,6 @@ def test_what_a_test_forgets_is_a_leak(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     assert find_leaks(before) == []
-
-
-def test_random_numbers_are_its_own(tmp_path: Path) -> None:
-    numbers = {run("random", cwd=tmp_path).stdout.splitlines()[1] for _ in range(2)}
-    assert len(numbers) == 2
 
 
 def test_the_backend_is_imported_and_configured_as_if_it_was_new(tmp_path: Path) -> None:
@@ -102,28 +86,3 @@ def test_faults_at_exact_moments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["HOME", "PYTHONPATH", "KERAS_BACKEND", "XLA_FLAGS", "PYTHONHASHSEED"])
 def test_what_an_import_may_read_needs_a_cold_start(name: str, tmp_path: Path) -> None:
     assert start_warm(PROBE, ["0"], tmp_path, environment({name: "other"})) is None
-
-
-@pytest.mark.slow
-def test_the_end_of_a_server_ends_no_command_and_is_told(tmp_path: Path) -> None:
-    before = take_snapshot()
-    server = WarmServer(environment())
-    process = server.start(PROBE, ["wait"], tmp_path, environment())
-    assert json.loads(process.stdout.readline())["argv"][1:] == ["wait"]
-    assert process.args[1:] == ["-m", PROBE, "wait"]
-    assert server.pid in {child.pid for child in list_processes() if child.parent == os.getpid()}
-    server.close()
-    assert server.pid not in {child.pid for child in list_processes()}
-    with pytest.raises(ChildProcessError, match="the server of .* has ended"):
-        process.wait()
-    assert has_group(process.pid)
-    os.killpg(process.pid, signal.SIGKILL)
-    with process.stdout, process.stderr:
-        assert process.stdout.read() == ""
-    assert find_leaks(before) == []
-
-
-def test_a_server_that_cannot_start_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ChildProcessError, match="the server of commands ended with exit code 1"):
-        WarmServer({**environment(), "KERAS_BACKEND": "unknown"})
-    assert "unknown" in capfd.readouterr().err

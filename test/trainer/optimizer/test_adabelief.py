@@ -13,8 +13,8 @@ import pytest
 from keras import ops
 
 from tfaip.trainer.optimizer import AdaBeliefOptimizer
+from tfaip.trainer.optimizer.adabelief import AdaBelief
 from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
-from tfaip.trainer.optimizer.update import AdaBelief
 
 RATE = 0.0625  # the same number in float32
 
@@ -80,30 +80,6 @@ def test_twenty_steps_are_those_of_the_papers(fields: dict[str, float], rectify:
         weights = ours(gradients, start, params)
     assert weights[0].dtype == np.float64
     np.testing.assert_allclose(weights, expected, rtol=1e-9)
-
-
-@pytest.mark.backend
-def test_the_first_steps_by_hand() -> None:
-    # Gradient 1, then 1: m = 0.1, 0.19; deviations 0.9, 0.81; s = 0.00081, 0.00146529; with the default betas.
-    gradients = np.ones((2, 1))
-    with double_precision():
-        plain = ours(gradients, np.zeros(1), AdaBeliefOptimizer(rectify=False, epsilon=1e-300))
-        rectified = ours(gradients, np.zeros(1), AdaBeliefOptimizer())
-    steps = [1 / 0.9, 1 / math.sqrt((0.999 * 0.00081 + 0.001 * 0.81**2) / (1 - 0.999**2))]
-    assert [float(w[0]) for w in plain] == pytest.approx([-RATE * steps[0], -RATE * sum(steps)], rel=1e-9)
-    # rho is about 1 and 2: the step is the mean gradient.
-    assert [float(w[0]) for w in rectified] == pytest.approx([-RATE, -2 * RATE], rel=1e-12)
-
-
-@pytest.mark.backend
-def test_the_adaptive_step_begins_with_update_five() -> None:
-    # rho_4 = 3.995, rho_5 = 4.992; a large gradient moves the weight far only as long as the step is not adaptive.
-    gradients = np.full((5, 1), 1000.0)
-    with double_precision():
-        weights = np.concatenate([[np.zeros(1)], ours(gradients, np.zeros(1), AdaBeliefOptimizer())])
-    moves = -np.diff(weights[:, 0])
-    assert moves[:4] == pytest.approx(1000 * RATE)
-    assert 0 < moves[4] < RATE
 
 
 @pytest.mark.backend

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import keras
-import numpy as np
 import pytest
 
 from test.trainer.line import line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.trainer.optimizer import (
-    OPTIMIZERS,
     AdagradOptimizer,
     AdamOptimizer,
     GradientNoiseParams,
@@ -19,8 +17,6 @@ from tfaip.trainer.optimizer import (
 from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 
 pytestmark = pytest.mark.backend
-
-CLIPS = ("value", "norm", "global_norm")
 
 
 @pytest.mark.parametrize("force_eager", [False, True])
@@ -81,22 +77,6 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
 )
 def test_rows_that_are_read_several_times_have_one_gradient(params, arguments, row_1, row_2):
     assert table_after(params, **arguments) == pytest.approx([0, -row_1, -row_2, 0], rel=2e-5, abs=1e-8)
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow lists rows")
-@pytest.mark.parametrize(
-    "params", [*(cls() for cls in OPTIMIZERS), *(SGDOptimizer(**{f"clip_{name}": 0.5}) for name in CLIPS)]
-)
-def test_slices_give_what_the_dense_gradient_gives(params):
-    from tensorflow import IndexedSlices
-
-    slices, dense = (Training(params, {"table": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}) for _ in range(2))
-    values = np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]], np.float32)
-    for rows in ([1, 1, 2], [2, 0, 2]):
-        slices.optimizer.apply([IndexedSlices(keras.ops.convert_to_tensor(values), rows, (3, 2))])
-        dense.step(np.stack([values[[read == row for read in rows]].sum(axis=0) for row in range(3)]))
-    np.testing.assert_allclose(slices.values()[0], dense.values()[0], rtol=1e-6)
-    assert slices.values()[0] != [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX all dimensions are known")

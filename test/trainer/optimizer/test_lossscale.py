@@ -19,8 +19,7 @@ pytestmark = pytest.mark.backend
 
 
 def half_params(x: list[float], output_dir: Path | None = None, **fields: Any) -> TrainerParams[Any, Any]:
-    device = DeviceConfigParams(precision=Precision.MIXED_FLOAT16)
-    return line_params(x, output_dir=output_dir, device=device, **fields)
+    return line_params(x, output_dir=output_dir, device=DeviceConfigParams(precision=Precision.MIXED_FLOAT16), **fields)
 
 
 def test_a_gradient_too_small_for_float16_arrives() -> None:
@@ -51,32 +50,19 @@ def test_a_loss_that_is_not_a_number_ends_the_training_when_the_scale_is_lowest(
     assert weight(trainer) == 0.0
 
 
-def scaled(params: SGDOptimizer | None = None, **arguments: Any) -> Training:
-    return Training(params or SGDOptimizer(), {"w": 0.0}, scales_loss=True, **arguments)
-
-
-def test_gradients_are_those_of_the_loss_itself() -> None:
-    training = scaled()
+def test_the_scale_doubles_after_many_updates_and_halves_after_an_overflow() -> None:
+    training = Training(SGDOptimizer(), {"w": 0.0}, scales_loss=True)
     assert float(training.optimizer.scale_loss(keras.ops.convert_to_tensor(0.5))) == 0.5 * 2**15
-    assert training.step(3.0 * 2**15) == [-3.0]
-    assert training.state()["loss_scale"] == 2**15
-
-
-def test_many_updates_without_an_overflow_double_the_scale() -> None:
-    training = scaled()
     training.optimizer._loss_scale._good.assign(1998)
-    training.step(2.0**15)
-    assert training.state()["loss_scale"] == 2**15
-    training.step(2.0**15)
-    assert training.state()["loss_scale"] == 2**16
+    assert (training.step(3.0 * 2**15), training.state()["loss_scale"]) == ([-3.0], 2**15)
+    assert (training.step(2.0**15), training.state()["loss_scale"]) == ([-4.0], 2**16)
     assert training.state()["updates_at_loss_scale"] == 0
-    assert training.step(2.0**16) == [-3.0]
+    assert training.step(2.0**16) == [-5.0]
 
 
 def test_the_scale_is_the_same_for_all_batches_of_an_update() -> None:
-    training = scaled(accum_steps=2)
-    assert training.step(2.0**15) == [0.0]
-    assert training.step(float("inf")) == [0.0]
+    training = Training(SGDOptimizer(), {"w": 0.0}, scales_loss=True, accum_steps=2)
+    assert (training.step(2.0**15), training.step(float("inf"))) == ([0.0], [0.0])
     assert training.state()["loss_scale"] == 2**14
     training.step(2.0**14)
     assert training.step(3.0 * 2**14) == [-2.0]

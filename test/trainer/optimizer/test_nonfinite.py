@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.trainer.epoch import TrainingDiverged
-from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams, SGDOptimizer
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 
 NAN, INF = float("nan"), float("inf")
@@ -25,18 +24,44 @@ def stopped(params):
     return str(error.value), weight(trainer)
 
 
+SKIPS_TWO = {"optimizer": SGDOptimizer(skip_nonfinite=2)}
+
+
+# The gradient is x: the weight moves by -1 per update.
 @pytest.mark.parametrize(
-    ("bad", "steps_per_execution"), [(NAN, 1), (INF, 4), pytest.param(-INF, 16, marks=pytest.mark.backend)]
+    ("x", "fields", "place", "left"),
+    [
+        ([1, 1, NAN, 1, 1, 1], {"steps_per_execution": 1}, f"in batch 3 of epoch 1{DATA};", -2),
+        ([1, 1, INF, 1, 1, 1], {"steps_per_execution": 4}, f"in batch 3 of epoch 1{DATA};", -2),
+        pytest.param(
+            *([1, 1, -INF, 1, 1, 1], {"steps_per_execution": 16}, f"in batch 3 of epoch 1{DATA};", -2),
+            marks=pytest.mark.backend,
+        ),
+        ([1, 3, 1, NAN, 1, 1], {"train_accum_steps": 2}, f"in batches 3 to 4 of epoch 1{DATA};", -2),
+        ([1, 1, NAN, 1, NAN, INF, NAN, 1], SKIPS_TWO, f"in 3 updates in a row, from batch 5 of epoch 1{DATA};", -3),
+        ([NAN, 1, 1, NAN, NAN], SKIPS_TWO, "in 3 updates in a row, from the last batches of epoch 1;", -2),
+        # The gradient of an infinite loss is infinite, which clip_value would make 1.5.
+        ([1, INF], {"optimizer": SGDOptimizer(clip_value=1.5)}, f"in batch 2 of epoch 1{DATA};", -1),
+    ],
 )
-def test_the_first_loss_that_is_not_finite_ends_the_training(bad, steps_per_execution):
-    # The gradient is x: the weight moves by -1 per batch, until the third.
-    params = line_params([1, 1, bad, 1, 1, 1], steps_per_execution=steps_per_execution)
-    message, left = stopped(params)
-    assert left == -2.0
-    assert message.startswith(
-        f"the loss or its gradients were not finite in batch 3 of epoch 1{DATA}; no weight has changed"
-    )
+def test_too_many_updates_that_are_not_finite_end_the_training(x, fields, place, left):
+    message, weight = stopped(line_params(x, epochs=2, **fields))
+    assert weight == left
+    assert message.startswith(f"the loss or its gradients were not finite {place} no weight has changed")
     assert "--optimizer.skip_nonfinite" in message
+
+
+@pytest.mark.backend
+def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
+    training = Training(SGDOptimizer(skip_nonfinite=2), {"w": 0.0})
+    for gradient in (1, NAN, NAN, 1, NAN, NAN, 1):
+        training.step(gradient)
+    assert (training.values(), training.optimizer.stopped_at()) == ([-3.0], None)
+    for gradient in (NAN, NAN, NAN, 1, NAN, 1, 1):
+        training.step(gradient)
+    assert (training.values(), training.optimizer.stopped_at()) == ([-3.0], (7, 3))
+    training = Training(SGDOptimizer(skip_nonfinite=10**12), {"w": 0.0})  # more than 32 bits
+    assert (training.step(NAN), training.step(1)) == ([0.0], [-1.0])
 
 
 def test_the_batch_is_that_of_its_epoch_also_after_a_resume(tmp_path):
@@ -47,12 +72,6 @@ def test_the_batch_is_that_of_its_epoch_also_after_a_resume(tmp_path):
     with pytest.raises(TrainingDiverged, match=re.escape(f"in batch 2 of epoch 3{DATA};")):
         trainer.train()
     assert weight(trainer) == -7.0
-
-
-def test_an_update_is_named_by_all_its_batches():
-    message, left = stopped(line_params([1, 3, 1, NAN, 1, 1], train_accum_steps=2))
-    assert f"in batches 3 to 4 of epoch 1{DATA};" in message
-    assert left == -2.0
 
 
 def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
@@ -71,42 +90,13 @@ def test_a_skipped_update_is_as_if_it_had_not_been():
     assert weight(with_bad) == weight(without) != 0
 
 
-def test_more_in_a_row_than_are_tolerated_end_the_training():
-    optimizer = SGDOptimizer(skip_nonfinite=2)
-    assert weight(train(line_params([1, NAN, NAN, 1, NAN, NAN, 1], optimizer=optimizer))) == -3.0
-    message, left = stopped(line_params([1, 1, NAN, 1, NAN, INF, NAN, 1], optimizer=optimizer))
-    assert f"in 3 updates in a row, from batch 5 of epoch 1{DATA};" in message
-    assert left == -3.0
-
-
-def test_a_row_goes_on_in_the_next_epoch():
-    optimizer = SGDOptimizer(skip_nonfinite=2)
-    message, left = stopped(line_params([NAN, 1, 1, NAN, NAN], epochs=3, optimizer=optimizer))
-    assert "in 3 updates in a row, from the last batches of epoch 1;" in message
-    assert left == -2.0
-
-
 @pytest.mark.backend
-def test_a_loss_that_is_not_finite_counts_whatever_the_clips_make_of_its_gradient():
-    # The gradient of an infinite loss is infinite here, which clip_value would make 1.5.
-    _, left = stopped(line_params([1, INF], optimizer=SGDOptimizer(clip_value=1.5)))
-    assert left == -1.0
-
-
-@pytest.mark.parametrize(
-    "clip",
-    [
-        pytest.param({}, marks=pytest.mark.backend),
-        pytest.param({"clip_value": 1.0}, marks=pytest.mark.backend),
-        {"clip_norm": 1.0},
-        pytest.param({"clip_global_norm": 1.0}, marks=pytest.mark.backend),
-    ],
-)
-@pytest.mark.parametrize("bad", [NAN, -INF])
-def test_no_clip_hides_a_gradient_that_is_not_finite(clip, bad):
-    training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
-    assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
-    assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
+@pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
+def test_no_clip_hides_a_gradient_that_is_not_finite(clip):
+    for bad in (NAN, -INF):
+        training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
+        assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
+        assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
 
 
 @pytest.mark.backend
@@ -121,26 +111,3 @@ def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     assert {name for name in before if before[name] != after[name]} == counters
     assert int(training.optimizer.iterations) == 1
     assert training.optimizer.updates == 2
-
-
-@pytest.mark.backend
-def test_the_latch_stays():
-    training = Training(SGDOptimizer(skip_nonfinite=1), {"w": 0.0})
-    for gradient in (1, NAN, NAN, 1, NAN, 1, 1):
-        training.step(gradient)
-    assert training.values() == [-1.0]
-    assert training.optimizer.stopped_at() == (1, 2)
-
-
-@pytest.mark.backend
-def test_noise_goes_on_after_a_skipped_update():
-    params = SGDOptimizer(skip_nonfinite=1, gradient_noise=GradientNoiseParams(stddev=1.0))
-    training = Training(params, {"w": 0.0})
-    first, skipped, second = (training.step(gradient)[0] for gradient in (0, NAN, 0))
-    assert first == skipped != second != 2 * first
-    assert math.isfinite(second)
-
-
-def test_any_number_may_be_tolerated():
-    trainer = train(line_params([1, NAN, NAN, 1], optimizer=SGDOptimizer(skip_nonfinite=10**12)))
-    assert weight(trainer) == -2.0

@@ -8,7 +8,6 @@ import pytest
 
 from test.trainer.optimizer.training import Training
 from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.optimizer.update import AverageRate
 
 
@@ -41,18 +40,12 @@ def test_noise_is_annealed_with_the_updates():
 
 
 @pytest.mark.backend
-def test_no_two_numbers_share_their_noise():
-    training = Training(noise(), {"a": np.zeros((2, 3)), "b": np.zeros(6), "c": 0.0})
-    a, b, c = training.step(np.zeros((2, 3)), np.zeros(6), 0.0)
-    first = [*np.ravel(a), *b, c]
-    second = [*np.ravel(training.step(np.zeros((2, 3)), np.zeros(6), 0.0)[0])] - np.ravel(a)
-    assert len({*first, *second}) == 19
-
-
-def test_equal_seeds_give_equal_noise():
-    first, again, other = (moves(Training(noise(), {"w": np.zeros(4)}, seed=seed), 4, 2) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.any(first == other)
+def test_no_two_numbers_share_their_noise_and_equal_seeds_give_equal_noise():
+    (first, second), again, other = (moves(Training(noise(), {"w": np.zeros(6)}, seed=s), 6, 2) for s in (1, 1, 2))
+    np.testing.assert_array_equal([first, second], again)
+    assert len({*first, *second, *np.ravel(other)}) == 24
+    a, b = Training(noise(), {"a": np.zeros(3), "b": np.zeros(3)}).step(np.zeros(3), np.zeros(3))
+    assert len({*a, *b}) == 6
 
 
 @pytest.mark.backend
@@ -71,35 +64,18 @@ def test_one_draw_per_update_on_the_mean_of_its_batches():
     assert drawn[[3, 7]].std(axis=1) == pytest.approx([1.0, 1.0], rel=0.1)
 
 
-def number(variable):
-    return float(keras.ops.convert_to_numpy(variable.value))
-
-
-def averaged(rate, initial=1.0):
-    weight = keras.Variable(initial, name="w")
-    optimizer = build_optimizer(SGDOptimizer(), {"w": weight}, [weight], average_rate=rate)
-    optimizer.schedule.base.assign(1.0)
-    return weight, optimizer, optimizer.named_variables({"w": weight})["average/w"]
-
-
-def test_zero_is_off():
-    assert AverageRate.of(0, 100) is None
-
-
-def test_an_explicit_rate_is_used_as_it_is():
-    assert AverageRate.of(0.5, 100) == AverageRate(0.5, ramp=False)
-
-
 @pytest.mark.parametrize(
-    ("updates_per_epoch", "rate"),
+    ("given", "updates_per_epoch", "rate"),
     [
-        (1, 0.99),  # 0.75 is below the lower bound
-        (100, 0.75 ** (1 / 100)),  # 0.997127
-        (10_000, 0.99975),  # 0.99997 is above the upper bound
+        (0, 100, None),
+        (0.5, 100, AverageRate(0.5, ramp=False)),
+        (-1, 1, AverageRate(0.99, ramp=True)),  # 0.75 is below the lower bound
+        (-1, 100, AverageRate(0.75 ** (1 / 100), ramp=True)),  # three quarters are left after an epoch
+        (-1, 10_000, AverageRate(0.99975, ramp=True)),  # 0.99997 is above the upper bound
     ],
 )
-def test_the_automatic_rate_keeps_three_quarters_over_an_epoch(updates_per_epoch, rate):
-    assert AverageRate.of(-1, updates_per_epoch) == AverageRate(rate, ramp=True)
+def test_the_rate_of_calc_ema(given, updates_per_epoch, rate):
+    assert AverageRate.of(given, updates_per_epoch) == rate
 
 
 @pytest.mark.backend
@@ -112,22 +88,21 @@ def test_the_automatic_rate_ramps_up():
 
 @pytest.mark.backend
 def test_worked_out_average():
-    weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
-    assert number(average) == 1  # starts at the weight
-    values = []
+    training = Training(SGDOptimizer(), {"w": 1.0}, average_rate=AverageRate(0.75, ramp=False))
+    values = [training.state()["average/w"]]
     for gradient in (4, -8):
-        optimizer.apply([keras.ops.convert_to_tensor(np.float32(gradient))], [weight])
-        values.append(number(average))
-    # Weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4.
-    assert values == [0, 1.25]
+        training.step(gradient)
+        values.append(training.state()["average/w"])
+    # It starts at the weight; weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4.
+    assert values == [1, 0, 1.25]
 
 
 @pytest.mark.backend
 def test_averages_in_place_and_back_also_after_an_error():
-    weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
-    optimizer.apply([keras.ops.convert_to_tensor(np.float32(4))], [weight])
-    with optimizer.with_averages():
-        assert (number(weight), number(average)) == (0, 0)
-    with pytest.raises(RuntimeError, match="on purpose"), optimizer.with_averages():
+    training = Training(SGDOptimizer(), {"w": 1.0}, average_rate=AverageRate(0.75, ramp=False))
+    training.step(4)
+    with training.optimizer.with_averages():
+        assert (training.values(), training.state()["average/w"]) == ([0], 0)
+    with pytest.raises(RuntimeError, match="on purpose"), training.optimizer.with_averages():
         raise RuntimeError("on purpose")
-    assert (number(weight), number(average)) == (-3, 0)
+    assert (training.values(), training.state()["average/w"]) == ([-3], 0)

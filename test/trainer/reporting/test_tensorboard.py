@@ -102,35 +102,17 @@ class CurveEvaluator(EvaluatorBase[EvaluatorParams]):
         return {"samples/pr": curve, "picture": np.full((1, 2, 1), 0.2), "report": ["not", "drawn"]}
 
 
-def train_with_curves(params: LineTrainerParams) -> None:
-    """Train with metric and evaluator that draw."""
-
-    class Scenario(LineScenario):
-        @classmethod
-        def model_cls(cls) -> type[CurveModel]:
-            return CurveModel
-
-        @classmethod
-        def evaluator_cls(cls) -> type[CurveEvaluator]:
-            return CurveEvaluator
-
-    Scenario.create_trainer(params).train()
-
-
-def test_values_of_training_and_validation(tmp_path: Path) -> None:
-    LineScenario.create_trainer(line_params([1], [2], tmp_path, epochs=2, lr=0.5)).train()
-    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5)]
-    assert scalars(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5)]
-    assert scalars(tmp_path / "validation", "loss") == [(1, -1.0), (2, -2.0)]
-    # Its other name is not shown.
-    tags = ["_hparams_/session_start_info", "distance", "loss"]
-    assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == tags
-
-
-def test_only_validated_epochs_have_validation_values(tmp_path: Path) -> None:
-    LineScenario.create_trainer(line_params([1], [1], tmp_path, epochs=3, val_every_n=2)).train()
-    assert [step for step, _ in scalars(tmp_path / "validation", "loss")] == [2, 3]
+@pytest.mark.slow
+def test_values_of_training_and_validation_also_after_a_resume(tmp_path: Path) -> None:
+    for epochs, restore in ((2, False), (3, True)):
+        params = line_params([1], [2], tmp_path, epochs=epochs, lr=0.5, val_every_n=2)
+        LineScenario.create_trainer(params, restore=restore).train()
+    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5), (3, -1.0)]
+    assert scalars(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+    assert scalars(tmp_path / "validation", "loss") == [(2, -2.0), (3, -3.0)]
     assert not (tmp_path / "lav_l0").exists()
+    # Its other name is not shown.
+    assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == ["distance", "loss"]
 
 
 def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -154,14 +136,6 @@ def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, cap
     assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1", "2", "3"]
 
 
-@pytest.mark.slow
-def test_a_resumed_run_continues_its_curves(tmp_path: Path) -> None:
-    for epochs, restore in ((2, False), (4, True)):
-        params = line_params([1], [1], tmp_path, epochs=epochs)
-        LineScenario.create_trainer(params, restore=restore).train()
-    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -1.0), (3, -2.0), (4, -3.0)]
-
-
 def test_layers_draw_images_of_the_first_validation_batch(tmp_path: Path) -> None:
     drawn: list[tuple[str, list[float], int]] = []
 
@@ -176,23 +150,27 @@ def test_layers_draw_images_of_the_first_validation_batch(tmp_path: Path) -> Non
     assert images(tmp_path / "validation", "shown")[0].tolist() == [[51, 51, 51], [51, 51, 51]]
 
 
-def test_scalars_and_dicts_of_both(tmp_path: Path) -> None:
+def test_scalars_and_dicts_of_both_without_validation_of_the_first_training_batch(tmp_path: Path) -> None:
     def draw(name: str, value: np.ndarray, step: int) -> dict[str, Any]:
         return {"mean": value.mean(), "image": np.zeros((1, 1, 3), np.uint8)}
 
-    train_with(draw, line_params([1], [4], tmp_path, epochs=2))
+    train_with(draw, line_params([4, 1], None, tmp_path, epochs=2))
     assert scalars(tmp_path / "validation", "shown/mean") == [(1, 4.0), (2, 4.0)]
     assert len(accumulator(tmp_path / "validation").Tensors("shown/image")) == 2
 
 
-def test_without_validation_data_the_first_training_batch_is_shown(tmp_path: Path) -> None:
-    train_with(lambda name, value, step: value.sum(), line_params([3, 1], None, tmp_path))
-    assert scalars(tmp_path / "validation", "shown") == [(1, 3.0)]
-
-
 @pytest.mark.slow
 def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
-    train_with_curves(line_params([1, -1], [1, 1, -1], tmp_path, epochs=2, lav_every_n=2, lr=0.0))
+    class Scenario(LineScenario):
+        @classmethod
+        def model_cls(cls) -> type[CurveModel]:
+            return CurveModel
+
+        @classmethod
+        def evaluator_cls(cls) -> type[CurveEvaluator]:
+            return CurveEvaluator
+
+    Scenario.create_trainer(line_params([1, -1], [1, 1, -1], tmp_path, epochs=2, lav_every_n=2, lr=0.0)).train()
     # Scores 0.75 for positive x, 0.25 for others: true and false positives at the thresholds 0, 1/2, 1.
     for kind, steps, true, false in [
         ("train", [1, 2], [1, 1, 0], [1, 0, 0]),
@@ -210,10 +188,3 @@ def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
         *("lav_l0_loss", "lav_l0_loss/mean_epoch", "lav_l0_auc"),
     }
     assert "report" not in accumulator(tmp_path / "lav_l0").Tags()["tensors"]
-
-
-def test_without_output_dir_nothing_is_drawn() -> None:
-    def fail(name: str, value: np.ndarray, step: int) -> None:
-        raise AssertionError("drawn for nobody")
-
-    train_with(fail, line_params([1], [1]))

@@ -86,19 +86,13 @@ class Rates(keras.callbacks.Callback):
         self.weights.append(float(ops.convert_to_numpy(self.model.graph.line.kernel.value)[0, 0]))
 
 
-@pytest.mark.parametrize("schedule", [ALL[1], ALL[5], ALL[9]], ids=name_of)
-def test_rates_and_updates_of_a_training_are_those_of_numpy(schedule: LearningRateParams) -> None:
-    rates = Rates()
-    train(params_with(schedule, steps_per_execution=1), rates)
-    expected = numpy_rates(schedule, np.arange(BATCHES * EPOCHS) / BATCHES)
-    assert rates.rates[:-1] == pytest.approx(expected.tolist(), rel=1e-5, abs=1e-7)
-    assert (-np.diff(rates.weights)).tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
-
-
 def test_rates_of_half_epochs_by_hand() -> None:
     rates = Rates()
     train(params_with(PolynomialDecayParams(1.0, **CONTINUOUS), batches=2, steps_per_execution=1), rates)
-    assert rates.rates == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0])
+    expected = [1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0]
+    assert rates.rates == pytest.approx(expected)
+    # The gradient is 1.
+    assert (-np.diff(rates.weights)).tolist() == pytest.approx(expected[:-1])
 
 
 @pytest.mark.backend
@@ -164,34 +158,14 @@ def rate_of(optimizer: Any) -> float:
     return float(ops.convert_to_numpy(optimizer.learning_rate))
 
 
-def test_the_rate_goes_on_when_the_optimizer_is_reset() -> None:
-    schedule = PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS)
-    optimizer, variable = optimizer_with(schedule)
-    optimizer.begin_epoch(1.0, completed=0, batches=4, done=0)
-    for _ in range(4):
-        optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
-    assert rate_of(optimizer) == pytest.approx(0.9)
-    for state in optimizer.variables:
-        state.assign(np.zeros(state.shape, state.dtype))
-    optimizer.begin_epoch(1.0, completed=1, batches=4, done=0)
-    assert rate_of(optimizer) == pytest.approx(0.9)
-    optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
-    assert rate_of(optimizer) == pytest.approx(0.875)
-
-
-def test_epochs_may_change_their_size() -> None:
-    optimizer, variable = optimizer_with(PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS))
-    optimizer.begin_epoch(1.0, completed=0, batches=4, done=0)
-    for _ in range(4):
-        optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
-    optimizer.begin_epoch(1.0, completed=1, batches=2, done=0)
-    assert rate_of(optimizer) == pytest.approx(0.9)
-    optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
-    assert rate_of(optimizer) == pytest.approx(0.85)
-
-
 @pytest.mark.backend
-def test_large_numbers_of_updates_keep_their_precision() -> None:
+def test_epochs_may_change_their_size_and_count_far() -> None:
+    optimizer, variable = optimizer_with(PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS))
+    for completed, batches, expected in ((0, 4, 0.9), (1, 2, 0.8)):
+        optimizer.begin_epoch(1.0, completed=completed, batches=batches, done=0)
+        for _ in range(batches):
+            optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
+        assert rate_of(optimizer) == pytest.approx(expected)
     optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
     optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
     assert rate_of(optimizer) == pytest.approx(0.4995, rel=1e-6)

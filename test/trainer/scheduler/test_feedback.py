@@ -117,6 +117,8 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
         [1.0, None, 1.0, None, None, None, None],
         [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
     ),
+    # Changes of inf, then of inf and -inf.
+    "multi without end": (multi(window_epochs=2, update_every_n_epochs=1), [1.0, NAN, 1.0], [1, 1, 0.5, 0.25]),
     # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
     "plateau": (plateau(), [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6], [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]),
     "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),
@@ -209,7 +211,7 @@ def test_best_weights_come_back_when_the_rate_decays() -> None:
     ("params", "expected"),
     [
         (rel(lr=1.0, min_lr=0.25, restore_best=True), [3, 4]),
-        (ReduceOnPlateauParams(lr=1.0, monitor="s", min_lr=0.25, patience_epochs=2, restore_best=True), [4, 6]),
+        (plateau(min_lr=0.25, restore_best=True), [4, 6]),
         (rel(lr=1.0, rates=[0.1, 0.1], min_lr=0.25, restore_best=True), []),  # the bound raises the rate
     ],
 )
@@ -238,15 +240,12 @@ def lose(rate: float) -> float:
 
 def test_functions_of_the_user() -> None:
     here = __name__
-    params = rel(lr=1.0, decay=f"{here}:halve", growth=f"{here}:double")
-    assert rates(params, 2.0, 1.0, 1.0) == [1, 1, 2, 1]
-    # An integer is as good as a float.
-    assert rates(rel(lr=1.0, decay=1, growth=2), 2.0, 1.0, 1.0) == rates(
-        rel(lr=1.0, decay=1.0, growth=2.0), 2.0, 1.0, 1.0
-    )
-    # A decay never raises a rate, a growth never lowers it.
-    params = rel(lr=1.0, decay=f"{here}:double", growth=f"{here}:halve")
-    assert rates(params, 2.0, 1.0, 1.0) == [1, 1, 1, 1]
+    for decay, growth, expected in (
+        (f"{here}:halve", f"{here}:double", [1, 1, 2, 1]),
+        (1, 2, [1, 1, 2, 2]),  # an integer is as good as a float
+        (f"{here}:double", f"{here}:halve", [1, 1, 1, 1]),  # a decay never raises a rate, a growth never lowers it
+    ):
+        assert rates(rel(lr=1.0, decay=decay, growth=growth), 2.0, 1.0, 1.0) == expected
     with pytest.raises(UsageError, match="lose', expected a function that returns a rate: for 1.0 it returned nan$"):
         rates(rel(lr=1.0, decay=f"{here}:lose"), 1.0, 1.0)
     with pytest.raises(UsageError, match="decay is .*gone', expected a function that module .* has"):
@@ -256,26 +255,6 @@ def test_functions_of_the_user() -> None:
 def test_a_rate_after_a_decision() -> None:
     params = NewbobRelParams(lr=1.0, decay=0.5, growth=1.5)
     assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
-
-
-@pytest.mark.parametrize(
-    ("cls", "fields", "message"),
-    [
-        (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
-        (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
-        (NewbobRelParams, {"decay": "half"}, "decay is 'half', expected a number or module:function$"),
-        (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
-        (NewbobRelParams, {"min_lr": 0.1}, r"min_lr is 0.1, expected at most lr \(0.001\)$"),
-        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, "expected epochs from 1 to 7, the last .*; one is 8$"),
-        (NewbobRelParams, {"rates": [0.1, -0.1]}, r"rates\[1\] is -0.1, expected at least 0"),
-        (NewbobRelParams, {"step_function": False}, "step_function is False, expected True, as NewbobRelParams"),
-        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold is 0.0, expected at most threshold"),
-        (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
-    ],
-)
-def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        cls(**fields)
 
 
 @st.composite
@@ -337,18 +316,15 @@ def test_a_resume_at_any_epoch_gives_the_same_rates(params: FeedbackParams, scor
         assert again.rate(len(scores) + 1, history) == whole[-1]
 
 
-def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them() -> None:
-    for cls in (ConstantParams, NewbobRelParams):
-        params = cls(lr=1e-5, rates=[1e-5, 1e-4, 1e-3], min_lr=2e-4)
-        history = History()
-        rates = [history.set_default_rate(epoch, params.rate(epoch, history)) for epoch in range(1, 6)]
-        assert rates == [1e-5, 1e-4, 1e-3, 1e-3, 1e-3]
-        # Without a listed rate of epoch 1 `lr` is its rate.
-        for listed in ([], {2: 1e-4}):
-            with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
-                cls(lr=1e-5, rates=listed, min_lr=2e-4)
-    with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
-        PolynomialDecayParams(lr=1e-5, rates=[1e-5], min_lr=2e-4)
+@pytest.mark.parametrize("cls", [ConstantParams, NewbobRelParams])
+def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them(cls: type[LearningRateParams]) -> None:
+    params, history = cls(lr=1e-5, rates=[1e-5, 1e-4, 1e-3], min_lr=2e-4), History()
+    found = [history.set_default_rate(epoch, params.rate(epoch, history)) for epoch in range(1, 6)]
+    assert found == [1e-5, 1e-4, 1e-3, 1e-3, 1e-3]
+    # Without a listed rate of epoch 1 `lr` is its rate; a rule of time reads it later.
+    for other, listed in ((cls, []), (cls, {2: 1e-4}), (PolynomialDecayParams, [1e-5])):
+        with pytest.raises(ValueError, match=r"min_lr is 0.0002, expected at most lr \(1e-05\)"):
+            other(lr=1e-5, rates=listed, min_lr=2e-4)
 
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "newbob_cases.json").read_text())

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
-from test.support.commands import CommandResult
 from test.trainer.line import LineTrainerParams
 from tfaip.errors import UsageError
 from tfaip.params import post_init
@@ -20,17 +14,19 @@ from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
-    FEEDBACK,
     SCHEDULES,
     ConstantParams,
     CosineDecayParams,
+    CyclicModulationParams,
     ExponentialDecayParams,
     FunctionParams,
     Interpolation,
     InverseSqrtDecayParams,
     LearningRateParams,
     Mode,
+    NewbobMultiEpochParams,
     NewbobRelParams,
+    NoamModulationParams,
     PiecewiseParams,
     PolynomialDecayParams,
     ReduceOnPlateauParams,
@@ -158,45 +154,17 @@ def test_the_trainer_shares_its_number_of_epochs() -> None:
         PolynomialDecayParams().rate(1, History())
 
 
-TIME_RULES = [cls for cls in SCHEDULES if cls not in (*FEEDBACK, FunctionParams)]
-
-
-@pytest.mark.parametrize("cls", TIME_RULES)
-def test_schedules_are_stored_as_json(cls: type[LearningRateParams]) -> None:
-    params = LineTrainerParams(epochs=7, learning_rate=cls(lr=0.25, step_function=False, offset_epochs=1))
-    if isinstance(params.learning_rate, PiecewiseParams):
-        params.learning_rate.points = {2.5: 0.5, 4: 0.25}
-    assert LineTrainerParams.from_json(params.to_json()).learning_rate == params.learning_rate
-
-
-@given(
-    cls=st.sampled_from([cls for cls in TIME_RULES if cls is not PiecewiseParams]),
-    epochs=st.integers(1, 60),
-    offset=st.integers(-5, 70),
-)
-def test_rates_stay_between_zero_and_lr(cls: type[LearningRateParams], epochs: int, offset: int) -> None:
-    params = cls(lr=0.5, offset_epochs=offset, epochs=epochs)
-    assert all(0 <= params.rate(epoch, History()) <= 0.5 for epoch in range(1, epochs + 1))
-    fractional = params.value_after(np.linspace(0, epochs, 50), np) * params.scale()
-    assert np.all((fractional >= 0) & (fractional <= 0.5))
-
-
 def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
     class Halving(LearningRateParams):
         def rule_rate(self, epoch: int, history: History) -> float:
             return self.lr / 2 ** (epoch - 1)
 
     assert Halving(lr=1.0).base(3, History()) == 0.25
+    assert exponential(step_function=False).base(3, History()) == 1.0  # the step computes the rule
     with pytest.raises(ValueError, match="step_function is False, expected True, as Halving does not implement value"):
         Halving(step_function=False)
     with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
         LearningRateParams().rate(1, History())
-
-
-def test_the_base_of_a_continuous_rule_does_not_change() -> None:
-    params = exponential(step_function=False)
-    assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 1.0, 1.0]
-    assert [params.rate(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -214,9 +182,24 @@ def test_the_base_of_a_continuous_rule_does_not_change() -> None:
         (PiecewiseParams, {"points": {-1: 0.5}}, "points is {-1: 0.5}, expected completed epochs=rate"),
         (PiecewiseParams, {"points": {1: -0.5}}, r"points\[1\] is -0.5, expected at least 0"),
         (PiecewiseParams, {"points": {1: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "rates above 0"),
+        (FunctionParams, {"function": "a.b.c"}, "function is 'a.b.c', expected module:function$"),
+        (FunctionParams, {"step_function": True}, "step_function is True, expected False"),
+        (CyclicModulationParams, {"interval_steps": 0}, "interval_steps is 0, expected at least 1$"),
+        (NoamModulationParams, {"model_dim": 0}, "model_dim is 0, expected at least 1$"),
+        (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
+        (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
+        (NewbobRelParams, {"decay": "half"}, "decay is 'half', expected a number or module:function$"),
+        (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
+        (NewbobRelParams, {"min_lr": 0.1}, r"min_lr is 0.1, expected at most lr \(0.001\)$"),
+        (NewbobRelParams, {"min_lr": 1e-4, "max_lr": 1e-5}, r"max_lr is 1e-05, expected at least min_lr \(0.0001\)$"),
+        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, "expected epochs from 1 to 7, the last .*; one is 8$"),
+        (NewbobRelParams, {"rates": [0.1, -0.1]}, r"rates\[1\] is -0.1, expected at least 0"),
+        (NewbobRelParams, {"step_function": False}, "step_function is False, expected True, as NewbobRelParams"),
+        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold is 0.0, expected at most threshold"),
+        (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
     ],
 )
-def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+def test_impossible_values_name_the_field(cls: type, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cls(**fields)
 
@@ -235,8 +218,9 @@ def parse(*flags: str) -> LearningRateParams:
 @pytest.mark.parametrize("cls", [cls for cls in SCHEDULES if cls is not FunctionParams])
 def test_a_schedule_is_chosen_by_its_short_name(cls: type[LearningRateParams]) -> None:
     params = parse("--learning_rate", cls.__name__.removesuffix("Params"), "--learning_rate.lr", "0.5")
-    assert type(params) is cls
-    assert params.lr == 0.5
+    assert (type(params), params.lr) == (cls, 0.5)
+    with pytest.raises(UsageError, match="at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$"):
+        parse("--learning_rate", cls.__name__, "--learning_rate.min_lr", "1")
 
 
 def test_fields_are_flags() -> None:
@@ -250,9 +234,8 @@ def test_fields_are_flags() -> None:
 
 
 def test_rates_are_a_list_or_a_dict() -> None:
-    assert parse("--learning_rate.rates", "0.1", "1e-3").rates == [0.1, 0.001]
-    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").rates == {3: 0.1, 5: 0.001}
-    assert parse("--learning_rate.rates", "0.1").listed() == {1: 0.1}
+    assert parse("--learning_rate.rates", "0.1", "1e-3").listed() == {1: 0.1, 2: 0.001}
+    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").listed() == {3: 0.1, 5: 0.001}
     assert parse("--learning_rate.rates").listed() == {}
 
 
@@ -263,39 +246,3 @@ def test_monitors_and_factors() -> None:
     flags = "--learning_rate.monitor lav_l0_acc val_acc --learning_rate.decay 0.9 --learning_rate.growth pkg.rates:more"
     params = parse("--learning_rate", "NewbobRel", *flags.split())
     assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
-        (
-            ["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"],
-            "^alpha is 2.0.*: change --learning_rate.alpha$",
-        ),
-        (["--learning_rate.min_lr", "1"], "at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$"),
-        (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
-    ],
-)
-def test_mistakes_are_one_line(flags: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse(*flags)
-
-
-@pytest.mark.slow
-def test_a_run_compiled_by_xla(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
-    flags = ["--trainer.epochs", "2", "--trainer.samples_per_epoch", "48", "--train.batch_size", "16"]
-    flags += ["--trainer.jit_compile", "True", "--trainer.export_best", "False", "--trainer.export_final", "False"]
-    flags += ["--learning_rate", "Function", "--learning_rate.lr", "0.5"]
-    flags += ["--learning_rate.function", "test.trainer.scheduler.ratefunctions:falling"]
-    flags += ["--learning_rate.modulation", "Cyclic", "--learning_rate.modulation.interval_steps", "2"]
-    flags += ["--learning_rate.modulation.decay", "0.5"]
-    run = tmp_path / "run"
-    # Keras does not use XLA where TensorFlow shall be deterministic.
-    env = {"TF_DETERMINISTIC_OPS": "0", "KERAS_BACKEND": "tensorflow"}
-    result = run_command("train", MIN, "--trainer.output_dir", run, *flags, env=env)
-    assert result.rc == 0, result
-    assert "jit_compile" not in result.stderr
-    records = json.loads((run / "history.json").read_text())
-    means = [record["effective_lr"] for record in records.values()]
-    assert means == pytest.approx([(1 / 2 + 1 / 8 + 1 / 6) / 3, (1 / 16 + 1 / 10 + 1 / 24) / 3], rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ import keras
 from keras import ops
 
 from test.trainer.line import (
+    CallbackOf,
     LineDataParams,
     LineGraph,
     LineModel,
     LineModelParams,
     LinePipelineParams,
     PointsParams,
+    Weights,
     by_hand as _by_hand,
+    train,
 )
+from tfaip.backend.active import backend
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.layers.weightnoise import WeightNoise
@@ -129,3 +134,31 @@ def live_params(
     for name, value in (model or {}).items():
         setattr(params.scenario.model, name, value)
     return _by_hand(params, output_dir, lr, **{"epochs": 2, "schedules": list(schedules), **fields})
+
+
+class EachBatch(keras.callbacks.Callback):
+    """Calls a function with the model after each batch."""
+
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._function = function
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        backend.synchronize(self.model)
+        self._function(self.model)
+
+
+def weight_now(model: Any) -> float:
+    """The weight within an epoch."""
+    return float(keras.ops.convert_to_numpy(model.graph.line.kernel.value)[0, 0])
+
+
+def weights_after(params: Any, **resume: Any) -> list[float]:
+    """The weight after each epoch that is trained; nothing is compiled after the first one but for rates of Keras."""
+    weights, counts = Weights(), []
+    count = CallbackOf(on_epoch_end=lambda epoch, values: counts.append(len(TRACES)))
+    TRACES.clear()
+    train(params, weights, count, scenario=LiveScenario, **resume)
+    of_keras = any(schedule.target.endswith((".rate", ".momentum")) for schedule in params.schedules)
+    assert params.force_eager or of_keras or counts[0] == counts[-1] > 0, "the step was compiled again"
+    return weights.values

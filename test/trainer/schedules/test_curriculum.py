@@ -66,7 +66,7 @@ def samples_of_epochs(setup: Training, first: int = 1, stop_after: int | None = 
     return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 
 
-@pytest.mark.parametrize("workers", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_samples_of_each_epoch(workers: int) -> None:
     found = samples_of_epochs(setup_of(growing(workers=workers)))
     assert [[len(batch) for batch in batches] for batches in found] == [[2, 2, 2], [2, 2, 2], [3, 3]]
@@ -107,20 +107,12 @@ def test_a_stage_without_the_schedule_ends_its_pass(overrides: dict[str, Any], p
 
 
 @pytest.mark.parametrize(
-    ("workers", "done"),
-    [
-        (0, 1),
-        (0, 2),
-        pytest.param(1, 1, marks=pytest.mark.slow),
-        pytest.param(2, 1, marks=pytest.mark.slow),
-        pytest.param(2, 2, marks=pytest.mark.slow),
-    ],
+    ("workers", "done"), [(0, 1), (0, 2), *(pytest.param(2, done, marks=pytest.mark.slow) for done in (1, 2))]
 )
 def test_a_resume_within_an_epoch(workers: int, done: int) -> None:
     whole = samples_of_epochs(setup_of(growing()))
-    first = setup_of(growing(workers=workers))
+    first, second = setup_of(growing(workers=workers)), setup_of(growing(workers=workers))
     samples_before = samples_of_epochs(first, stop_after=done)
-    second = setup_of(growing(workers=workers))
     second.state.progress = first.state.progress
     rest = samples_of_epochs(second)
     assert [samples_before[0] + rest[0], *rest[1:]] == whole
@@ -173,25 +165,23 @@ def lengths_and_sums(batch: Any) -> list[tuple[int, float]]:
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
+    ("schedule", "message"),
     [
         (
-            "setup.train.max_element_lenght",
-            r"'setup.train.max_element_lenght' cannot be scheduled: .* has no .*did you mean max_element_length",
+            step("setup.train.max_element_lenght", 1.0),
+            "'setup.train.max_element_lenght' cannot be scheduled: .* has no .*did you mean max_element_length",
         ),
-        ("val.batch_size", "target is 'val.batch_size', expected no value of the validation data"),
+        (step("val.batch_size", 1.0), "target is 'val.batch_size', expected no value of the validation data"),
+        # A value of a later epoch.
+        (step("train.batch_size", 2, 0), r"points\[1.0\] is 0.0, expected .*at least 1: change --schedules.0.points"),
+        (step("train.bucket_boundaries.0", 2, 9), r"bucket_boundaries is \[9, 8\], expected rising lengths"),
     ],
 )
-def test_what_is_no_number_of_the_training_data_is_refused(target: str, message: str, tmp_path: Path) -> None:
+def test_what_the_data_cannot_have_is_refused_before_the_first_epoch(
+    schedule: ScheduleParams, message: str, tmp_path: Path
+) -> None:
+    params = growing(tmp_path / "run", schedules=[schedule])
+    params.gen.setup.train.bucket_boundaries = [4, 8]
     with pytest.raises(UsageError, match=message):
-        outcome(growing(tmp_path / "run", schedules=[step(target, 1.0)]))
+        outcome(params)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_value_of_a_later_epoch_that_cannot_be_is_refused_before_the_first() -> None:
-    with pytest.raises(UsageError, match=r"points\[1.0\] is 0.0, expected .*at least 1: change --schedules.0.points"):
-        outcome(growing(schedules=[step("train.batch_size", 2, 0)]))
-    bucketed = growing(schedules=[step("train.bucket_boundaries.0", 2, 9)])
-    bucketed.gen.setup.train.bucket_boundaries = [4, 8]
-    with pytest.raises(UsageError, match=r"bucket_boundaries is \[9, 8\], expected rising lengths"):
-        outcome(bucketed)

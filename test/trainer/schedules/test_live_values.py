@@ -2,89 +2,69 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
 from test.trainer.line import CallbackOf, Weights, train
-from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
-from test.trainer.schedules.support import LiveScenario, live_params, step
+from test.trainer.schedules.support import EachBatch, LiveScenario, live_params, step, weight_now, weights_after
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
-from tfaip.trainer.params import WeightPenaltyParams
+from tfaip.trainer.params import WeightNoiseParams, WeightPenaltyParams
+from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
 
 PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "values", "x", "fields", "expected"),
-    [
-        ("graph.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
-        ("model.offset", (0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
-        # x, then a mask of it.
-        pytest.param(
-            "graph.freq_width",
-            (0.0, 1.0),
-            1.0,
-            {"model": {"layer": "freq_width"}},
-            [-1.0, -1.0],
-            marks=pytest.mark.backend,
-        ),
-        # Beyond the limits of the layer: as 1, so that x is doubled, and as 0.
-        pytest.param(
-            "graph.survival",
-            (3.0, -3.0),
-            1.0,
-            {"model": {"layer": "StochasticDepth"}},
-            [-2.0, -3.0],
-            marks=pytest.mark.backend,
-        ),
-        ("trainer.loss_weights.loss", (0.0, 0.5), 3.0, {}, [0.0, -1.5]),
-        # The penalty is w^2, whose gradient is 2 w.
-        pytest.param(
-            "scenario.input_gradient_regularization_lambda",
-            (0.0, 0.25),
-            0.0,
-            {"model": FROM_TWO, "penalised": True},
-            [2.0, 1.0],
-            marks=pytest.mark.backend,
-        ),
-        pytest.param(
-            "weight_penalties.0.l2",
-            (0.0, 0.25),
-            0.0,
-            {"model": FROM_TWO, "weight_penalties": PENALTY},
-            [2.0, 1.0],
-            marks=pytest.mark.backend,
-        ),
-        pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
-        ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
-        pytest.param("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5], marks=pytest.mark.backend),
-        (
-            "optimizer.groups.0.lr_factor",
-            (1.0, 0.25),
-            1.0,
-            {"optimizer": SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", lr_factor=1.0)])},
-            [-1.0, -1.25],
-        ),
-    ],
-)
-def test_a_value_changes_between_epochs(
-    target: str, values: tuple[float, ...], x: float, fields: dict[str, Any], expected: list[float], tmp_path: Path
-) -> None:
-    check_live_value(target, values, x, fields, expected, tmp_path)
+FROM_TWO = {"start": 2.0}
+GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", lr_factor=1.0)])
+# By target: its values in two epochs, the sample, other params, and the weight after each epoch.
+VALUES: dict[str, tuple[tuple[float, float], float, dict[str, Any], list[float]]] = {
+    "graph.sharpness": ((1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
+    "model.offset": ((0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
+    "trainer.loss_weights.loss": ((0.0, 0.5), 3.0, {}, [0.0, -1.5]),
+    "optimizer.weight_decay": ((0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
+    "optimizer.groups.0.lr_factor": ((1.0, 0.25), 1.0, {"optimizer": GROUPED}, [-1.0, -1.25]),
+    "optimizer.clip_global_norm": ((2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
+    "optimizer.momentum": ((0.0, 0.5), 1.0, {}, [-1.0, -2.5]),
+    # x, then a mask of it.
+    "graph.freq_width": ((0.0, 1.0), 1.0, {"model": {"layer": "freq_width"}}, [-1.0, -1.0]),
+    # Beyond the limits of the layer: as 1, so that x is doubled, and as 0.
+    "graph.survival": ((3.0, -3.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
+    # The penalty is w^2, whose gradient is 2 w.
+    "input_gradient_regularization_lambda": ((0.0, 0.25), 0.0, {"model": FROM_TWO, "penalised": True}, [2.0, 1.0]),
+    "weight_penalties.0.l2": ((0.0, 0.25), 0.0, {"model": FROM_TWO, "weight_penalties": PENALTY}, [2.0, 1.0]),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "layer", ["Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "GaussianDropout"]
-)
+@pytest.mark.backend
+@pytest.mark.parametrize("target", VALUES)
+def test_a_value_changes_between_epochs(target: str, tmp_path: Path) -> None:
+    values, x, fields, expected = VALUES[target]
+    fields = copy.deepcopy(fields)
+    penalised = fields.pop("penalised", False)
+    params = live_params([x], step(target, *values), output_dir=tmp_path / "run", **fields)
+    params.scenario.use_input_gradient_regularization = penalised
+    params.scenario.input_gradient_regularization_h = 0.25
+    whole = weights_after(params)
+    np.testing.assert_allclose(whole, expected, rtol=1e-6)
+    # Also after a resume between the epochs.
+    assert weights_after(params, restore=True, checkpoint="epoch_0001") == whole[1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["Dropout", "SpatialDropout2D", "GaussianDropout"])
 def test_the_rate_of_a_dropout_is_that_of_the_epoch_in_the_training_only(layer: str) -> None:
     logs: list[dict[str, float]] = []
     keep, weights = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values)), Weights()
@@ -118,9 +98,6 @@ def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
     first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)
     assert weights_after(first) == [-5.0]
     assert weights_after(live_params([1.0], output_dir=tmp_path / "run"), restore=True) == [-6.0]
-    warm = live_params([1.0], epochs=1, model={"sharp": 2.0})
-    warm.warmstart.model = [str(tmp_path / "run" / "export")]
-    assert weights_after(warm) == [-7.0]
     stages = {"own": TrainStage(epochs=1, overrides={"model.sharp": 5.0})}
     weights = Weights()
     train(live_params([1.0], stages=stages), weights, scenario=LiveScenario)
@@ -158,3 +135,107 @@ def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
     train(params, keep, watch, scenario=LiveScenario)
     np.testing.assert_allclose(moved, [0.0, -1.0, -1.0, -1.5], rtol=1e-6)
     assert logs[0]["schedule/optimizer.clip_value"] == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation() -> None:
+    # loss = (w x)^2, x = 1, rate 0.5: the update sets w to minus the noise.
+    square = {"loss": "square", "start": 1.0}
+
+    def weights(x: list[float], stddev: float, **fields: Any) -> list[float]:
+        fields = {"epochs": 1, "weight_noise": WeightNoiseParams(stddev), **fields}
+        return weights_after(live_params(x, model=square, lr=0.5, **fields))
+
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
+    fields = {"weight_noise": WeightNoiseParams(0.5, "line/.*"), "steps_per_execution": 1}
+    params = live_params([1.0] * 500, val_x=[1.0], model={"loss": "square", "start": 0.0}, lr=0.5, **fields)
+    moved: list[float] = []
+    train(params, keep, EachBatch(lambda model: moved.append(weight_now(model))), scenario=LiveScenario)
+    noise = -np.array(moved)
+    # The variance of 1000 draws has a relative standard deviation of sqrt(2 / 1000).
+    assert noise.size == len(set(moved)) == 1000
+    assert abs(noise.var() / 0.25 - 1) < 4 * np.sqrt(2 / 1000)
+    assert abs(noise.mean()) < 4 * 0.5 / np.sqrt(1000)
+    assert logs[-1]["val_loss"] == pytest.approx(moved[-1] ** 2, rel=1e-5)
+    (one,), (two,) = weights([1.0] * 4, 0.5), weights([1.0] * 4, 1.0)
+    assert two == pytest.approx(2 * one, rel=1e-5)
+    # Four batches of an update have the same noise, so that the mean of their gradients is that of one.
+    assert weights([1.0] * 4, 0.5, train_accum_steps=4) == pytest.approx(weights([1.0], 0.5), rel=1e-5)
+    # Its number decides the noise of an update, also of the first one that has any.
+    fixed = weights([1.0], 0.5, epochs=2)[1]
+    begins = {"schedules": [step("weight_noise.stddev", 0.0, 0.5)], "epochs": 2}
+    np.testing.assert_allclose(weights([1.0], 0.0, **begins), [0.0, fixed], rtol=1e-6)
+    # The noise of a layer.
+    square["layer"] = "WeightNoise"
+    small, large = (
+        weights_after(live_params([1.0], step("graph.stddev", 0.0, stddev), model=square, lr=0.5))
+        for stddev in (0.5, 1.0)
+    )
+    assert small[0] == large[0] == 0 != small[1]
+    assert large[1] == pytest.approx(2 * small[1], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> None:
+    # The gradient is 3: clipped to 0.25 in the stage, then to what the schedule has come to.
+    stages = {"own": TrainStage(epochs=2, overrides={"optimizer.clip_value": 0.25}), "last": TrainStage(epochs=1)}
+    params = live_params([3.0], step("optimizer.clip_value", 1.0, 1.0, 0.5), epochs=4, stages=stages)
+    weights = Weights()
+    trainer = train(params, weights, scenario=LiveScenario)
+    np.testing.assert_allclose(weights.values, [-0.25, -0.5, -1.0, -1.5], rtol=1e-6)
+    logged = [trainer.history.values(epoch).get("schedule/optimizer.clip_value") for epoch in (1, 2, 3, 4)]
+    assert logged == [None, None, 0.5, 0.5]
+
+
+def noisy(tmp_path: Path | None, **fields: Any) -> Any:
+    """A training in which everything is scheduled, most of it within epochs."""
+    schedules = [
+        ScheduleParams("optimizer.clip_global_norm", {0: 2.0, 1.5: 0.2}, Interpolation.EXPONENTIAL),
+        ScheduleParams("optimizer.gradient_noise.stddev", {0.5: 0.1, 2: 0.0}),
+        ScheduleParams("optimizer.momentum", {0: 0.1, 2: 0.9}, Interpolation.COSINE),
+        ScheduleParams("loss_weights.loss", {0: 1.0, 0.7: 0.5, 1.2: 1.5}),
+        ScheduleParams("weight_noise.stddev", {0: 0.0, 1: 0.5}),
+        ScheduleParams("weight_penalties.0.l2", {0: 0.1, 2: 0.2}),
+        ScheduleParams("graph.drop.rate", {0: 0.0, 1: 0.5}),
+        ScheduleParams("model.sharpness", {0: 1.0, 2: 2.0}),
+        ScheduleParams("model.offset", {0: 0.0, 2: 0.5}),
+    ]
+    return live_params(
+        [1.0, 2.0, -1.0, 0.5, 3.0, -2.0, 1.5],
+        *schedules,
+        val_x=[1.0, 2.0],
+        output_dir=tmp_path,
+        model={"dropout": "Dropout", "rate": 0.1, "start": 1.0},
+        lr=0.1,
+        weight_penalties=PENALTY,
+        write_checkpoints=tmp_path is not None,
+        **fields,
+    )
+
+
+def outcome(params: Any, **arguments: Any) -> tuple[list[dict[str, float]], float]:
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    trainer = LiveScenario.create_trainer(params, **arguments)
+    trainer.train([keep])
+    return logs, float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_resume_and_the_steps_per_execution_change_nothing(tmp_path: Path) -> None:
+    whole = outcome(noisy(None, epochs=3, steps_per_execution=1))
+    assert all(np.isfinite(value) for values in whole[0] for value in values.values())
+    # Between two epochs, and within the second one.
+    params = noisy(tmp_path / "run", epochs=1, steps_per_execution=3)
+    first = outcome(params)
+    assert first[0] == whole[0][:1]
+    params.epochs, params.steps_per_execution = 3, 1
+    stop = EachBatch(lambda model: os.kill(os.getpid(), signal.SIGINT) if model.optimizer.batches == 10 else None)
+    trainer = LiveScenario.create_trainer(params, restore=True)
+    with pytest.raises(TrainingInterrupted):
+        trainer.train([stop])
+    params.steps_per_execution = 2
+    assert outcome(params, restore=True) == (whole[0][1:], whole[1])

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from test.events.test_writer import scalars
+from test.params.tiny_flags import tiny_params
+from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
+from tfaip.scripts import preview_schedule
 from tfaip.trainer.params import WeightNoiseParams, WeightPenaltyParams
 from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
@@ -67,26 +70,24 @@ def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, t
     assert not (tmp_path / "run").exists()
 
 
+HALF = {0.5: 0.25}
+
+
 @pytest.mark.parametrize(
-    ("target", "value", "message"),
+    ("target", "points", "message"),
     [
-        ("optimizer.clip_value", 0.0, r"points\[0.0\] is 0.0, expected a number above 0"),
-        ("loss_weights.loss", -1.0, r"points\[0.0\] is -1.0, expected .*at least 0"),
-        ("graph.drop.rate", 1.5, r"points\[0.0\] is 1.5, expected a number in \[0, 1\)"),
-        ("weight_noise.stddev", -0.1, r"points\[0.0\] is -0.1, expected"),
+        ("optimizer.clip_value", {0: 0.0}, r"points\[0.0\] is 0.0, expected a number above 0"),
+        ("loss_weights.loss", {0: -1.0}, r"points\[0.0\] is -1.0, expected .*at least 0"),
+        ("graph.drop.rate", {0: 1.5}, r"points\[0.0\] is 1.5, expected a number in \[0, 1\)"),
+        ("graph.drop.rate", HALF, "expected whole epochs, since graph.drop.rate is set at the beginning of an epoch"),
+        ("optimizer.momentum", HALF, "expected whole epochs, since optimizer.momentum is set at the beginning"),
+        ("train.batch_size", HALF, "expected whole epochs, since train.batch_size is set at the beginning of an epoch"),
     ],
 )
-def test_a_value_that_the_target_cannot_have_is_refused(target: str, value: float, message: str) -> None:
-    params = live_params([1.0], step(target, value), model={"dropout": "Dropout", "rate": 0.5})
-    with pytest.raises(UsageError, match=message + r".*: change --schedules.0.points"):
+def test_a_value_that_the_target_cannot_have_is_refused(target: str, points: dict[float, float], message: str) -> None:
+    params = live_params([1.0], ScheduleParams(target, points), model={"dropout": "Dropout", "rate": 0.5})
+    with pytest.raises(UsageError, match=f"({message}).*: change --schedules.0.points"):
         train(params, scenario=LiveScenario)
-
-
-@pytest.mark.parametrize("target", ["graph.drop.rate", "optimizer.momentum", "train.batch_size"])
-def test_a_fraction_of_an_epoch_is_refused_where_it_has_no_effect(target: str) -> None:
-    expected = f"{target} is set at the beginning of an epoch: change --schedules.0.points"
-    with pytest.raises(UsageError, match=rf"points\[0.5\] is 0.5, expected whole epochs, since {expected}"):
-        train(live_params([1.0], ScheduleParams(target, {0.5: 0.25})), scenario=LiveScenario)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,60 @@ def test_two_schedules_of_one_target_are_refused() -> None:
 
 
 def test_values_that_are_given_take_the_place_of_schedules() -> None:
-    params = live_params(
-        [1.0], step("optimizer.clip_value", 1.0), step("weight_noise.stddev", 0.5), step("model.sharpness", 2.0)
-    )
-    assert [s.target for s in schedules_without(params, ["trainer.weight_noise.stddev"])] == [
-        "optimizer.clip_value",
-        "model.sharpness",
+    clip, noise, sharpness = "optimizer.clip_value", "weight_noise.stddev", "model.sharpness"
+    params = live_params([1.0], step(clip, 1.0), step(noise, 0.5), step(sharpness, 2.0))
+    for given, remaining in (
+        (["trainer.weight_noise.stddev"], [clip, sharpness]),
+        (["optimizer", "scenario.model"], [noise]),
+        ([], [clip, noise, sharpness]),
+    ):
+        assert [schedule.target for schedule in schedules_without(params, given)] == remaining
+
+
+MIN = "tfaip.scenario.tutorial.min"
+YAML = """
+schedules:
+  - target: optimizer.clip_global_norm
+    points: {0: 1, 2: 0.25}
+    interpolation: cosine
+  - target: train.batch_size
+    points: {0: 4, 1: 8}
+    interpolation: step
+"""
+
+
+def test_flags_yaml_and_json_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "curriculum.yaml").write_text(YAML)
+    flags = ["--schedules", "Schedule", "Schedule"]
+    flags += ["--schedules.0.target", "optimizer.clip_global_norm", "--schedules.0.points", "0=1", "2=0.25"]
+    flags += ["--schedules.0.interpolation", "cosine", "--schedules.1.interpolation", "step"]
+    flags += ["--schedules.1.target", "train.batch_size", "--schedules.1.points", "0=4", "1=8"]
+    params = tiny_params(*flags)
+    assert params.schedules == [
+        ScheduleParams("optimizer.clip_global_norm", {0: 1.0, 2: 0.25}, Interpolation.COSINE),
+        ScheduleParams("train.batch_size", {0: 4.0, 1: 8.0}, Interpolation.STEP),
     ]
-    assert [s.target for s in schedules_without(params, ["optimizer", "scenario.model"])] == ["weight_noise.stddev"]
-    assert schedules_without(params, []) == params.schedules
+    assert tiny_params("--config", str(tmp_path / "curriculum.yaml")).schedules == params.schedules
+    assert TinyTrainerParams.from_json(params.to_json()).schedules == params.schedules
+
+
+def test_the_preview_shows_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "curriculum.yaml").write_text(YAML)
+    png = tmp_path / "schedules.png"
+    flags = ["--trainer.epochs", "3", "--trainer.samples_per_epoch", "64", "--train.batch_size", "16"]
+    flags += ["--config", str(tmp_path / "curriculum.yaml"), "--png", str(png)]
+    assert preview_schedule.main([MIN, *flags]) == 0
+    out = capsys.readouterr().out
+    clip, batch = out.split("\noptimizer.clip_global_norm\n")[1].split("\ntrain.batch_size\n")
+    # Four updates an epoch; the cosine falls from 1 to 0.25 within two epochs.
+    assert [line.split() for line in clip.splitlines()[1:5]] == [
+        ["epoch", "value"],
+        ["1", "1", "->", "0.768506"],
+        ["2", "0.625", "->", "0.278545"],
+        ["3", "0.25"],
+    ]
+    assert [line.split() for line in batch.splitlines()[1:4]] == [["epoch", "value"], ["1", "4"], ["2-3", "8"]]
+    picture = png.read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    # Three panels of 2.7 inches and a label: the rate and both values.
+    assert int.from_bytes(picture[20:24]) == 850

@@ -6,6 +6,7 @@ from typing import Any
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from tfaip.trainer.stages.params import PredictStage, TrainStage
+from tfaip.trainer.stages.program import PlannedStage, preview_stages
 
 
 def tiny_params(epochs: int = 20, **values: Any) -> TinyTrainerParams:
@@ -16,6 +17,21 @@ def tiny_params(epochs: int = 20, **values: Any) -> TinyTrainerParams:
         setattr(params, name, value)
     params.__post_init__()
     return params
+
+
+def plan_of(scenario: Any = TinyScenario, **values: Any) -> list[PlannedStage]:
+    """Return the stages of a run of 20 epochs."""
+    return list(preview_stages(tiny_params(**values), scenario).stages)
+
+
+def spans(plan: list[PlannedStage]) -> list[tuple[str, int, int]]:
+    """Return name, first and last epoch of each stage."""
+    return [(stage.name, stage.first_epoch, stage.last_epoch) for stage in plan]
+
+
+def units(plan: list[PlannedStage]) -> list[int]:
+    """Return the units of the model in each stage."""
+    return [stage.params.scenario.model.units for stage in plan]
 
 
 class ConstructionScenario(TinyScenario):

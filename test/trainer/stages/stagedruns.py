@@ -53,20 +53,6 @@ class StopAt(keras.callbacks.Callback):
             signal.raise_signal(signal.SIGTERM)
 
 
-@dataclass
-class KilledAt(keras.callbacks.Callback):
-    """Ends the training at the beginning of an epoch, without a checkpoint."""
-
-    epoch: int
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        if epoch + 1 == self.epoch:
-            raise KeyboardInterrupt
-
-
 class Seen(keras.callbacks.Callback):
     """Collects what the epochs had: number, training model, compiled step, first weight of the graph."""
 

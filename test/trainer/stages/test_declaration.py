@@ -52,15 +52,6 @@ def from_file(path: Path, text: str, *argv: str) -> TinyTrainerParams:
     return tiny_params("--trainer.epochs", "30", "--config", str(path / "config.yaml"), *argv)
 
 
-def shown(plan: Any) -> list[Any]:
-    """Return what a plan does, as plain values."""
-    found = []
-    for stage in plan:
-        params = None if stage.params is None else {**stage.params.to_dict(), "stages": None, "pretraining": None}
-        found.append((stage.name, stage.kind, stage.first_epoch, stage.last_epoch, params, stage.rate_control))
-    return found
-
-
 def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
     flags = tiny_params("--trainer.epochs", "30", *FLAGS)
     file = from_file(tmp_path, FLAT_FILE)
@@ -69,13 +60,13 @@ def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
     python.pretraining = PretrainingParams(repetitions={0: 2, 1: 1})
     assert flags.stages == file.stages == PYTHON
     assert flags.pretraining == file.pretraining == python.pretraining
-    plans = [preview_stages(params, TinyScenario).stages for params in (flags, file, python)]
-    assert shown(plans[0]) == shown(plans[1]) == shown(plans[2])
-    assert [stage.name for stage in plans[0]] == ["small", "align", "main"]
-    small = plans[0][0]
-    assert (small.first_epoch, small.last_epoch, small.transfer.mode) == (1, 3, TransferMode.EXACT)
-    assert small.params is not None
-    assert small.params.loss_weights == {"mse": 0.5, "x": 1.0}
+    small, align, main = preview_stages(python, TinyScenario).stages
+    assert (align.name, main.name) == ("align", "main")
+    assert (small.first_epoch, small.last_epoch, small.settings.transfer.mode) == (1, 3, TransferMode.EXACT)
+    assert (small.params.scenario.model.units, small.params.loss_weights) == (32, {"mse": 0.5, "x": 1.0})
+    assert from_file(tmp_path, FLAT_FILE, "--stages.small.epochs", "5").stages["small"].epochs == 5  # type: ignore[attr-defined]
+    restored = TinyTrainerParams.from_json(file.to_json())
+    assert (restored, restored.to_json()) == (file, file.to_json())
 
 
 def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
@@ -84,73 +75,50 @@ def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
     assert tiny_params("--stages", "a", "--stages.a.epochs=2", "--stages.a.overrides=model.units=3").stages == expected
 
 
-def test_flags_change_stages_of_a_file(tmp_path: Path) -> None:
-    params = from_file(tmp_path, FLAT_FILE, "--stages.small.epochs", "5")
-    assert params.stages["small"].epochs == 5  # type: ignore[attr-defined]
-
-
-def test_stored_params_have_the_stages(tmp_path: Path) -> None:
-    params = from_file(tmp_path, FLAT_FILE)
-    restored = TinyTrainerParams.from_json(params.to_json())
-    assert restored == params
-    assert restored.to_json() == params.to_json()
-
-
 def test_a_generator_of_a_stage() -> None:
     generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
     params = tiny_params("--stages", "p=Predict", *generator)
     assert params.stages["p"] == PredictStage(generator=TinyGenerator(samples=3))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "argument"),
-    [
-        ({"optimizer": "foreign:Mine"}, "foreign"),
-        ({"a": "x=1 b=foreign:f"}, "foreign"),
-        ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
-        ({"learning_rate.decay": "tfaip.trainer.stages.program:contextmanager"}, "contextlib"),
-    ],
-)
-def test_overrides_of_a_file_name_trusted_packages_only(
-    overrides: dict[str, Any], argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "foreign.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\nclass Mine: pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    file = json.dumps({"stages": {"a": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}})
-    (tmp_path / "config.json").write_text(file)
-    with pytest.raises(UsageError, match=rf"is refused: {argument} is not among the trusted .*--trust {argument}"):
-        tiny_params("--config", str(tmp_path / "config.json"))
-    values = tiny_params().to_dict()
-    values["stages"] = {"a": {"__cls__": "tfaip.trainer.stages.params:TrainStage", "overrides": overrides}}
+FOREIGN = {"a": "x=1 b=foreign:f", "learning_rate": "function=\"'foreign.'tfaip:f\"", "optimizer": "foreign:Mine"}
+LOAD = "tfaip.components.loading:load_scenario"
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_overrides_of_a_file_name_trusted_packages_only(name: str, tmp_path: Path) -> None:
+    stage = {"epochs": 1, "overrides": {name: FOREIGN[name]}}
+    with pytest.raises(UsageError, match=r"is refused: foreign is not among the trusted .*--trust foreign"):
+        from_file(tmp_path, json.dumps({"stages": {"a": {"__cls__": "Train", **stage}}}))
     with pytest.raises(UntrustedName):
-        TinyTrainerParams.from_dict(values)
-    assert not (tmp_path / "marker").exists()
+        stored_with(TrainStage, **stage)
+
+
+def stored_with(cls: type[StageParams], trusted: Any = (), **fields: Any) -> StageParams:
+    """Return a stage of stored params."""
+    stage = {"__cls__": f"tfaip.trainer.stages.params:{cls.__name__}", **fields}
+    return TinyTrainerParams.from_dict({**tiny_params().to_dict(), "stages": {"a": stage}}, trusted=trusted).stages["a"]
 
 
 def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> None:
-    """One of them imports the file that its argument names."""
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
-    function, arguments = "tfaip.components.loading:load_scenario", {"name": str(tmp_path / "evil.py")}
-    call = {"__cls__": "tfaip.trainer.stages.params:CallStage", "function": function, "arguments": arguments}
-    values = {**tiny_params().to_dict(), "stages": {"a": call}}
+    """This one imports the file that its argument names."""
+    call = {"function": LOAD, "arguments": {"name": str(tmp_path / "evil.py")}}
     for packages in ([], TinyScenario.declared_packages(), TutorialScenario.declared_packages()):
         with pytest.raises(UntrustedName, match="load_scenario' is refused: tfaip is not among the trusted"):
-            TinyTrainerParams.from_dict(values, trusted=packages)
-    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": {**call, "__cls__": "Call"}}}))
-    with pytest.raises(UsageError, match="load_scenario' is refused: .*: name it on the command line"):
-        tiny_params("--config", str(tmp_path / "config.json"))
-    assert not (tmp_path / "marker").exists()
-    typed = ["--stages", "a=Call", "--stages.a.function", function]
-    assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(function))
-    assert TinyTrainerParams.from_dict(values, trusted=["tfaip"]).stages["a"].function == function  # type: ignore[attr-defined]
+            stored_with(CallStage, packages, **call)
+    with pytest.raises(UsageError, match="load_scenario' is refused: .*; if you know the file, trust it"):
+        from_file(tmp_path, json.dumps({"stages": {"a": {"__cls__": "Call", **call}}}))
+    typed = ["--stages", "a=Call", "--stages.a.function", LOAD]
+    assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(LOAD))
+    assert stored_with(CallStage, ["tfaip"], **call).function == LOAD  # type: ignore[attr-defined]
 
 
-def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"])
+def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path) -> None:
     """A reference to a file could complete the name of a module or of a function."""
-    for text in ("foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"):
-        overrides = {"learning_rate": "Function", "learning_rate.function": text}
-        stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
-        (tmp_path / "config.json").write_text(json.dumps({"stages": stages}))
-        message = "its module is known only when the placeholder is filled in: name it.* in full$"
-        with pytest.raises(UsageError, match=message):
-            tiny_params("--config", str(tmp_path / "config.json"))
+    overrides = {"learning_rate": "Function", "learning_rate.function": text}
+    stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
+    with pytest.raises(
+        UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"
+    ):
+        from_file(tmp_path, json.dumps({"stages": stages}))

@@ -11,39 +11,29 @@ from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedcalls import HERE, call
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
-from tfaip.params.types import FunctionName
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import CallStage, PredictStage
-
-
-@pytest.mark.slow
-def test_sigterm_in_a_function(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    seen = Seen()
-    params = staged_params([1.0], {"a": stage(1), "f": call("interrupted")}, epochs=2, output_dir=run)
-    with pytest.raises(TrainingInterrupted) as error:
-        train(params, seen)
-    assert error.value.exit_code == 143
-    assert "SIGTERM: stopped in stage f, checkpoint written" in (run / "train.log").read_text()
-    assert not (run / "stages" / "f" / "DONE").exists()
-    train(params, seen, restore=True)
-    assert seen.weights == [-1.0, -2.0]
+from tfaip.trainer.stages.params import PredictStage, StageParams
 
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_functions_draw_the_same_numbers_after_a_resume(tmp_path: Path) -> None:
+def test_sigterm_in_a_function(tmp_path: Path) -> None:
+    """The functions that remain draw the same numbers after the resume."""
     drawn = []
     for second in ("draw", "interrupted_draw"):
-        run = tmp_path / second
+        run, seen = tmp_path / second, Seen()
         stages = {"a": stage(1), "f": call("draw"), "g": call(second)}
         params = staged_params([1.0], stages, epochs=2, output_dir=run)
         if second == "draw":
-            train(params)
+            train(params, seen)
         else:
-            with pytest.raises(TrainingInterrupted):
-                train(params)
-            train(params, restore=True)
+            with pytest.raises(TrainingInterrupted) as error:
+                train(params, seen)
+            assert error.value.exit_code == 143
+            assert "SIGTERM: stopped in stage g, checkpoint written" in (run / "train.log").read_text()
+            assert not (run / "stages" / "g" / "DONE").exists()
+            train(params, seen, restore=True)
+        assert seen.weights == [-1.0, -2.0]
         drawn.append([json.loads((run / "stages" / name / "numbers.json").read_text()) for name in "fg"])
     assert drawn[0] == drawn[1]
     assert len({number for numbers in drawn[0] for number in numbers}) == 6
@@ -67,21 +57,25 @@ def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> N
     assert seen.weights == [-1.0, -2.0] * 2
 
 
-def test_functions_and_predictions_need_a_directory() -> None:
-    with pytest.raises(UsageError, match="^stage p writes files: set --trainer.output_dir$"):
-        train(staged_params([1.0], {"a": stage(1), "p": PredictStage()}, epochs=2))
-
-
-def test_a_function_that_cannot_be_called_is_known_before_the_first_batch(tmp_path: Path) -> None:
-    seen = Seen()
-    stages = {"a": stage(1), "f": call("note", txt="x")}
-    with pytest.raises(UsageError, match=f"^stage f: {HERE}:note takes no argument txt$"):
-        train(staged_params([1.0], stages, epochs=2, output_dir=tmp_path / "run"), seen)
-    stages = {"a": stage(1), "f": CallStage(function=FunctionName(f"{HERE}:of_a_run"))}
-    with pytest.raises(UsageError, match="it needs 'run': change --stages.f.function$"):
-        train(staged_params([1.0], stages, epochs=2, output_dir=tmp_path / "run"), seen)
-    assert seen.epochs == []
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize(
+    ("work", "output_dir", "message"),
+    [
+        (PredictStage(), None, "^stage w writes files: set --trainer.output_dir$"),
+        (
+            call("of_another_type"),
+            "run",
+            f"^stage w: {HERE}:of_another_type returned .*, expected a JSON value or None",
+        ),
+        # Known before the first batch.
+        (call("note", txt="x"), "run", f"^stage w: {HERE}:note takes no argument txt$"),
+        (call("of_a_run"), "run", "it needs 'run': change --stages.w.function$"),
+    ],
+)
+def test_work_that_cannot_be_done(work: StageParams, output_dir: str | None, message: str, tmp_path: Path) -> None:
+    directory = None if output_dir is None else tmp_path / output_dir
+    with pytest.raises(UsageError, match=message):
+        train(staged_params([1.0], {"a": stage(1), "w": work}, epochs=2, output_dir=directory))
+    assert (tmp_path / "run").exists() is ("of_another_type" in message)
 
 
 @pytest.mark.slow

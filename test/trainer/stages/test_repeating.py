@@ -1,99 +1,268 @@
-"""Runs that are repeated from a stage by a command that is killed, and runs that are moved to another place."""
+"""Stages that are changed between a stop and the resume, or run again: what is done stays, what comes can differ."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from test.support.commands import finish_command, start_command
-from test.support.runs import checkpoints, fault, faulty, files_below
-from test.trainer.line import train
-from test.trainer.stages.stagedruns import Seen, stage, staged_params
-from tfaip.errors import UsageError
+from test.support.commands import exit_code, finish_command, start_command
+from test.support.runs import checkpoints, fault, faulty, files_below, make_once
+from test.trainer.line import CallbackOf, train
+from test.trainer.stages.stagedcalls import call
+from test.trainer.stages.stagedruns import Seen, StopAt, stage, staged_params
+from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.params.types import FunctionName
 from tfaip.scripts import resume_training
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.stages.params import CallStage
+from tfaip.trainer.run.directory import StageDirectories
+from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.trainer.stages.params import StageParams
+from tfaip.trainer.stages.records import require_place
 
-HERE = "test.trainer.stages.test_repeating"
+
+def params_of(run: Path, epochs: int, **stages: StageParams) -> Any:
+    return staged_params([1.0], stages, epochs=epochs, output_dir=run)
 
 
-def count(run_directory: Path) -> None:
-    """Count the calls."""
-    with open(run_directory / "calls", "a") as file:
-        file.write("x")
+def copy_of(run: Path, directory: Path) -> Path:
+    return Path(shutil.copytree(run, directory / "run"))
+
+
+def last_weight(run: Path) -> float:
+    arrays = load_arrays(run / "checkpoint" / checkpoints(run)[-1] / "state.safetensors")
+    return float(arrays["weights/line/kernel"][0, 0])
+
+
+class Crash(Exception):
+    """Ends a training without another checkpoint."""
+
+
+def crash(epoch: int, logs: Any) -> None:
+    if epoch == 2:
+        raise Crash
+
+
+@pytest.fixture(scope="module")
+def in_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped at the end of the first epoch of its second stage."""
+
+    def make(directory: Path) -> None:
+        with pytest.raises(TrainingInterrupted):
+            train(params_of(directory / "run", 7, a=stage(2), b=stage(2)), StopAt(3))
+
+    return make_once(tmp_path_factory, "stopped_in_b", make) / "run"
+
+
+@pytest.fixture(scope="module")
+def before_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that failed in epoch 3, after work, before the next checkpoint."""
+
+    def make(directory: Path) -> None:
+        with pytest.raises(Crash):
+            train(params_of(directory / "run", 4, a=stage(2), n=call("note")), CallbackOf(on_epoch_begin=crash))
+
+    return make_once(tmp_path_factory, "failed_after_work", make) / "run"
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a stage that trains and one that calls a function: weight -1 after epoch 1, -2 after epoch 2."""
-    run = tmp_path_factory.mktemp("finished") / "run"
-    stages = {"a": stage(1), "n": CallStage(function=FunctionName(f"{HERE}:count"))}
-    train(staged_params([1.0], stages, epochs=2, output_dir=run))
-    return run
+
+    def make(directory: Path) -> None:
+        train(params_of(directory / "run", 2, a=stage(1), n=call("count")))
+
+    return make_once(tmp_path_factory, "finished_with_call", make) / "run"
 
 
-def last_weight(run: Path) -> float:
-    arrays = load_arrays(run / "checkpoint" / "epoch_0002" / "state.safetensors")
-    return float(arrays["weights/line/kernel"][0, 0])
-
-
-def repeat_killed(run: Path, event: str, pattern: str) -> None:
-    """Repeat a run from its function with another rate, in a process that is killed."""
-    flags = ["--trust", "test", "--from_stage", "n", "--learning_rate.lr", "3"]
-    killed = finish_command(start_command("resume_training", run, *flags, env=faulty(fault("SIGKILL", event, pattern))))
-    assert killed.rc == -9, killed
-
-
-@pytest.mark.slow
-def test_a_killed_repetition_is_taken_up(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
-    # The later checkpoint is gone, the results of the later stages are still there.
-    repeat_killed(run, "os.remove", "stages/n/DONE")
-    assert checkpoints(run) == ["epoch_0001"]
-    assert (run / "stages" / "n" / "DONE").exists()
-    assert resume_training.main([str(run), "--trust", "test", "--dry_run"]) == 0
-    assert (run / "calls").read_text() == "x"
-    assert resume_training.main([str(run), "--trust", "test"]) == 0
-    assert (run / "calls").read_text() == "xx"
-    # With the rate of the killed command.
-    assert last_weight(run) == -4.0
-    assert not (run / "stages" / "repeat.json").exists()
-    assert "the run is repeated from stage n, as an interrupted command was told" in (run / "train.log").read_text()
-    before = files_below(run / "checkpoint")
-    assert resume_training.main([str(run), "--trust", "test"]) == 0
-    assert (run / "calls").read_text() == "xx"
-    assert files_below(run / "checkpoint") == before
+CHANGES: dict[str, tuple[dict[str, StageParams], str | None]] = {
+    "the rest of the stage that is running": ({"a": stage(2), "b": stage(3, learning_rate__lr=2.0)}, None),
+    "a stage that comes": ({"a": stage(2), "b": stage(2), "c": stage(1, learning_rate__lr=4.0)}, None),
+    "a stage that is done": (
+        {"a": stage(2, learning_rate__lr=2.0), "b": stage(2)},
+        "the stage 'a' is done, but differs .overrides.learning_rate.lr: None -> '2.0'.: change it back, or",
+    ),
+}
 
 
 @pytest.mark.slow
-def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
+@pytest.mark.parametrize("name", CHANGES)
+def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, tmp_path: Path) -> None:
+    run, (stages, message) = copy_of(in_b, tmp_path), CHANGES[name]
     before = files_below(run)
-    # The params are not replaced yet.
-    repeat_killed(run, "os.rename", "trainer_params.json")
-    after = files_below(run)
-    assert {name for name in after if after[name] != before.get(name)} <= {"train.log", ".tmp-trainer_params.json"}
-    assert resume_training.main([str(run), "--trust", "test"]) == 0
-    assert (run / "calls").read_text() == "x"
-    assert last_weight(run) == -2.0
-    assert not (run / "stages" / "repeat.json").exists()
+    if message is None:
+        train(params_of(run, 7, **stages), restore=True)
+        assert last_weight(run) == (-3.0 - 2 * 2 - 2 if "rest" in name else -4.0 - 4 - 2)
+        return
+    with pytest.raises(UsageError, match=message):
+        train(params_of(run, 7, **stages), restore=True)
+    assert files_below(run) == before
 
 
-def test_a_damaged_intention_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "stages").mkdir()
-    (tmp_path / "stages" / "repeat.json").write_text('{"stage": 3}')
-    with pytest.raises(UsageError, match="repeat.json has .*: it is damaged; name the stage with --from_stage$"):
-        RunDirectory(tmp_path).stage_directories().intended_repetition()
+def test_a_running_stage_cannot_end_before_what_is_done(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(TrainingInterrupted):
+        train(params_of(run, 7, a=stage(1), b=stage(3)), StopAt(3))
+    with pytest.raises(UsageError, match="'b' has trained up to epoch 3, but ends with 2"):
+        train(params_of(run, 7, a=stage(1), b=stage(1)), restore=True)
 
 
-def test_a_run_without_stages_is_repeated_from_its_beginning(tmp_path: Path) -> None:
+def test_a_kept_state_takes_the_space_of_links(in_b: Path) -> None:
+    kept = in_b / "stages" / "a" / "state" / "state.safetensors"
+    assert kept.stat().st_ino == (in_b / "checkpoint" / "epoch_0002" / "state.safetensors").stat().st_ino
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [(stage(2), "the stage 'n' is done, but differs .arguments.text: None -> '2'.:"), (stage(3), None)],
+)
+def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
+    training: StageParams, message: str | None, before_checkpoint: Path, tmp_path: Path
+) -> None:
+    run, seen = copy_of(before_checkpoint, tmp_path), Seen()
+    params = params_of(run, 4, a=training, n=call("note", text="2"))
+    before = files_below(run)
+    if message is not None:
+        with pytest.raises(UsageError, match=message):
+            train(params, seen, restore=True)
+        assert (files_below(run), seen.epochs) == (before, [])
+    # With more epochs before it, or repeated on request.
+    train(params, seen, restore=True, from_stage=None if message is None else "n")
+    assert seen.epochs == [3, 4]
+    note = json.loads((run / "stages" / "n" / "note.json").read_text())
+    assert (note["text"], note["epochs"]) == ("2", 2 if message else 3)
+
+
+@pytest.mark.parametrize(
+    ("file", "changed", "message"),
+    [
+        ("stage.json", None, "n/stage.json"),
+        # Its file becomes the input of later stages, also the name of a function.
+        ("DONE", {"file": "/etc/passwd"}, "is damaged"),
+        ("DONE", {"last_epoch": "x"}, "is damaged"),
+        ("DONE", {"values": [1]}, "is damaged"),
+    ],
+)
+def test_a_damaged_record_is_named(
+    file: str, changed: dict[str, Any] | None, message: str, before_checkpoint: Path, tmp_path: Path
+) -> None:
+    run = copy_of(before_checkpoint, tmp_path)
+    path = run / "stages" / "n" / file
+    path.write_text("{" if changed is None else json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(UsageError, match=message):
+        train(params_of(run, 4, a=stage(2), n=call("note")), restore=True)
+
+
+@pytest.mark.parametrize("damaged", [{}, {"stage": 3}, {"stage": {"name": "a", "number": 0, "first_epoch": "1"}}])
+def test_a_damaged_place_is_reported(damaged: dict[str, Any]) -> None:
+    require_place({"stage": {"name": "a", "number": 0, "first_epoch": 1}})
+    require_place({"stage": None})
+    with pytest.raises(TfaipError, match="as stage: it is damaged"):
+        require_place(damaged)
+
+
+def test_a_run_without_stages(tmp_path: Path) -> None:
     run, seen = tmp_path / "run", Seen()
-    params = staged_params([1.0], {}, epochs=2, output_dir=run)
+    params = params_of(run, 2)
     train(params)
+    with pytest.raises(UsageError, match="^the stage 'main' is running, but now stage a .* has its place"):
+        train(params_of(run, 5, a=stage(1)), restore=True)
     train(params, seen, restore=True, from_stage="main")
     assert seen.weights == [-1.0, -2.0]
     assert not (run / "stages").exists()
+
+
+@pytest.mark.slow
+def test_other_stages_can_follow_the_one_to_repeat_from(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path)
+    known: dict[str, StageParams] = {"a": stage(1), "n": call("count")}
+    train(params_of(run, 3, **known, more=stage(1, model__start=2.0)), restore=True, from_stage="main")
+    history = json.loads((run / "history.json").read_text())
+    assert [record["meta"]["stage"] for record in history.values()] == ["a", "more", "main"]
+    assert (run / "calls").read_text() == "x"
+    shutil.rmtree(run / "stages" / "a" / "state")
+    with pytest.raises(UsageError, match="^the state at the end of stage a, from which more begins, is not there"):
+        train(params_of(run, 3, **known), restore=True, from_stage="more")
+
+
+@pytest.mark.slow
+def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = copy_of(finished, tmp_path)
+    command, before = [str(run), "--trust", "test"], files_below(run)
+    checkpoint = str(run / "checkpoint" / "epoch_0002")
+    for arguments, message in (
+        ([*command, "--from_stage", "c"], "error: no stage 'c' has begun; those that have are a, n, main\n"),
+        ([*command, "--from_stage", "a", "b"], "error: --from_stage takes the name of one stage, got a b\n"),
+        ([*command, "--from_stage"], "error: --from_stage needs the name of a stage\n"),
+        ([checkpoint, *command[1:], "--from_stage", "a"], "give the run instead of a checkpoint"),
+    ):
+        assert exit_code(resume_training.main, arguments) == 2
+        assert message in capsys.readouterr().err
+    assert resume_training.main([*command, "--from_stage", "n", "--dry_run"]) == 0
+    assert "from epoch_0001 up to epoch 2" in capsys.readouterr().out
+    assert files_below(run) == before
+    assert resume_training.main([*command, "--from_stage", "main", "--learning_rate.lr", "3"]) == 0
+    assert (last_weight(run), (run / "calls").read_text()) == (-4.0, "x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("event", "pattern", "is_taken_up"),
+    # The later checkpoint is gone, and the results of the later stages are there; or the params are not replaced yet.
+    [("os.remove", "stages/n/DONE", True), ("os.rename", "trainer_params.json", False)],
+)
+def test_a_killed_repetition(event: str, pattern: str, is_taken_up: bool, finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path)
+    before = files_below(run)
+    flags, command = ["--from_stage", "n", "--learning_rate.lr", "3"], [str(run), "--trust", "test"]
+    kill = faulty(fault("SIGKILL", event, pattern))
+    killed = finish_command(start_command("resume_training", *command, *flags, env=kill))
+    assert killed.rc == -9, killed
+    if is_taken_up:
+        assert checkpoints(run) == ["epoch_0001"]
+        assert (run / "stages" / "n" / "DONE").exists()
+        assert resume_training.main([*command, "--dry_run"]) == 0
+    else:
+        after = files_below(run)
+        assert {name for name in after if after[name] != before.get(name)} <= {"train.log", ".tmp-trainer_params.json"}
+    for _ in range(2):  # once taken up it is done
+        assert resume_training.main(command) == 0
+        assert (run / "calls").read_text() == "x" * (1 + is_taken_up)
+        # With the rate of the killed command.
+        assert last_weight(run) == (-4.0 if is_taken_up else -2.0)
+        assert not (run / "stages" / "repeat.json").exists()
+    told = "the run is repeated from stage n, as an interrupted command was told" in (run / "train.log").read_text()
+    assert told is is_taken_up
+
+
+def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
+    directories = StageDirectories(tmp_path / "run", tmp_path / "run" / "stages")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "DONE").write_text("{}")
+    (tmp_path / "other" / "stage.json").write_text('{"name": "a", "number": 0, "kind": "train"}')
+    (tmp_path / "run" / "stages").mkdir(parents=True)
+    (tmp_path / "run" / "stages" / "a").symlink_to(tmp_path / "other")
+    with pytest.raises(TfaipError, match="is not removed: it is outside of"):
+        directories.forget(0)
+    assert (tmp_path / "other" / "DONE").exists()
+    (tmp_path / "run" / "stages" / "repeat.json").write_text('{"stage": 3}')
+    with pytest.raises(UsageError, match="repeat.json has .*: it is damaged; name the stage with --from_stage$"):
+        directories.intended_repetition()
+
+
+@pytest.mark.slow
+def test_another_run_replaces_the_stages(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path)
+    (run / "calls").unlink()
+    # Of a process that was killed before the file had its name.
+    (run / "stages" / "b").mkdir()
+    (run / "stages" / "b" / ".tmp-stage.json").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert not (run / "stages").exists()
+    (run / "stages" / "mine").mkdir(parents=True)
+    (run / "stages" / "mine" / "file").touch()
+    with pytest.raises(UsageError, match="stages/mine is not what a run writes: move it away"):
+        train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))

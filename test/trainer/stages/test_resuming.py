@@ -1,4 +1,4 @@
-"""Runs with stages that are stopped and resumed: each ends as the one that was never stopped, bit for bit."""
+"""Programs of stages in real trainings: results, resumes anywhere, and what a changed program is answered with."""
 
 from __future__ import annotations
 
@@ -9,97 +9,93 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from test.support.runs import make_once
+from test.support.commands import finish_command, start_command
+from test.support.runs import fault, faulty, files_below, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
-from test.trainer.line import train
-from test.trainer.stages.stagedcalls import call
-from test.trainer.stages.stagedruns import StopAt, differences, stage, staged_params
+from test.trainer.line import LineScenario, train
+from test.trainer.stages.stagedcalls import HERE
+from test.trainer.stages.stagedruns import Seen, StopAt, differences, staged_params
+from tfaip.errors import UsageError
 from tfaip.predict.samplefile import read_samples
+from tfaip.scripts import resume_training
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import PredictStage, StageParams, TrainStage
+from tfaip.trainer.stages.params import CallStage, PredictStage, TrainStage
 
 
-def grown_stages() -> dict[str, StageParams]:
-    """Three widths, another optimizer, and the model applied to data in between."""
-    return {
-        "small": TrainStage(epochs=1, overrides={"model.units": "3", "optimizer": "SGD"}),
-        "middle": TrainStage(epochs=2, overrides={"model.units": "5", "train.samples": "20"}),
-        "apply": PredictStage(file_name="predictions.npz", include_targets=True),
-        "note": call("note", text="x"),
-    }
+class GrownScenario(TinyScenario):
+    """Example 1 of RETURNN's documentation in small: train, apply, count, and train again until it is good."""
+
+    @classmethod
+    def default_trainer_params(cls) -> TinyTrainerParams:
+        params = super().default_trainer_params()
+        params.random_seed, params.epochs, params.checkpoint_save_freq = 3, 6, "2"
+        params.calc_ema, params.train_accum_steps, params.skip_model_load_test = 0.9, 2, True
+        return params
+
+    @classmethod
+    def stages(cls, params: Any, history: Any) -> Any:
+        done = yield TrainStage("linear", epochs=1, overrides={"model.units": 3, "optimizer": "SGD"})
+        number = 0
+        while done.last_epoch < params.epochs - 1:
+            applied = yield PredictStage(f"apply_{number}", include_targets=True)
+            counted = yield CallStage(f"count_{number}", function=f"{HERE}:count_lines", arguments={"x": applied.file})
+            overrides = {"model.units": 3 + len(history), "train.samples": counted.value - number}
+            done = yield TrainStage(f"train_{number}", epochs=2, overrides=overrides)
+            number += 1
 
 
 def grown_params(run: Path, **fields: Any) -> TinyTrainerParams:
-    params = TinyScenario.default_trainer_params()
-    params.output_dir, params.random_seed, params.epochs = str(run), 3, 5
-    params.stages, params.calc_ema, params.train_accum_steps = grown_stages(), 0.9, 2
-    params.checkpoint_save_freq, params.skip_model_load_test = "2", True
+    params = GrownScenario.default_trainer_params()
+    params.output_dir = str(run)
     for name, value in fields.items():
         setattr(params, name, value)
     return params
 
 
-def train_grown(run: Path, *stops: StopAt, **resume: Any) -> Any:
-    return train(grown_params(run), *stops, scenario=TinyScenario, **resume)
+def train_grown(run: Path, *stops: Any, **resume: Any) -> Any:
+    return train(grown_params(run), *stops, scenario=GrownScenario, **resume)
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was never stopped."""
-    return make_once(tmp_path_factory, "grown_stages", lambda directory: _train_to_end(directory / "run")) / "run"
+    return make_once(tmp_path_factory, "grown_program", lambda directory: train_grown(directory / "run")) / "run"
 
 
-def _train_to_end(run: Path) -> None:
-    train_grown(run)
+BOTH = [StopAt(1), StopAt(2, 4), StopAt(5)]
+# Within each stage, at the end of each, and in the accumulation of gradients.
+EVERYWHERE = [StopAt(1, 4), StopAt(1), StopAt(2, 6), StopAt(3), StopAt(4, 4), StopAt(5), StopAt(6, 2), StopAt(6, 10)]
 
 
-@pytest.mark.slow
 @pytest.mark.backend
-def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "stops", [pytest.param(BOTH, marks=pytest.mark.guard), pytest.param(EVERYWHERE, marks=pytest.mark.slow)]
+)
+def test_stopped_everywhere_and_resumed(stops: list[StopAt], grown: Path, tmp_path: Path) -> None:
+    records = json.loads((grown / "history.json").read_text()).values()
+    assert [record["meta"]["stage"] for record in records] == ["linear", *["train_0"] * 2, *["train_1"] * 2, "main"]
     run = tmp_path / "run"
-    # Within each stage, at the end of each, and in the accumulation of gradients.
-    stops = [StopAt(1, 4), StopAt(1), StopAt(2, 6), StopAt(2), StopAt(3), StopAt(4, 2), StopAt(4), StopAt(5, 10)]
     for number, stop in enumerate(stops):
         with pytest.raises(TrainingInterrupted) as error:
             train_grown(run, stop, restore=number > 0)
         assert error.value.exit_code == 143
-    train_grown(run, restore=True)
-    assert differences(run, grown) == []
-
-
-@pytest.mark.slow
-def test_the_files_of_the_stages(grown: Path) -> None:
-    stages = grown / "stages"
-    assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
-        "small": ["DONE", "history.json", "stage.json", "state"],
-        "middle": ["DONE", "history.json", "stage.json", "state"],
-        "apply": ["DONE", "predictions.npz", "stage.json"],
-        "note": ["DONE", "note.json", "stage.json"],
-        "main": ["DONE", "history.json", "stage.json"],
-    }
-    samples = list(read_samples(stages / "apply" / "predictions.npz"))
-    assert len(samples) == 20
-    assert set(samples[0].outputs) == {"y"}
-    assert samples[0].targets is not None
-    facts = json.loads((stages / "note" / "note.json").read_text())
-    assert facts == {"text": "x", "stages": ["apply", "middle", "small"], "epochs": 3}
+    moved = Path(shutil.move(run, tmp_path / "moved"))
+    train_grown(moved, restore=True)
+    assert differences(moved, grown) == []
+    assert str(tmp_path) not in (moved / "stages" / "count_1" / "stage.json").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_a_run_repeats_from_a_stage(grown: Path, tmp_path: Path) -> None:
-    run = _copy(grown, tmp_path)
-    trained = train_grown(run, restore=True, from_stage="middle")
+@pytest.mark.parametrize("place", ["stages/apply_0/DONE", "stages/count_1/DONE", "stages/train_0/DONE", "epoch_0003"])
+def test_killed_between_stages_and_resumed(place: str, grown: Path, tmp_path: Path) -> None:
+    run, name = tmp_path / "run", f"{__name__}:GrownScenario"
+    kill = faulty(fault("SIGKILL", "os.rename", place))
+    killed = finish_command(start_command("train", name, "--trainer.output_dir", run, env=kill))
+    assert killed.rc == -9, killed
+    assert resume_training.main([str(run), "--trust", "test"]) == 0
     assert differences(run, grown) == []
-    log = (run / "train.log").read_text().split("training test.support.tiny")[-1]
-    assert [epoch for epoch in range(1, 6) if f"Results of epoch {epoch:04d}" in log] == [2, 3, 4, 5]
-    assert len(trained.history) == 5
-
-
-def _copy(run: Path, directory: Path) -> Path:
-    return Path(shutil.copytree(run, directory / "run"))
 
 
 @pytest.mark.guard
@@ -108,24 +104,139 @@ def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytes
 
     def stop(self: Jitter, sample: Any) -> Any:
         nonlocal count
-        count += self.mode.value == "evaluation" and len(list((run / "stages").glob("apply"))) > 0
+        count += self.mode.value == "evaluation" and (run / "stages" / "apply_0").exists()
         if count == 3:
             signal.raise_signal(signal.SIGTERM)
         return apply(self, sample)
 
-    monkeypatch.setattr(Jitter, "apply", stop)
-    with pytest.raises(TrainingInterrupted) as error:
-        train_grown(run)
+    with monkeypatch.context() as patched:
+        patched.setattr(Jitter, "apply", stop)
+        with pytest.raises(TrainingInterrupted) as error:
+            train_grown(run)
     assert error.value.exit_code == 143
-    assert sorted(path.name for path in (run / "stages" / "apply").iterdir()) == ["stage.json"]
-    monkeypatch.undo()
+    assert sorted(path.name for path in (run / "stages" / "apply_0").iterdir()) == ["stage.json"]
     train_grown(run, restore=True)
     assert differences(run, grown) == []
 
 
-def test_tensorboard_shows_the_stages(tmp_path: Path) -> None:
-    train(staged_params([1.0], {"a": stage(2)}, epochs=3, output_dir=tmp_path / "run"))
-    events = EventAccumulator(str(tmp_path / "run" / "train"))
-    events.Reload()
-    texts = [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors("stage")]
-    assert texts == [(1, "a"), (3, "main")]
+@pytest.mark.slow
+@pytest.mark.backend
+def test_the_files_of_the_stages_and_a_repetition(grown: Path, tmp_path: Path) -> None:
+    stages = grown / "stages"
+    trained = ["DONE", "history.json", "stage.json", "state"]
+    assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
+        **{name: trained for name in ("linear", "train_0", "train_1")},
+        **{name: ["DONE", "predictions.jsonl", "stage.json"] for name in ("apply_0", "apply_1")},
+        **{name: ["DONE", "stage.json"] for name in ("count_0", "count_1")},
+        "main": ["DONE", "history.json", "stage.json"],
+    }
+    samples = list(read_samples(stages / "apply_0" / "predictions.jsonl"))
+    assert (len(samples), set(samples[0].outputs), samples[0].targets is None) == (30, {"y"}, False)
+    run = Path(shutil.copytree(grown, tmp_path / "run"))
+    repeated = train_grown(run, restore=True, from_stage="train_0")
+    assert (differences(run, grown), len(repeated.history)) == ([], 6)
+    log = (run / "train.log").read_text().split("training test.trainer.stages")[-1]
+    assert [epoch for epoch in range(1, 7) if f"Results of epoch {epoch:04d}" in log] == [2, 3, 4, 5, 6]
+
+
+class ChangedScenario(GrownScenario):
+    """Yields something else, if the params say so."""
+
+    @classmethod
+    def stages(cls, params: Any, history: Any) -> Any:
+        stages, units = super().stages(params, history), params.scenario.model.units
+        if units == 8:
+            yield from stages
+        elif units == 2:
+            yield TrainStage("other", epochs=1)
+        else:
+            first = next(stages)
+            first.overrides["model.units"] = str(2 + units)
+            yield first
+
+
+CHANGED = {
+    # The same first stage, and then no other; another first stage; other units in it.
+    1: r"^the stage 'apply_0' is done, but now stage main \(train, from epoch 2\) has its place: change",
+    2: r"^the stage 'linear' is done, but now stage other \(train, from epoch 1\) has its place: change it",
+    3: r"^the stage 'linear' is done, but differs \(overrides.model.units: '3' -> '5'\): change it back, or",
+}
+
+
+@pytest.mark.slow
+def test_a_program_that_yields_something_else(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(TrainingInterrupted):
+        train(grown_params(run), StopAt(4), scenario=ChangedScenario)
+    before = files_below(run)
+    for units, message in CHANGED.items():
+        params = grown_params(run)
+        params.scenario.model.units = units
+        with pytest.raises(UsageError, match=message):
+            train(params, scenario=ChangedScenario, restore=True)
+        with pytest.raises(UsageError, match=message):
+            ChangedScenario.create_trainer(params, restore=True).check_resume()
+    assert files_below(run) == before
+
+
+RESULTS: list[Any] = []
+
+
+class ToldScenario(LineScenario):
+    """Keeps what it is told; uses all epochs."""
+
+    @classmethod
+    def stages(cls, params: Any, history: Any) -> Any:
+        RESULTS.clear()
+        RESULTS.append((len(history), params.random_seed))
+        early = {"early_stopping.n_to_go": 2, "learning_rate.lr": "0.0"}
+        for name, epochs, overrides in (("a", 3, early), ("b", 2, {})):
+            RESULTS.append(((yield TrainStage(name, epochs=epochs, overrides=overrides)), history.epochs))
+
+
+@pytest.mark.slow
+def test_results_and_a_program_without_main(tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", Seen()
+    params = staged_params([1.0], {}, 5, output_dir=run, export_best=True)
+    train(params, seen, scenario=ToldScenario)
+    # The weight stays, so that the first stage stops early; then it is -1 and -2.
+    assert (seen.epochs, seen.weights) == ([1, 2, 4, 5], [0, 0, -1, -2])
+    (begun, (a, a_history), (b, b_history)) = RESULTS
+    assert begun == (0, 1)
+    assert (a.name, a.first_epoch, a.last_epoch, a.best) == ("a", 1, 2, {"epoch": 1, "value": 0.0})
+    assert (a_history, b_history) == ([1, 2], [1, 2, 4, 5])
+    assert (b.values["loss"], b.best) == (-1.0, {"epoch": 5, "value": -1.0})
+    assert (a.directory, a.file, a.value) == (str(run / "stages" / "a"), None, None)
+    assert (run / "best").is_dir()
+    # At a resume the history ends, at each point, where it ended then.
+    told = list(RESULTS)
+    train(params, seen, scenario=ToldScenario, restore=True)
+    assert told == RESULTS
+    assert seen.epochs == [1, 2, 4, 5]
+
+
+class KilledScenario(LineScenario):
+    """Is stopped by its own code between two stages once, then has one that does not fit."""
+
+    fails = True
+
+    @classmethod
+    def stages(cls, params: Any, history: Any) -> Any:
+        a = yield TrainStage("a", epochs=1)
+        if cls.fails and a.values:
+            raise KeyboardInterrupt
+        b = yield TrainStage("b", epochs=1, overrides={"train.x": [a.values["loss"] - 1]})
+        yield TrainStage("c", epochs=9 if b.values else 1)
+
+
+@pytest.mark.slow
+def test_stopped_inside_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params, seen = staged_params([1.0], {}, 3, output_dir=tmp_path / "run"), Seen()
+    with pytest.raises(KeyboardInterrupt):
+        train(params, seen, scenario=KilledScenario)
+    monkeypatch.setattr(KilledScenario, "fails", False)
+    message = "^epochs is 3, expected at least 11, the last epoch of stage c: change --trai"
+    with pytest.raises(UsageError, match=message):
+        train(params, seen, scenario=KilledScenario, restore=True)
+    # -1; then the input is the loss 0 minus 1.
+    assert (seen.epochs, seen.weights) == ([1, 2], [-1.0, 0.0])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
+from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.model.weights import load_arrays
+from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams
-from tfaip.trainer.stages.params import PretrainingParams, TrainStage
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 
@@ -85,10 +88,8 @@ def test_a_hook_gives_the_params_of_each_epoch(
 
 
 def test_the_history_names_the_stages(tmp_path: Path) -> None:
-    params = staged_params(
-        [1.0], {"a": stage(2), "b": stage(1, rate_control=False)}, epochs=4, output_dir=tmp_path / "r"
-    )
-    train(params)
+    stages = {"a": stage(2), "b": stage(1, rate_control=False)}
+    train(staged_params([1.0], stages, epochs=4, output_dir=tmp_path / "r"))
     history = json.loads((tmp_path / "r" / "history.json").read_text())
     assert [record["meta"]["stage"] for record in history.values()] == ["a", "a", "b", "main"]
     assert [record["meta"].get("rate_control") for record in history.values()] == [None, None, False, None]
@@ -97,157 +98,119 @@ def test_the_history_names_the_stages(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "r" / "stages").iterdir()) == ["a", "b", "main"]
     for name in ("a", "b", "main"):
         assert (tmp_path / "r" / "stages" / name / "DONE").is_file()
-    log = (tmp_path / "r" / "train.log").read_text()
-    assert "stage b: epochs 3 to 3" in log
+    assert "stage b: epochs 3 to 3" in (tmp_path / "r" / "train.log").read_text()
+    events = EventAccumulator(str(tmp_path / "r" / "train"))
+    events.Reload()
+    texts = [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors("stage")]
+    assert texts == [(1, "a"), (3, "b"), (4, "main")]
 
 
-@pytest.mark.parametrize(("rate_control", "rates"), [(True, [0, 0, 0, 0, 0]), (False, [0, 0, 1, 1, 1])])
-def test_a_stage_may_hold_the_rate_and_keep_its_scores_from_the_control(rate_control: bool, rates: list[float]) -> None:
-    seen = Seen()
-    params = staged_params(
-        [1.0],
-        {"a": stage(2, rate_control=rate_control, learning_rate__lr=0.0)},
-        epochs=5,
-        learning_rate=NewbobAbsParams(lr=1),
-    )
-    train(params, seen)
+class Expected(NamedTuple):
+    """What a run has in each epoch, worked out by hand: weight, rate, updates so far; and how many models it built."""
+
+    weights: list[float]
+    lr: list[float] | None = None
+    updates: list[int] | None = None
+    models: int = 1
+
+
+EIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+HALF = {"samples_per_epoch": 4, "epochs": 2}
+HELD = stage(2, rate_control=False, learning_rate__lr=0.5)
+NEWBOB = NewbobAbsParams(lr=1)
+OTHER_MODEL = stage(1, optimizer__clip_value=99.0)  # for it clips
+# Samples, stages, params of the run, and what is expected. The weight begins with 0 and falls by rate * sample.
+RUNS: dict[str, tuple[list[float], dict[str, StageParams], dict[str, Any], Expected]] = {
     # The scores of epochs 1 and 2 are equal: the control would decay the rate in epoch 3, and never raise it from 0.
-    assert seen.lr == rates
-    assert seen.weights == [-sum(rates[: n + 1]) for n in range(5)]
-
-
-@pytest.mark.slow
-def test_the_control_continues_after_a_stage_with_the_scores_before_it() -> None:
-    seen = Seen()
-    held = stage(2, rate_control=False, learning_rate__lr=0.5)
-    rule = NewbobAbsParams(lr=1, threshold=-1.5)
-    params = staged_params([1.0], {"a": stage(2), "held": held}, epochs=6, learning_rate=rule)
-    train(params, seen)
-    # Losses 0, -1 | -2, -2.5 | -3: epoch 5 compares 2 with 1 (-1 > -1.5), epoch 6 compares 5 with 2 (-2).
-    assert seen.lr == [1, 1, 0.5, 0.5, 0.5, 0.5]
-
-
-def test_a_stage_that_stops_early_leaves_its_other_epochs_out(tmp_path: Path) -> None:
-    seen = Seen()
-    stages = {"a": stage(5, learning_rate__lr=0.0, early_stopping__n_to_go=2)}
-    params = staged_params([1.0], stages, epochs=7, output_dir=tmp_path / "r")
-    train(params, seen)
-    assert seen.epochs == [1, 2, 6, 7]
-    assert seen.weights == [0, 0, -1, -2]
-
-
-def test_early_stopping_counts_from_the_first_epoch_of_a_stage() -> None:
-    seen = Seen()
-    params = staged_params([1.0], {"a": stage(2, learning_rate__lr=0.0)}, epochs=5, learning_rate=None)
-    params.learning_rate = NewbobAbsParams(lr=0.0)
-    params.early_stopping.n_to_go = 3
-    train(params, seen)
-    # Equal values: the first epoch of each stage is its best one. Stage a has 2 epochs, main stops after its third.
-    assert seen.epochs == [1, 2, 3, 4, 5]
-
-
-def test_the_stream_of_samples_goes_on() -> None:
-    seen = Seen()
-    params = staged_params([1.0, 2.0, 3.0], {"a": stage(1, train__batch_size=2)}, epochs=2, samples_per_epoch=2)
-    train(params, seen)
-    # Samples 1, 2 | 3, 1; as a batch 1 and 2 move the weight by their mean.
-    assert seen.weights == [-1.5, -5.5]
-    assert seen.num_models() == 1
-
-
-def test_other_data_begin_with_their_next_pass(tmp_path: Path) -> None:
-    seen = Seen()
-    stages = {"a": stage(1, train__x="7 8 9")}
-    params = staged_params([1.0, 2.0, 3.0], stages, epochs=3, samples_per_epoch=2, output_dir=tmp_path / "r")
-    train(params, seen)
-    assert seen.weights == [-15.0, -18.0, -22.0]
-    history = json.loads((tmp_path / "r" / "history.json").read_text())
-    positions = [record["meta"]["position"] for record in history.values()]
-    assert [(position["pass_index"], position["consumed"]) for position in positions] == [(0, 2), (1, 2), (2, 1)]
-
-
-REBUILT = {
-    "nothing": (
-        {
-            "learning_rate.lr": "0.5",
-            "train.batch_size": "2",
-            "train.x": "4 5",
-            "trainer.val_every_n": "0",
-            "trainer.loss_weights": "loss=0.5",
-        },
-        1,
+    "scores count": (
+        [1.0],
+        {"a": stage(2, learning_rate__lr=0.0)},
+        {"epochs": 5, "learning_rate": NEWBOB},
+        Expected([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]),
     ),
-    "clip": ({"optimizer.clip_value": "1"}, 2),
-    "model": ({"model.start": "3"}, 2),
+    "scores of a held rate do not": (
+        [1.0],
+        {"a": stage(2, rate_control=False, learning_rate__lr=0.0)},
+        {"epochs": 5, "learning_rate": NEWBOB},
+        Expected([0, 0, -1, -2, -3], [0, 0, 1, 1, 1]),
+    ),
+    # Losses 0, -1 | -2, -2.5 | -3: epoch 5 compares 2 with 1 (-1 > -1.5), epoch 6 compares 5 with 2 (-2).
+    "scores before a held rate count": (
+        [1.0],
+        {"a": stage(2), "held": HELD},
+        {"epochs": 6, "learning_rate": NewbobAbsParams(lr=1, threshold=-1.5)},
+        Expected([-1, -2, -2.5, -3, -3.5, -4], [1, 1, 0.5, 0.5, 0.5, 0.5]),
+    ),
+    # Equal values: the first epoch of each stage is its best one. Stage a has 2 epochs, main stops after its third.
+    "early stopping begins again": (
+        [1.0],
+        {"a": stage(2)},
+        {"epochs": 9, "learning_rate": NewbobAbsParams(lr=0.0), "early_stopping": EarlyStoppingParams(n_to_go=3)},
+        Expected([0, 0, 0, 0, 0]),
+    ),
+    # Samples 1, 2 | 3, 1; as a batch 1 and 2 move the weight by their mean.
+    "the stream goes on": (
+        [1.0, 2.0, 3.0],
+        {"a": stage(1, train__batch_size=2)},
+        {"epochs": 2, "samples_per_epoch": 2},
+        Expected([-1.5, -5.5]),
+    ),
+    "other data begin with a pass": (
+        [1.0, 2.0, 3.0],
+        {"a": stage(1, train__x="7 8 9")},
+        {"epochs": 3, "samples_per_epoch": 2},
+        Expected([-15, -18, -22]),
+    ),
+    # (1 + 2 + 3) / 3, then (4 + 5 + 6) / 3, of which 4 is a sample of the stage.
+    "gradients are carried": (
+        EIGHT,
+        {"a": OTHER_MODEL},
+        {**HALF, "train_accum_steps": 3},
+        Expected([-2, -7], updates=[1, 2], models=2),
+    ),
+    # (1 + 2 + 3) / 3; 4 is dropped, and each sample moves.
+    "another accumulation begins": (
+        EIGHT,
+        {"a": stage(1, trainer__train_accum_steps=3)},
+        HALF,
+        Expected([-2, -28], updates=[1, 5], models=2),
+    ),
+    # Each move is the sample and half of the move before: 1, 2.5, 4.25, 6.125 | 8.0625, 10.03125 ...
+    "moments are carried": (
+        EIGHT,
+        {"a": OTHER_MODEL},
+        {**HALF, "optimizer": SGDOptimizer(momentum=0.5)},
+        Expected([-13.875, -57.9921875], updates=[4, 8], models=2),
+    ),
+    "no transfer": (
+        [1.0],
+        {"a": stage(2)},
+        {"epochs": 3, "transfer": TransferParams(mode=TransferMode.NONE)},
+        Expected([-1, -2, -1], models=2),
+    ),
+    "another precision": (
+        [1.0],
+        {"half": stage(1, device__precision="mixed_bfloat16")},
+        {"epochs": 2},
+        Expected([-1, -2], models=2),
+    ),
 }
 
 
-# What differs is compared in Python.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [pytest.param(change, marks=[pytest.mark.backend] * (change in ("nothing", "clip"))) for change in REBUILT],
-)
-def test_the_model_is_built_again_only_if_it_must(change: str) -> None:
-    overrides, number = REBUILT[change]
-    seen = Seen()
-    stages = {"a": TrainStage(epochs=1, overrides=overrides), "b": TrainStage(epochs=1, overrides=overrides)}
-    trainer = train(staged_params([1.0, 2.0], stages, epochs=4), seen)
-    assert seen.models[0] is seen.models[1]
-    assert seen.num_models() == number
-    assert len({id(step) for step in seen.steps}) == number
-    assert trainer.scenario.graph is seen.models[-1].graph
-
-
 @pytest.mark.slow
 @pytest.mark.backend
-def test_accumulated_gradients_are_carried_into_the_next_stage() -> None:
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_with_stages(name: str) -> None:
+    x, stages, fields, expected = RUNS[name]
     seen = Seen()
-    # Another model, since it clips.
-    stages = {"a": stage(1, optimizer__clip_value=100.0)}
-    x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
-    train(staged_params(x, stages, epochs=2, samples_per_epoch=4, train_accum_steps=3), seen)
-    # (1 + 2 + 3) / 3, then (4 + 5 + 6) / 3, of which 4 is a sample of the stage.
-    assert seen.weights == [-2.0, -7.0]
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_another_accumulation_begins_with_a_whole_update(tmp_path: Path) -> None:
-    seen = Seen()
-    params = staged_params(
-        [1.0, 2.0, 3.0, 4.0],
-        {"a": stage(1, trainer__train_accum_steps=3)},
-        epochs=2,
-        samples_per_epoch=4,
-        output_dir=tmp_path / "r",
-    )
-    train(params, seen)
-    assert seen.weights == [-2.0, -12.0]
-    history = json.loads((tmp_path / "r" / "history.json").read_text())
-    assert [record["meta"]["updates"] for record in history.values()] == [1, 5]
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_moments_follow_their_weights() -> None:
-    seen = Seen()
-    # Another model, since it clips.
-    stages = {"a": stage(2, optimizer__clip_value=9.0)}
-    train(staged_params([1.0], stages, epochs=3, optimizer=SGDOptimizer(momentum=0.5)), seen)
-    moves = [before - after for before, after in pairwise([0.0, *seen.weights])]
-    assert seen.num_models() == 2
-    assert moves == pytest.approx([1.0, 1.5, 1.75], abs=1e-4)
-
-
-@pytest.mark.slow
-def test_a_stage_without_transfer_begins_with_fresh_weights() -> None:
-    seen = Seen()
-    stages = {"a": stage(2)}
-    params = staged_params([1.0], stages, epochs=3, transfer=TransferParams(mode=TransferMode.NONE))
-    train(params, seen)
-    assert seen.weights == [-1.0, -2.0, -1.0]
-    assert seen.num_models() == 2
+    trainer = train(staged_params(x, stages, **copy.deepcopy(fields)), seen)
+    assert seen.weights == pytest.approx(expected.weights, rel=1e-6)
+    assert seen.num_models() == expected.models
+    assert expected.lr in (None, seen.lr)
+    assert expected.updates in (None, [trainer.history[epoch].meta["updates"] for epoch in trainer.history.epochs])
+    if "precision" in name:
+        assert [model.graph.line.compute_dtype for model in seen.models] == ["bfloat16", "float32"]
+        assert [model.graph.line.variable_dtype for model in seen.models] == ["float32", "float32"]
 
 
 @pytest.mark.slow
@@ -261,6 +224,7 @@ def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
     assert seen.weights == [-6.0, -7.0, -8.0]
 
 
+@pytest.mark.slow
 def test_the_best_model_is_that_of_the_last_stage(tmp_path: Path) -> None:
     # In stage a the loss falls to -2 with the weight -3; in main it falls from 3 to 1, with the weight 0 at last.
     params = staged_params([-1.0], {"a": stage(3, train__x="1")}, epochs=6, output_dir=tmp_path / "r", export_best=True)
@@ -278,3 +242,52 @@ def test_a_callback_ends_the_whole_training() -> None:
 
     train(staged_params([1.0], {"a": stage(3)}, epochs=6), seen, CallbackOf(on_epoch_end=stop))
     assert seen.epochs == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "overrides"), [(1, {}), (2, {"optimizer__clip_value": 1e9})])
+def test_the_best_weights_are_those_of_the_stage(
+    first: int, overrides: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Seen()
+    train(swinging(None, True, epochs=3, stages={"a": stage(first, **overrides)}), seen)
+    # The rate 2 is too high: the score gets worse in epoch 2, and the rate decays to 1 before epoch 3.
+    one, velocity = sgd(1.0, 0.0, 2.0)
+    two, velocity = sgd(one, velocity, 2.0)
+    assert two**2 > one**2
+    if first == 1:
+        # Epoch 2 is the only one of its stage: its weights stay, and the moments begin again.
+        three, _ = sgd(two, 0.0, 1.0)
+        assert "the rate decays: back to the weights of epoch 2" in caplog.text
+    else:
+        # No epoch of the stage is done: nothing comes back.
+        three, _ = sgd(two, velocity, 1.0)
+        assert "the rate decays: no best weights are kept" in caplog.text
+    assert seen.weights == pytest.approx([one, two, three])
+
+
+@pytest.mark.slow
+def test_samples_that_failed_count_in_each_pass() -> None:
+    seen = Seen()
+    stages = {"a": stage(1, train__x="7 8 9", train__fails_at=0)}
+    params = staged_params([1.0, 2.0, 3.0], stages, epochs=2)
+    params.gen.train.fails_at, params.gen.setup.train.on_error = 1, "skip:1"
+    train(params, seen)
+    # 8, 9, and 8 of the next pass, in which the same sample fails again; then 1, 3, and 1 of the next pass.
+    assert seen.weights == [-25.0, -30.0]
+    params.gen.setup.train.on_error = "skip:0"
+    with pytest.raises(OSError, match="sample 0 cannot be read"):
+        train(params)
+
+
+@pytest.mark.slow
+def test_a_later_stage_checks_the_export_that_the_first_had_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = stage(1, export_best=False, export_final=False)
+    params = staged_params([1.0], {"first": first, "second": stage(1)}, epochs=3, output_dir=tmp_path / "run")
+    params.scenario.export_serve = params.export_best = params.export_final = True
+    params.skip_model_load_test = False
+    train(params)
+    stages = [message.partition(":")[0] for message in caplog.messages if message.startswith(("stage ", "exporting"))]
+    assert [name.split()[0] for name in stages] == ["stage", "stage", "exporting", "stage"]

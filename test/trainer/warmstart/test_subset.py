@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.support.commands import CommandResult
-from test.support.runs import copy_tiny
 from test.trainer.net import NetGraph, NetModelParams, net_params
 from test.trainer.warmstart.test_warmstarter import build
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.model.weights import load_arrays
 from tfaip.params import pai_dataclass
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
@@ -27,36 +24,20 @@ from tfaip.util.typing import TensorDict
 SUBSET = WarmStartMode.SUBSET
 
 
-def wide_params(output_dir: Path | None = None, units: int = 5, **fields: Any) -> Any:
-    params = net_params(output_dir, **fields)
-    params.scenario.model.units = units
-    return params
-
-
 def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[str]) -> None:
-    source = averaged_run / "best"
-    weights = build(wide_params(warmstart=WarmStartParams(model=str(source), mode=SUBSET)))
-    old, fresh = load_arrays(source / "weights.safetensors"), build(wide_params())
+    source, params = averaged_run / "best", net_params()
+    params.scenario.model.units = 5
+    fresh, params.warmstart = build(params), WarmStartParams(model=str(source), mode=SUBSET)
+    weights, old = build(params), load_arrays(source / "weights.safetensors")
     kernel = fresh["encoder/conv/1/kernel"].copy()
     kernel[:, :3, :3] = old["encoder/conv/1/kernel"]
     np.testing.assert_array_equal(weights["encoder/conv/1/kernel"], kernel)
     np.testing.assert_array_equal(weights["head/kernel"][:3], old["head/kernel"])
     np.testing.assert_array_equal(weights["head/kernel"][3:], fresh["head/kernel"][3:])
-    assert logged[:13] == [
-        f"warm start from {source}: 11 of 11 weights loaded (9 of them in part), 0 skipped, 0 left fresh",
-        "  weight                        shape",
-        "  encoder/conv/0/bias           5      loaded in part [3] -> [5]",
-        "  encoder/conv/0/kernel         2x1x5  loaded in part [2, 1, 3] -> [2, 1, 5]",
-        "  encoder/conv/1/bias           5      loaded in part [3] -> [5]",
-        "  encoder/conv/1/kernel         2x5x5  loaded in part [2, 3, 3] -> [2, 5, 5]",
-        "  encoder/norm/beta             5      loaded in part [3] -> [5]",
-        "  encoder/norm/gamma            5      loaded in part [3] -> [5]",
-        "  encoder/norm/moving_mean      5      loaded in part [3] -> [5]",
-        "  encoder/norm/moving_variance  5      loaded in part [3] -> [5]",
-        "  encoder/scale                 ()     loaded",
-        "  head/bias                     1      loaded",
-        "  head/kernel                   5x1    loaded in part [3, 1] -> [5, 1]",
-    ]
+    loaded = "11 of 11 weights loaded (9 of them in part), 0 skipped, 0 left fresh"
+    assert f"warm start from {source}: {loaded}" in logged
+    assert "  encoder/conv/1/kernel         2x5x5  loaded in part [2, 3, 3] -> [2, 5, 5]" in logged
+    assert "  head/kernel                   5x1    loaded in part [3, 1] -> [5, 1]" in logged
 
 
 class JoinedGraph(NetGraph):
@@ -108,8 +89,8 @@ def test_what_a_file_does_not_tell_is_given() -> None:
     with pytest.raises(UsageError) as caught:
         joined_head(**unknown)
     assert str(caught.value) == (
-        "nothing in memory matches the model: it holds head/kernel, left/kernel, right/kernel, the model "
-        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel, right/kernel; "
+        "nothing in memory matches the model: it holds head/kernel, left/kernel and 1 more, the model "
+        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel and 1 more; "
         "map names with warmstart.rename 'old->new', or choose another warmstart.model, or give the sizes of joined "
         "inputs with warmstart.blocks 'path=[3,5]'"
     )
@@ -120,24 +101,3 @@ def test_what_a_file_does_not_tell_is_given() -> None:
 def test_blocks_that_fit_nothing_name_the_flag() -> None:
     with pytest.raises(UsageError, match=r"^warmstart.blocks 'head' gives \[2, 5\], which are the inputs of no weight"):
         joined_head(blocks={"head": [2, 5]})
-
-
-@pytest.mark.slow
-def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
-    copy_tiny(tmp_path)
-    arrays = {
-        "hidden/kernel": np.ones((4, 6), np.float32),
-        "hidden/bias": np.zeros(6, np.float32),
-        "out/kernel": np.arange(1, 7, dtype=np.float32).reshape(6, 1),
-        "out/bias": np.zeros(1, np.float32),
-    }
-    (tmp_path / "old").mkdir()
-    save_arrays(tmp_path / "old" / "weights.safetensors", arrays)
-    flags = ["--trainer.epochs", "1", "--trainer.output_dir", "run", "--learning_rate.lr", "0"]
-    flags += ["--warmstart.model", "old", "--warmstart.mode", "subset"]
-    good = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[2,4,3,5]", cwd=tmp_path)
-    assert (good.rc, good.stderr) == (0, "")
-    assert "  out/kernel     8x1    loaded in part [2+4, 1] -> [3+5, 1]" in good.stdout.splitlines()
-    trained = load_arrays(tmp_path / "run" / "best" / "weights.safetensors")
-    # The third and the last row are new.
-    assert trained["out/kernel"][[0, 1, 3, 4, 5, 6], 0].tolist() == [1, 2, 3, 4, 5, 6]

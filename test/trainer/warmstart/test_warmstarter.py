@@ -84,15 +84,6 @@ def test_random_states_are_not_loaded(averaged_run: Path) -> None:
     assert keras.ops.convert_to_numpy(state).tolist() == [1, 2]
 
 
-def test_a_suffix_finds_other_weights(averaged_run: Path, tmp_path: Path) -> None:
-    class Suffixed(WarmStarter):
-        def read_sources(self) -> list[Source]:
-            return [Source("memory", {f"{n}/ema": a for n, a in exported(averaged_run).items()})]
-
-    weights = build(net_params(), Suffixed(WarmStartParams(add_suffix="/ema")))
-    assert changed(weights, exported(averaged_run)) == []
-
-
 def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> None:
     class Wider(WarmStarter):
         """Repeats the entries of weights that have become wider."""
@@ -131,33 +122,13 @@ def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> 
         started(averaged_run / "best", units=4)
     assert str(caught.value) == (
         f"{averaged_run}/best fits the model only in part: 2 of 11 weights match, not "
-        "encoder/conv/0/bias (shape 3, needed 4), encoder/conv/0/kernel (shape 2x1x3, needed 2x1x4), "
-        "encoder/conv/1/bias (shape 3, needed 4), encoder/conv/1/kernel (shape 2x3x3, needed 2x4x4), "
-        "encoder/norm/beta (shape 3, needed 4) and 4 more; "
+        "encoder/conv/0/bias (shape 3, needed 4), encoder/conv/0/kernel (shape 2x1x3, needed 2x1x4) and 7 more; "
         "leave them fresh with warmstart.allow_partial True, or map names with warmstart.rename 'old->new'"
     )
     with pytest.raises(UsageError, match="9 of 11 weights match, not classifier/bias, classifier/kernel; leave"):
         started(averaged_run / "best", classifier=True)
     weights = started(averaged_run / "best", units=4, allow_partial=True)
     assert changed(weights, fresh(units=4)) == ["encoder/scale", "head/bias"]
-
-
-def test_no_match_is_always_refused(averaged_run: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        started(averaged_run / "best", rename=["^->old/"], include="head", allow_partial=True)
-    assert str(caught.value) == (
-        f"nothing in {averaged_run}/best matches the model: it holds encoder/conv/0/bias, encoder/conv/0/kernel, "
-        "encoder/conv/1/bias, encoder/conv/1/kernel, encoder/norm/beta and 6 more, the model needs head/bias, "
-        "head/kernel; map names with warmstart.rename 'old->new', or choose another warmstart.model"
-    )
-
-
-@pytest.mark.parametrize("name", ["include", "exclude"])
-def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path) -> None:
-    with pytest.raises(
-        UsageError, match=f"^warmstart.{name} 'conv' matches no weight; .*the weights are encoder/conv/0/bias, "
-    ):
-        started(averaged_run, **{name: "conv"})
 
 
 @pytest.mark.slow
@@ -196,29 +167,3 @@ def test_a_resumed_training_is_not_started_again(averaged_run: Path, tmp_path: P
     trainer = NetScenario.create_trainer(params, restore=True, checkpoint="epoch_0001")
     trainer.train()
     assert changed(weights_of(trainer), whole) == []
-
-
-def test_nothing_is_written_if_the_warm_start_fails(tmp_path: Path) -> None:
-    params = net_params(tmp_path / "run", warmstart=WarmStartParams(model=str(tmp_path / "none")))
-    with pytest.raises(UsageError, match="no model at .*/none: the path does not exist"):
-        train(params)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
-    """Two weights that were given one array share no memory."""
-    fields = {"include": ".*/bias|.*gamma", "rename_targets": ["^encoder/conv/1/bias->encoder/conv/0/bias"]}
-    warmstart = WarmStartParams(model=str(averaged_run), **fields)
-    before = started(averaged_run, **fields)
-    np.testing.assert_array_equal(before["encoder/conv/0/bias"], before["encoder/conv/1/bias"])
-    _, after = train(net_params(warmstart=warmstart))
-    assert not np.array_equal(after["encoder/conv/0/bias"], after["encoder/conv/1/bias"])
-
-
-@pytest.mark.slow
-def test_a_run_may_be_replaced_by_one_that_starts_from_it(averaged_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(averaged_run, tmp_path / "run"))
-    still: dict[str, Any] = {"epochs": 1, "no_train_scope": "encoder", "learning_rate": ConstantParams(lr=0.0)}
-    train(net_params(run, overwrite=True, warmstart=WarmStartParams(model=str(run)), **still))
-    assert changed(exported(run, "export"), exported(averaged_run)) == []

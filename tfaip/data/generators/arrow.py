@@ -10,11 +10,17 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, NoReturn
 
-from tfaip.data.generators.tables import columns_of, missing_columns, place_of, sample_of
-from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
+from tfaip.data.pipeline.datagenerator import (
+    Generator,
+    Joined,
+    columns_of,
+    missing_columns,
+    open_tables,
+    sample_of,
+    unreadable_file,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
@@ -45,45 +51,32 @@ class Parquet(Generator):
     cache_mb: int = option(512, "Memory for row groups per process in MB; the latest one is kept in any case", low=0)
 
     @cached_property
-    def _tables(self) -> list[_Table]:
-        if not self.files:
-            raise missing_file("Parquet", self.mode, "files")
-        if not columns_of(self):
+    def _rows(self) -> Joined:
+        if self.files and not columns_of(self):
             raise UsageError("Parquet has no column: name some in input_columns and target_columns")
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise UsageError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
-        tables = []
-        for path in self.files:
-            try:
-                tables.append(_Table(path, self, self.mode))
-            except (OSError, EOFError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
-                raise unreadable_file("Parquet", path, error, "files") from error
-        return tables
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """For each file the index after its last row."""
-        return list(accumulate(len(table) for table in self._tables))
+        return open_tables(_Table, "Parquet", self, self.mode)
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return len(self._rows)
 
     def __getitem__(self, index: int) -> Sample:
-        number, row = place_of(index, self._ends)
-        path = self.files[number]
+        table, row = self._rows[index]
         try:
-            values = self._tables[number].row(row)
+            values = table.row(row)
         except (OSError, ValueError) as error:
-            raise unreadable_file("Parquet", f"{shorten_text(path, 120)}, row {row}", error) from error
-        return sample_of(values, self, self.mode, {"file": path, "row": row})
+            raise unreadable_file("Parquet", f"{shorten_text(table.path, 120)}, row {row}", error) from error
+        return sample_of(values, self, self.mode, {"file": table.path, "row": row})
 
 
 class _Table:
     """Rows of an open file."""
 
     def __init__(self, path: str, params: Parquet, mode: PipelineMode) -> None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise UsageError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
+        self.path = path
         self._cache_bytes = params.cache_mb * MIB
         self._groups: OrderedDict[int, Any] = OrderedDict()
         with open_file(path) as file:  # the library would wait for a pipe
@@ -98,16 +91,16 @@ class _Table:
             )
         if min(self._sizes, default=0) < 0:
             raise ValueError("it declares a negative number of rows")
-        self._ends = list(accumulate(self._sizes))
+        self._rows = Joined(range(len(self._sizes)), self._sizes)
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return len(self._rows)
 
     def row(self, index: int) -> dict[str, Any]:
         """Return the values of a row by column."""
         import pyarrow as pa
 
-        number, place = place_of(index, self._ends)
+        number, place = self._rows[index]
         try:
             group = self._group(number)
             return {name: _value(name, group.column(name)[place]) for name in self._columns}

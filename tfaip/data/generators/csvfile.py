@@ -8,11 +8,17 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from functools import cached_property
 from io import BytesIO, TextIOWrapper
-from itertools import accumulate
 from typing import TypeVar
 
-from tfaip.data.generators.tables import columns_of, missing_columns, place_of, sample_of
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Joined,
+    columns_of,
+    missing_columns,
+    open_tables,
+    sample_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
@@ -47,28 +53,14 @@ class CsvGenerator(DataGenerator[P]):
     """
 
     @cached_property
-    def _tables(self) -> list[_Table]:
-        if not self.params.files:
-            raise missing_file("CSV", self.mode, "files")
-        tables = []
-        for path in self.params.files:
-            try:
-                tables.append(_Table(path, self.params, self.mode))
-            except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
-                raise unreadable_file("CSV", path, error, "files") from error
-        return tables
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """For each file the index after its last row."""
-        return list(accumulate(len(table.lines) for table in self._tables))
+    def _rows(self) -> Joined:
+        return open_tables(_Table, "CSV", self.params, self.mode)
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return len(self._rows)
 
     def __getitem__(self, index: int) -> Sample:
-        number, row = place_of(index, self._ends)
-        table = self._tables[number]
+        table, row = self._rows[index]
         values = {name: self._value(name, text) for name, text in table.row(row).items()}
         return sample_of(values, self.params, self.mode, {"file": table.path, "line": table.lines[row]})
 
@@ -112,6 +104,9 @@ class _Table:
                 self.lines.append(reader.line_num)
             begin = self._end
         self._begins.append(self._end)
+
+    def __len__(self) -> int:
+        return len(self.lines)
 
     def row(self, index: int) -> dict[str, str]:
         """Return the texts of a row by column."""

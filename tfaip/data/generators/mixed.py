@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, ClassVar
 
-from tfaip.data.generators.tables import MAX_SAMPLES, place_of, scaled_sizes
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess, size_of
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Generator,
+    Joined,
+    check_ratios,
+    scaled_sizes,
+    size_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.fields import FieldError, check_fields
+from tfaip.params.fields import FieldError
 
 
 class Mixed(Generator):
@@ -33,7 +39,7 @@ class Mixed(Generator):
     )
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build the generator, with random access if all sources have it.
+        """Build the generator.
 
         Raises:
             UsageError: if there is no source, if only some yield batches, or if the weights do not fit.
@@ -44,23 +50,27 @@ class Mixed(Generator):
         if len({part.yields_batches() for part in parts}) > 1:
             names = ", ".join(type(part).__name__ for part in parts)
             raise UsageError(f"of the sources {names} some yield batches and some samples: mix those of one kind")
-        weights = self._weights_of(mode)
+        weights = [1.0] * len(parts)
+        if self.weights is not None:
+            check_ratios(self, "weights", len(parts))
+            if not any(self.weights):
+                raise FieldError("weights", self.weights, "at least one above 0")
+            if mode == PipelineMode.TRAINING:
+                weights = self.weights
+        created = super().create(mode)
         shares = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
-        has_access = all(isinstance(part, RandomAccess) for part, _ in shares)
-        created = super().create(mode) if has_access else _MixedStream(mode, self)
         vars(created).update(_shares=shares, shuffle=all(part.shuffle for part, _ in shares))
         return created
 
-    def _weights_of(self, mode: PipelineMode) -> list[float]:
-        if self.weights is None:
-            return [1.0] * len(self.sources)
-        check_fields(self)  # they may have been set after the constructor
-        if len(self.weights) != len(self.sources):
-            expected = f"one number for each of the {len(self.sources)} sources"
-            raise FieldError("weights", self.weights, expected)
-        if not any(self.weights):
-            raise FieldError("weights", self.weights, "at least one above 0")
-        return self.weights if mode == PipelineMode.TRAINING else [1.0] * len(self.sources)
+    _shares: ClassVar[list[tuple[Any, float]]] = []  # of the object that works: generators and their weights
+
+    @property
+    def _has_weights(self) -> bool:
+        return self.weights is not None and self.mode is PipelineMode.TRAINING
+
+    def has_random_access(self) -> bool:
+        """Return True if all sources have it."""
+        return all(part.has_random_access() for part, _ in self._shares)
 
     def yields_batches(self) -> bool:
         """Return True if the sources do."""
@@ -70,49 +80,29 @@ class Mixed(Generator):
         """Return True if all sources are."""
         return all(part.in_memory() for part, _ in self._shares)
 
-    _shares: ClassVar[list[tuple[Any, float]]] = []  # of the object that works: generators and their weights
-
     @cached_property
-    def _ends(self) -> list[int]:
-        """For each source the index after its last sample."""
+    def _rows(self) -> Joined:
         sizes = [size_of(part) for part, _ in self._shares]
-        for (part, _), size in zip(self._shares, sizes, strict=True):
-            if not size:
-                raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
-        if self.weights is not None and self.mode is PipelineMode.TRAINING:
-            sizes = scaled_sizes(sizes, [weight for _, weight in self._shares])
-            if sum(sizes) > MAX_SAMPLES:
-                expected = f"weights that give a pass at most {MAX_SAMPLES:,} samples, with every sample in it"
-                raise FieldError("weights", self.weights, expected)
-        return list(accumulate(sizes))
+        if self.has_random_access():
+            for (part, _), size in zip(self._shares, sizes, strict=True):
+                if not size:
+                    raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
+            if self._has_weights:
+                sizes = scaled_sizes(sizes, [weight for _, weight in self._shares], self, "weights")
+        return Joined([part for part, _ in self._shares], sizes)
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return len(self._rows) if self.has_random_access() or not self._has_weights else super().__len__()
 
     def __getitem__(self, index: int) -> Sample:
-        number, row = place_of(index, self._ends)
-        part = self._shares[number][0]
+        part, row = self._rows[index]
         sample: Sample = part[row % len(part)]
         return sample
 
-
-class _MixedStream(DataGenerator[Mixed]):
-    """The same for sources of which one can only be iterated."""
-
-    _shares: ClassVar[list[tuple[DataGenerator[Any], float]]] = []
-
-    def __len__(self) -> int:
-        if self.params.weights is not None and self.mode is PipelineMode.TRAINING:
-            return super().__len__()  # raises
-        return sum(size_of(part) for part, _ in self._shares)
-
-    def yields_batches(self) -> bool:
-        return self._shares[0][0].yields_batches()
-
     def generate(self) -> Iterable[Sample]:
-        if self.params.weights is not None and self.mode is PipelineMode.TRAINING:
-            return self._in_turns()
-        return (sample for part, _ in self._shares for sample in part.generate())
+        if self.has_random_access():
+            return super().generate()
+        return self._in_turns() if self._has_weights else (row for part, _ in self._shares for row in part.generate())
 
     def _in_turns(self) -> Iterator[Sample]:
         """Yield from the source that is furthest behind its share; one that ends early begins again."""

@@ -8,8 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tfaip.data.generators.tables import columns_of, missing_columns, sample_of
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator,
+    DataGeneratorParams,
+    Generator,
+    columns_of,
+    missing_columns,
+    sample_of,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
@@ -63,19 +69,21 @@ class DatasetGenerator(SequenceGenerator):
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)
 
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build the generator, with random access if the data set has it.
-
-        Raises:
-            UsageError: if there is no data set, or it is something else.
-        """
-        created: Any = super().create(mode)
-        return created if _has_random_access(created._items) else _DatasetStream(mode, created)
-
     def open_items(self) -> Any:
         """Return the data set; a subclass may open it here, from fields of its own."""
-        _check(self.dataset, type(self).__name__)
-        return self.dataset
+        name, dataset = type(self).__name__, self.dataset
+        if dataset is None:
+            raise UsageError(
+                f"{name} has no data set, which only Python can give ({name}(dataset=...)) and which is not stored "
+                "with a run: continue a run in Python, with create_trainer(params, restore=True)"
+            )
+        is_iterable = _has_random_access(dataset) or isinstance(dataset, Iterable)
+        if not is_iterable or isinstance(dataset, Mapping | Iterator) or _is_a("DataLoader", dataset):
+            raise UsageError(
+                f"the dataset of {name} is a {type(dataset).__name__}: expected one data set of single items, with a "
+                "length and an index, or one that begins again with each iter()"
+            )
+        return dataset
 
     def sample(self, item: Any) -> Sample:
         """Return the sample of an item; tensors and images become arrays.
@@ -114,8 +122,23 @@ class DatasetGenerator(SequenceGenerator):
         """Return True for a list: workers get its items instead of a copy of all."""
         return isinstance(self._items, list | tuple | _Rows)
 
+    def has_random_access(self) -> bool:
+        """Return True if the data set has it."""
+        return _has_random_access(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items) if hasattr(self._items, "__len__") else DataGenerator.__len__(self)
+
     def __getitem__(self, index: int) -> Sample:
-        return _with_row(super().__getitem__(index), index)
+        return self._numbered(index, self._items[index])
+
+    def generate(self) -> Iterator[Sample]:
+        return (self._numbered(row, item) for row, item in enumerate(self._items))
+
+    def _numbered(self, row: int, item: Any) -> Sample:
+        """Return the sample of an item; its number is its meta unless it has another."""
+        sample = self.sample(item)
+        return sample.new_meta({"row": row}) if sample.meta is None else sample
 
     if not TYPE_CHECKING:  # see Part
 
@@ -144,18 +167,6 @@ class _Rows(Sequence[Any]):
         return self._rows[index]
 
 
-class _DatasetStream(DataGenerator[DatasetGenerator]):
-    """The same for a data set that can only be iterated."""
-
-    def __len__(self) -> int:
-        items = self.params._items
-        return len(items) if hasattr(items, "__len__") else super().__len__()
-
-    def generate(self) -> Iterator[Sample]:
-        for row, item in enumerate(self.params._items):
-            yield _with_row(self.params.sample(item), row)
-
-
 def _has_random_access(dataset: Any) -> bool:
     if _is_a("IterableDataset", dataset):
         return False  # those of PyTorch inherit an index that only raises
@@ -167,54 +178,12 @@ def _is_a(name: str, dataset: Any) -> bool:
     return any(base.__name__ == name for base in type(dataset).__mro__)
 
 
-def _check(dataset: Any, name: str) -> None:
-    """Raise unless something is a data set.
-
-    Args:
-        dataset: the value of the field.
-        name: class of the generator, for messages.
-
-    Raises:
-        UsageError: if it is not.
-    """
-    if dataset is None:
-        raise UsageError(
-            f"{name} has no data set, which only Python can give ({name}(dataset=...)) and which is not stored with a "
-            "run: continue a run in Python, with create_trainer(params, restore=True)"
-        )
-    if isinstance(dataset, Mapping):
-        raise UsageError(
-            f"the dataset of {name} is a dict of {shorten_text(', '.join(map(str, dataset)), 100)}: expected one data "
-            "set, for example that of one key"
-        )
-    if _is_a("DataLoader", dataset):
-        raise UsageError(f"the dataset of {name} is a DataLoader, which makes batches: expected its dataset")
-    if isinstance(dataset, Iterator):
-        raise UsageError(
-            f"the dataset of {name} is a {type(dataset).__name__}, which can be read only once: expected an object "
-            "with a length and an index, or one that begins again with each iter()"
-        )
-    if not (_has_random_access(dataset) or isinstance(dataset, Iterable)):
-        raise UsageError(
-            f"the dataset of {name} is a {type(dataset).__name__}: expected an object with __len__ and __getitem__, or "
-            "with __iter__"
-        )
-
-
 def _value(value: Any) -> Any:
     """Return a tensor or an image as an array, other values as they are."""
     import numpy as np  # not at the top: params modules import this one
 
     is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
     return np.asarray(value) if is_array else value
-
-
-def _with_row(sample: Sample, row: int) -> Sample:
-    """Return the sample; the number of its item is its meta unless it has another."""
-    if sample.meta is None:
-        sample = sample.copy()
-        sample.meta = {"row": row}
-    return sample
 
 
 P = TypeVar("P", bound=DataGeneratorParams)

@@ -104,16 +104,10 @@ class Batcher:
             self._inputs = {key: Stacker("inputs", key, spec, padding[key]) for key, spec in input_specs.items()}
         if mode in TARGETS_PROCESSOR:
             self._targets = {key: Stacker("targets", key, spec, padding[key]) for key, spec in target_specs.items()}
-
-    @property
-    def needs_inputs(self) -> bool:
+        self.needs_inputs = bool(self._inputs)
         """True if a sample without inputs cannot be batched."""
-        return bool(self._inputs)
-
-    @property
-    def needs_targets(self) -> bool:
+        self.needs_targets = bool(self._targets)
         """True if a sample without targets cannot be batched."""
-        return bool(self._targets)
 
     def batch(self, samples: Sequence[Sample]) -> Batch:
         """Stack samples; variable dimensions are padded to the longest sample of the batch.

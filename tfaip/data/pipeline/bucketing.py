@@ -33,26 +33,22 @@ class LengthBuckets:
     Args:
         params: boundaries, batch sizes and what happens to the samples that are left at the end of a pass.
         length: returns the length of a processed sample.
-        number: returns the number of the sample before a position, see `Position.pending`.
     """
 
-    def __init__(
-        self, params: DataPipelineParams, length: Callable[[Sample], int], number: Callable[[Position], int]
-    ) -> None:
+    def __init__(self, params: DataPipelineParams, length: Callable[[Sample], int]) -> None:
         self._boundaries = params.bucket_boundaries
         self._batch_sizes = params.bucket_batch_sizes or [params.batch_size] * (len(self._boundaries) + 1)
         self._length = length
-        self._number = number
         self._drop_remainder = params.batch_drop_remainder
         self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in self._batch_sizes]
 
     def groups(
-        self, samples: Iterable[tuple[Sample, Position]], start: Position, recalled: Iterable[tuple[int, Sample]]
+        self, samples: Iterable[tuple[int, Sample, Position]], start: Position, recalled: Iterable[tuple[int, Sample]]
     ) -> Iterator[Group]:
         """Group samples by bucket, as a pure function of the stream.
 
         Args:
-            samples: the stream after `start`, each sample with the position after it.
+            samples: the stream after `start`: number (see `Position.pending`), sample, position after it.
             start: position of the stream.
             recalled: the samples that are pending at `start`, with their numbers.
 
@@ -66,12 +62,12 @@ class LengthBuckets:
         for number, sample in recalled:
             self._add(number, sample)
         position, has_batches = replace(start, pending=()), start.emitted > 0
-        for sample, after in samples:
+        for number, sample, after in samples:
             if after.pass_index != position.pass_index:
                 yield from self._end_of_pass(position, has_batches)
                 has_batches = False
             position = after
-            bucket = self._add(self._number(after), sample)
+            bucket = self._add(number, sample)
             if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
                 has_batches = True
                 yield self._take(bucket, position)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
-from tfaip.params.fields import FieldAdvice
+from tfaip.params.fields import FieldAdvice, FieldError, check_fields
 from tfaip.util.classes import check_hook_names
-from tfaip.util.text import shorten, shorten_text
-
-if TYPE_CHECKING:
-    import numpy as np
+from tfaip.util.text import shorten_text
 
 
 class DataGeneratorParams(ParamsBase):
@@ -33,7 +31,10 @@ class DataGeneratorParams(ParamsBase):
 
 
 P = TypeVar("P", bound=DataGeneratorParams)
-_HOOKS = ("__len__", "__getitem__", "get_batch", "generate", "yields_batches", "in_memory", "shuffle")
+_HOOKS = (
+    *("__len__", "__getitem__", "get_batch", "generate", "shuffle"),
+    *("yields_batches", "in_memory", "has_random_access"),
+)
 
 
 class DataGenerator(Generic[P]):
@@ -42,7 +43,8 @@ class DataGenerator(Generic[P]):
     Override `generate`, and `__len__` where the number is known. A generator that also has
     `__getitem__(index) -> Sample` (and so a length) offers *random access*: training data is then
     shuffled as a whole and resuming costs nothing. One whose samples are rows of arrays can also
-    have `get_batch`, see `BatchAccess`.
+    have `get_batch(indices) -> Sample` (`indices` of shape `[n]`): one sample whose arrays have the leading
+    dimension n, and a list or None as meta. Its rows must equal `self[i]` for each index.
 
     Args:
         mode: purpose of the pipeline.
@@ -69,9 +71,14 @@ class DataGenerator(Generic[P]):
 
     def generate(self) -> Iterable[Sample]:
         """Return the samples of one pass, always in the same order. Default: by random access."""
-        if not isinstance(self, RandomAccess):
+        if not self.has_random_access():
             raise NotImplementedError(f"override generate (or __len__ and __getitem__) in {type(self).__name__}")
-        return (self[index] for index in range(len(self)))
+        get: Any = self
+        return (get[index] for index in range(len(self)))
+
+    def has_random_access(self) -> bool:
+        """Return True if `self[index]` may be called. Override it if that depends on the params."""
+        return hasattr(self, "__getitem__")
 
     def yields_batches(self) -> bool:
         """Return True if each sample is already a batch: a list of samples, or a stacked sample.
@@ -114,101 +121,59 @@ class Generator(Part, DataGeneratorParams, DataGenerator[Any]):
         return self._create(mode=PipelineMode(mode), params=self) if cls is type(self) else cls(mode=mode, params=self)
 
 
-@runtime_checkable
-class RandomAccess(Protocol):
-    """Protocol of a generator with random access."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Sample: ...
-
-
-@runtime_checkable
-class BatchAccess(Protocol):
-    """Protocol of a generator with random access to many samples at once."""
-
-    def __len__(self) -> int: ...
-
-    def get_batch(self, indices: np.ndarray) -> Sample:
-        """Return the samples at `indices` (shape `[n]`) as one.
-
-        Each array has the leading dimension n, meta is a list or None. The rows must equal those of
-        `self[i]` for each index.
-        """
-        ...
-
-
 class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
     """Samples that exist already; for Python only, not for the command line."""
 
     samples: Iterable[Sample] = option([], "Samples in memory", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build a generator, with random access for a list or tuple."""
-        if isinstance(self.samples, Sequence):
-            return RawDataGenerator(self.samples, mode, self)
-        return RawIterableGenerator(mode, self)
+        return RawDataGenerator(None, mode, self)
 
 
 class RawDataGenerator(DataGenerator[Any]):
-    """Generator over a list or another sequence.
+    """Generator over samples that exist already, with random access if they have a length and an index.
 
     Args:
-        samples: the sequence; None: that of `params`.
+        samples: the samples; None: those of `params`.
         mode: purpose of the pipeline.
         params: params of any class; None: `RawDataGeneratorParams` of the samples.
     """
 
     def __init__(
         self,
-        samples: Sequence[Sample] | None = None,
+        samples: Iterable[Sample] | None = None,
         mode: PipelineMode = PipelineMode.TRAINING,
         params: DataGeneratorParams | None = None,
     ) -> None:
         super().__init__(mode, RawDataGeneratorParams(samples or []) if params is None else params)
-        self._samples: Sequence[Sample] = self.params.samples if samples is None else samples
+        self._samples: Any = self.params.samples if samples is None else samples
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self._samples) if self.has_random_access() else super().__len__()
 
     def __getitem__(self, index: int) -> Sample:
-        return self._samples[index]
+        sample: Sample = self._samples[index]
+        return sample
+
+    def generate(self) -> Iterable[Sample]:
+        samples: Iterable[Sample] = self._samples
+        return samples
+
+    def has_random_access(self) -> bool:
+        return hasattr(self._samples, "__len__") and hasattr(self._samples, "__getitem__")
 
     def in_memory(self) -> bool:
         return True
 
 
-class RawIterableGenerator(DataGenerator[RawDataGeneratorParams]):
-    """Generator over any iterable, e.g. an endless stream; its length is not known."""
-
-    def generate(self) -> Iterable[Sample]:
-        return self.params.samples
-
-
 def size_of(generator: DataGenerator[Any]) -> int:
-    """Return the number of samples of one pass.
-
-    Raises:
-        TypeError: if it is not known.
-        UsageError: if `__len__` of the generator returns something else.
-    """
-    # len() would say neither whose value is wrong nor the value.
+    """Return the number of samples of one pass; a `TypeError` if it is not known."""
     try:
-        size: Any = type(generator).__len__(generator)
+        return len(generator)
     except Exception as error:
         if not isinstance(error, TfaipError):
             error.add_note(f"while {type(generator).__name__}.__len__ ran")
         raise
-    try:
-        count = operator.index(size)
-    except TypeError:
-        count = -1
-    if count < 0:
-        raise UsageError(
-            f"{type(generator).__name__}.__len__ returned {shorten(size)}, expected the number of samples of a pass: "
-            "an integer from 0"
-        )
-    return count
 
 
 def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
@@ -244,3 +209,104 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
         reason = f"{reason} in {Path.cwd()}, where a relative path begins"
     text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 200)}"
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)
+
+
+# More than anybody lists; their order takes 8 bytes each.
+MAX_SAMPLES = 10**9
+
+
+class Joined:
+    """Sources in a row: `joined[index]` is the source that has a sample, and the index of the sample in it.
+
+    Args:
+        sources: the sources.
+        sizes: the number of samples of each.
+    """
+
+    def __init__(self, sources: Sequence[Any], sizes: Iterable[int]) -> None:
+        self._sources = sources
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        number = bisect_right(self._ends, index)
+        return self._sources[number], index - (self._ends[number - 1] if number else 0)
+
+
+def open_tables(open_table: Callable[..., Any], kind: str, params: Any, mode: PipelineMode) -> Joined:
+    """Return the rows of the files of a generator.
+
+    Args:
+        open_table: opens a file, and raises any error.
+        kind: of the files, for messages.
+        params: name the files and their columns.
+        mode: purpose of the samples.
+    """
+    if not params.files:
+        raise missing_file(kind, mode, "files")
+    tables = []
+    for path in params.files:
+        try:
+            tables.append(open_table(path, params, mode))
+        except UsageError:
+            raise
+        except Exception as error:  # the libraries raise errors of many classes
+            raise unreadable_file(kind, path, error, "files") from error
+    return Joined(tables, map(len, tables))
+
+
+def check_ratios(params: Any, name: str, count: int) -> None:
+    """Raise unless a field has a number for each of `count` sources."""
+    check_fields(params)  # they may have been set after the constructor
+    ratios = getattr(params, name)
+    if len(ratios) != count:
+        raise FieldError(name, ratios, f"one number for each of the {count} sources")
+
+
+def scaled_sizes(sizes: list[int], ratios: list[float], params: Any, name: str) -> list[int]:
+    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100.
+
+    Raises:
+        FieldError: if these are too many samples; `params` have the ratios in the field `name`.
+    """
+    unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
+    scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
+    sizes = [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
+    if sum(sizes) > MAX_SAMPLES:
+        expected = f"ratios that give a pass at most {MAX_SAMPLES:,} samples, with every one in it"
+        raise FieldError(name, getattr(params, name), expected)
+    return sizes
+
+
+def missing_columns(params: Any, mode: PipelineMode, found: Collection[str]) -> list[str]:
+    """Return the columns that a table lacks; for a prediction it need not have those of the targets.
+
+    Args:
+        params: name the columns, `input_columns` and `target_columns`.
+        mode: purpose of the samples.
+        found: the columns of the table.
+    """
+    needed = params.input_columns if mode is PipelineMode.PREDICTION else columns_of(params)
+    return [name for name in dict.fromkeys(needed) if name not in found]
+
+
+def columns_of(params: Any) -> list[str]:
+    """Return the names of all columns that params name, each once."""
+    return list(dict.fromkeys([*params.input_columns, *params.target_columns]))
+
+
+def sample_of(values: Mapping[str, Any], params: Any, mode: PipelineMode, meta: Any = None) -> Sample:
+    """Return the sample of a row; for a prediction without the columns of the targets these are None.
+
+    Args:
+        values: of the row, by column.
+        params: as in `missing_columns`.
+        mode: purpose of the sample.
+        meta: of the sample.
+    """
+    has_targets = all(name in values for name in params.target_columns)
+    is_unlabelled = mode is PipelineMode.PREDICTION and not (has_targets and params.target_columns)
+    targets = None if is_unlabelled else {name: values[name] for name in params.target_columns}
+    return Sample(inputs={name: values[name] for name in params.input_columns}, targets=targets, meta=meta)

@@ -21,7 +21,7 @@ from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, copied
 from tfaip.params.tree import nodes_of, with_shared
@@ -107,15 +107,6 @@ class DataPipeline:
         output_processors: processors after the model; None: those of the data.
     """
 
-    params: DataPipelineParams
-    data: SampleSpecs
-    generator_params: DataGeneratorParams
-    seed: int
-    _input_processors: DataProcessorPipelineParams
-    _output_processors: DataProcessorPipelineParams
-    _original: Any  # the pipeline before it was preloaded
-    _users: int  # open `with` blocks
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         refuse_uncalled(cls, DataPipeline, {"preload_input_samples": "as_preloaded"})
@@ -134,24 +125,16 @@ class DataPipeline:
     ) -> None:
         if mode is not None:
             params = replace(params, mode=mode)
-        vars(self).update(
-            params=params,
-            data=data,
-            generator_params=generator_params,
-            seed=seed,
-            _input_processors=data.params.pre_proc if input_processors is None else input_processors,
-            _output_processors=data.params.post_proc if output_processors is None else output_processors,
-            _original=None,
-            _users=0,
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Workers, streams and positions rely on it. A subclass may have attributes of its own.
-        if type(self) is DataPipeline or name in DataPipeline.__annotations__:
-            raise AttributeError(
-                f"{name} of a pipeline cannot be set: with_seed, with_params and to_mode return a new pipeline"
-            )
-        super().__setattr__(name, value)
+        self.params = params
+        self.data = data
+        self.generator_params = generator_params
+        self.seed = seed
+        self._input_processors = data.params.pre_proc if input_processors is None else input_processors
+        self._output_processors = data.params.post_proc if output_processors is None else output_processors
+        self._original: Self | None = None
+        """The pipeline before it was preloaded."""
+        self._users = 0
+        """Open `with` blocks."""
 
     @property
     def mode(self) -> PipelineMode:
@@ -164,8 +147,7 @@ class DataPipeline:
 
     def with_params(self, params: DataPipelineParams) -> Self:
         """Return a pipeline of the same data with other params; preloaded samples are not used."""
-        original = self._original or self
-        return original._replaced(params=params)
+        return (self._original or self)._replaced(params=params)
 
     def with_seed(self, seed: int) -> Self:
         """Return a pipeline of the same data with another seed."""
@@ -210,7 +192,7 @@ class DataPipeline:
         for name, value in vars(self).items():
             if isinstance(getattr(type(self), name, None), cached_property):
                 del vars(pipeline)[name]
-            elif isinstance(value, DataGenerator) and name not in DataPipeline.__annotations__:  # kept by a subclass
+            elif isinstance(value, DataGenerator) and name != "generator_params":  # kept by a subclass
                 vars(pipeline)[name] = None
         vars(pipeline).update(changes, _users=0)
         return pipeline
@@ -281,11 +263,11 @@ class DataPipeline:
 
     def __enter__(self) -> Self:
         """Keep worker processes from one iterator to the next, until the outermost exit."""
-        vars(self)["_users"] += 1
+        self._users += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        vars(self)["_users"] -= 1
+        self._users -= 1
         if self._users == 0:
             for name in ("_reader", "_post_processor"):
                 if name in vars(self):  # it was needed

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
@@ -16,8 +16,8 @@ from tfaip.data.pipeline.params import DataPipelineParams, available_cores
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, Segment
-from tfaip.data.pipeline.workers.pool import WorkerDied, WorkerPool, WorkerStats
-from tfaip.data.pipeline.workers.worker import BlockProcessor, BlockResult, WorkerSpec
+from tfaip.data.pipeline.worker import BlockProcessor, BlockResult, WorkerSpec
+from tfaip.data.pipeline.workerpool import WorkerDied, WorkerPool, WorkerStats
 from tfaip.util.logging import logger
 
 AUTOMATIC_START_S = 1.0
@@ -25,6 +25,8 @@ WORTHWHILE_S = 100e-6
 """A sample with less work than this is not worth the transport to another process and back."""
 
 T = TypeVar("T")
+
+_END: Any = object()
 
 log = logger(__name__)
 
@@ -215,49 +217,31 @@ class Prefetcher(Iterator[T], Generic[T]):
 
     def __init__(self, items: Iterator[T], buffer_size: int) -> None:
         self._items = items
-        self._buffer_size = buffer_size
-        self._ready: deque[T] = deque()
-        self._error: BaseException | None = None
+        self._ahead = buffer_size + 2  # the one for the reader, and one that is being made
+        self._futures: deque[Future[Any]] = deque()
+        self._thread = ThreadPoolExecutor(1, "tfaip-prefetch")
         self._ended = False
-        self._closed = False
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
 
     def __next__(self) -> T:
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name="tfaip-prefetch", daemon=True)
-            self._thread.start()
-        with self._changed:
-            self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
-            if self._ready:
-                self._changed.notify_all()
-                return self._ready.popleft()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        raise StopIteration
+        while not self._ended and len(self._futures) < self._ahead:
+            self._futures.append(self._thread.submit(self._make))
+        item = self._futures.popleft().result() if self._futures else _END
+        if item is _END:
+            self._ended = True
+            self._futures.clear()
+            raise StopIteration
+        made: T = item
+        return made
 
     def close(self) -> None:
-        """Let the thread finish its current item, and discard the items that were not read."""
-        with self._changed:
-            self._closed = True
-            self._ready.clear()
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        """Wait until the thread has finished its current item, and discard the items that were not read."""
+        self._ended = True
+        self._futures.clear()
+        self._thread.shutdown(cancel_futures=True)
 
-    def _run(self) -> None:
+    def _make(self) -> Any:
         try:
-            for item in self._items:
-                with self._changed:
-                    self._changed.wait_for(lambda: len(self._ready) < self._buffer_size or self._closed)
-                    if self._closed:
-                        return
-                    self._ready.append(item)
-                    self._changed.notify_all()
+            return next(self._items, _END)
         except BaseException as error:  # of any kind: the reader gets it
-            self._error = as_failure(error)
-        finally:
-            with self._changed:
-                self._ended = True
-                self._changed.notify_all()
+            self._items = iter(())
+            raise as_failure(error)  # noqa: B904 (it has its cause)

@@ -136,13 +136,6 @@ class SampleFilter:
             return
         if self._allowed:
             error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
-        if isinstance(error, StopIteration):
-            # Raised as it is, it would end the iterators that it passes, or lose its notes in a generator.
-            stop, error = (
-                error,
-                RuntimeError("StopIteration: next() found nothing more; give it a default, or catch it"),
-            )
-            error.__notes__, error.__cause__ = getattr(stop, "__notes__", []), stop
         if failed.trace is None:
             raise error
         log.debug("traceback of the worker:\n%s", failed.trace)
@@ -150,14 +143,14 @@ class SampleFilter:
 
 
 def as_failure(error: BaseException) -> BaseException:
-    """Return an ordinary error in place of one that ends the process, and others as they are.
+    """Return an ordinary error in place of one that ends the process or iterators, and others as they are.
 
     A KeyboardInterrupt is Ctrl-C only in the main thread of the training process, and then stays one.
     """
     if isinstance(error, KeyboardInterrupt):
         is_raised = is_data_worker() or threading.current_thread() is not threading.main_thread()
     else:
-        is_raised = isinstance(error, SystemExit)
+        is_raised = isinstance(error, SystemExit | StopIteration)
     if not is_raised:
         return error
     failure = RuntimeError(f"{type(error).__name__}: {error}: the code of the data must raise an error instead")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGenerator, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter, raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -33,36 +33,30 @@ class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"
     shuffle: bool = option(True, "Whether a training may shuffle the samples.", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """Build a generator that can do what the original one can, which keeps the order."""
-        return PreloadedGenerator(mode, self) if self.has_random_access else PreloadedIterable(mode, self)
+        return PreloadedGenerator(None, mode, self)
 
 
-class PreloadedIterable(DataGenerator[PreloadedGeneratorParams]):
-    """Preloaded samples one after the other."""
+class PreloadedGenerator(RawDataGenerator):
+    """Preloaded samples; it can do what the original generator can, which keeps the order."""
 
-    def __init__(self, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
-        super().__init__(mode, params)
-        self._samples: Sequence[Sample] = params.samples  # type: ignore[assignment]
+    def __init__(self, samples: None, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
+        super().__init__(samples, mode, params)
         self.shuffle = params.shuffle
 
     def __len__(self) -> int:
         return len(self._samples)
 
-    def generate(self) -> Iterable[Sample]:
-        return (_fresh(sample) for sample in self._samples)
-
-    def yields_batches(self) -> bool:
-        return self.params.yields_batches
-
-    def in_memory(self) -> bool:
-        return True
-
-
-class PreloadedGenerator(PreloadedIterable):
-    """Preloaded samples with random access."""
-
     def __getitem__(self, index: int) -> Sample:
         return _fresh(self._samples[index])
+
+    def generate(self) -> Iterable[Sample]:
+        return map(_fresh, self._samples)
+
+    def has_random_access(self) -> bool:
+        return bool(self.params.has_random_access)
+
+    def yields_batches(self) -> bool:
+        return bool(self.params.yields_batches)
 
 
 def preload(
@@ -99,7 +93,7 @@ def preload(
     # One policy for all attempts: a sample that fails in each of them is logged once.
     failures = SampleFilter(params.allowed_failures(), DropCounts())
     while True:
-        if not processors and isinstance(generator, BatchAccess):
+        if not processors and hasattr(generator, "get_batch"):
             return None, 0
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
@@ -112,8 +106,9 @@ def preload(
         except _RandomnessUsed as reason:
             processors = processors[: reason.processor]  # begin again without it and those after it
             continue
-        has_random_access = isinstance(generator, RandomAccess)
-        kept = PreloadedGeneratorParams(samples, has_random_access, generator.yields_batches(), generator.shuffle)
+        kept = PreloadedGeneratorParams(
+            samples, generator.has_random_access(), generator.yields_batches(), generator.shuffle
+        )
         return kept, len(processors)
 
 
@@ -141,7 +136,7 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
                 "limit",
             ) from error
         size = params.limit
-    if isinstance(generator, RandomAccess):
+    if generator.has_random_access():
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
         samples = params.limited(generated_samples(generator))

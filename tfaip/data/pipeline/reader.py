@@ -14,18 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from itertools import cycle, islice, repeat as repeated, tee
+from operator import add, sub
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RandomAccess, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position, Sampler
-from tfaip.data.pipeline.workers.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
@@ -39,33 +40,25 @@ class Cursor:
 
     A pipeline counts what it drops from 0 in every process, and again in passes that are repeated
     to get to a position. A cursor takes from it only what was counted since `set_dropped`.
-
-    Args:
-        start: first position.
-        failures: counts the samples that fail from there on.
     """
 
-    __slots__ = ("_counted", "_dropped", "_failures", "consumed", "emitted", "pass_index")
+    __slots__ = ("_before", "_filter", "consumed", "emitted", "pass_index")
 
-    def __init__(self, start: Position, failures: SampleFilter) -> None:
+    def __init__(self, start: Position, counted: SampleFilter) -> None:
         self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
-        self._failures = failures
-        failures.resume(start.pass_index, start.failed)
+        self._filter = counted
+        counted.resume(start.pass_index, start.failed)
         self.set_dropped(start.dropped)
 
     def set_dropped(self, dropped: tuple[int, int, int]) -> None:
         """Set the numbers of samples that were dropped before the current position."""
-        self._dropped, self._counted = dropped, self._failures.drops.numbers()
+        self._before = tuple(map(sub, dropped, self._filter.drops.numbers()))
 
     def position(self) -> Position:
         """Return the current position."""
-        dropped = self._dropped
-        now = self._failures.drops.numbers()
-        if now != self._counted:  # seldom, and a position is made for every sample
-            counts = zip(dropped, now, self._counted, strict=True)
-            invalid, too_long, failed = (before + count - counted for before, count, counted in counts)
-            dropped = invalid, too_long, failed
-        return Position(self.pass_index, self.consumed, self.emitted, (), self._failures.failed, dropped)
+        invalid, too_long, failed = map(add, self._before, self._filter.drops.numbers())
+        dropped = invalid, too_long, failed
+        return Position(self.pass_index, self.consumed, self.emitted, (), self._filter.failed, dropped)
 
 
 class PipelineReader:
@@ -109,7 +102,7 @@ class PipelineReader:
         allowed = params.allowed_failures()
         self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
         # Every worker would load data in memory once more.
-        has_access = generator_params is not None and isinstance(generator, RandomAccess)
+        has_access = generator_params is not None and generator.has_random_access()
         self.workers_read = has_access and not generator.in_memory()
         """True if workers, if there are some, read the samples; otherwise they are sent them."""
         has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
@@ -124,7 +117,7 @@ class PipelineReader:
             batcher if self.workers_stack else None,
         )
         self.executor = BlockExecutor(self.processors, spec, generator)
-        self._suspended: tuple[Position, Cursor, Iterator[tuple[Sample, Position]]] | None = None
+        self._suspended: tuple[Position, Cursor, Iterator[Sample]] | None = None
         """The rest of a pass of generated samples that an iterator left, so as not to repeat it."""
 
     def close(self) -> None:
@@ -135,11 +128,8 @@ class PipelineReader:
 
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
-        for sample, _ in self._samples(Position(), repeat):
-            if isinstance(sample, SampleGroup):
-                yield from sample.samples
-            else:
-                yield sample
+        for sample, _ in self._stream(Position(), repeated(self.samples_per_batch), repeat):
+            yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
     def num_samples(self, repeat: bool) -> int:
         """Return the number of samples that `samples` yields if none is dropped.
@@ -169,13 +159,33 @@ class PipelineReader:
         if self._params.bucket_boundaries and not in_order:
             yield from self._bucket_batches(start, sizes, repeat)
             return
-        batches = self._mapped_batches if self.processors.is_mapping else self._generated_batches
+        planned, wanted = tee(sizes)
+        waiting: list[Sample] = []
+        size = next(wanted, None)  # of the next batch; None after the last one
+        if size is None:
+            return
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
         smallest = self.samples_per_batch if self._params.batch_drop_remainder else 1
-        for batch, position in batches(start, sizes, repeat):
+
+        def is_next(batch: Batch) -> bool:
+            return not waiting and batch.size == size
+
+        for item, cursor in self._stream(start, planned, repeat, is_next):
+            if isinstance(item, Batch):
+                batch = item
+            else:
+                waiting.append(item)
+                if len(waiting) < size:
+                    continue
+                batch, waiting = self.stack(waiting), []
             if batch.size < smallest:
                 return
-            yield batch, position
+            yield batch, cursor.position()
+            size = next(wanted, None)
+            if size is None:
+                return
+        if len(waiting) >= smallest:
+            yield self.stack(waiting), cursor.position()
 
     def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
         """Yield the rows of a shard of an endless stream; only these are read if possible."""
@@ -218,43 +228,6 @@ class PipelineReader:
             self.filter.enter_pass(cursor.pass_index)
             yield batch, cursor.position()
 
-    def _mapped_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
-        planned, wanted = tee(sizes)
-        cursor = Cursor(start, self.filter)
-        waiting: list[Sample] = []
-        size = next(wanted, None)  # of the next batch; None after the last one
-        if size is None:
-            return
-        for result in self._results(cursor, planned, repeat, as_batches=True):
-            # The block is stacked, and begins where a batch does: it is the batch.
-            if result.batch is not None and not waiting and result.batch.size == size:
-                self._skip(result, cursor)
-                yield result.batch, cursor.position()
-                size = next(wanted, None)
-                if size is None:
-                    return
-                continue
-            # It is not stacked, or samples were dropped before, so that the next batch has samples of several blocks.
-            for sample in self._passed(result, cursor, self.filter.accepts):
-                cursor.emitted += 1
-                waiting.append(sample)
-                if len(waiting) == size:
-                    yield self.stack(waiting), cursor.position()
-                    waiting, size = [], next(wanted, None)
-                    if size is None:
-                        return
-        self._check_pass(cursor, repeat)
-        if waiting:
-            yield self.stack(waiting), cursor.position()
-
-    def _generated_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
-        samples = self._generated_samples(start, repeat)
-        for size in sizes:
-            group = list(islice(samples, size))
-            if not group:
-                return
-            yield self.stack([sample for sample, _ in group]), group[-1][1]
-
     def _bucket_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         params = self._params
         if self._generator.yields_batches():
@@ -262,24 +235,39 @@ class PipelineReader:
                 f"bucket_boundaries is {params.bucket_boundaries}, but "
                 f"{type(self._generator).__name__} yields batches: buckets need single samples"
             )
-        buckets = LengthBuckets(params, self._length, self._number)
-        groups = buckets.groups(self._samples(start, repeat), start, self._recalled(start))
+        stream = self._stream(start, repeated(self.samples_per_batch), repeat)
+        samples = ((self._number(cursor), sample, cursor.position()) for sample, cursor in stream)
+        groups = LengthBuckets(params, self._length).groups(samples, start, self._recalled(start))
         for _, (group, position) in zip(sizes, groups, strict=False):
             yield self._batcher.batch(group), position
 
-    def _samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
-        """Yield the samples after `start`, each with the position after it."""
+    def _stream(
+        self,
+        start: Position,
+        sizes: Iterable[int],
+        repeat: bool,
+        is_next: Callable[[Batch], bool] | None = None,
+    ) -> Iterator[tuple[Any, Cursor]]:
+        """Yield the samples after `start`, and stacked blocks where they are the next batch, with the cursor there."""
         if not self.processors.is_mapping:
             yield from self._generated_samples(start, repeat)
             return
         cursor = Cursor(start, self.filter)
-        for result in self._results(cursor, repeated(self.samples_per_batch), repeat):
+        for result in self._results(cursor, sizes, repeat, is_next is not None):
+            if result.batch is not None and is_next is not None and is_next(result.batch):
+                for segment in result.block.segments:
+                    self._enter_pass(cursor, segment.pass_index)
+                    cursor.consumed = segment.first + len(segment.items)
+                    cursor.emitted += len(segment.items)
+                yield result.batch, cursor
+                continue
+            # It is not stacked, or samples were dropped before, so that the next batch has samples of several blocks.
             for sample in self._passed(result, cursor, self.filter.accepts):
                 cursor.emitted += 1
-                yield sample, cursor.position()
+                yield sample, cursor
         self._check_pass(cursor, repeat)
 
-    def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
+    def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Cursor]]:
         start = replace(start, pending=())
         suspended, self._suspended = self._suspended, None
         # A generating processor may keep what it has read: its pass cannot begin in the middle.
@@ -290,12 +278,11 @@ class PipelineReader:
         else:
             cursor, rest = self._pass(start)
         while True:
-            position = start
             try:
-                for sample, position in rest:
-                    yield sample, position
+                for sample in rest:
+                    yield sample, cursor
             except GeneratorExit:
-                self._suspended = position, cursor, rest
+                self._suspended = cursor.position(), cursor, rest
                 raise
             self._check_pass(cursor, repeat)
             if not repeat:
@@ -303,21 +290,27 @@ class PipelineReader:
             start = Position(start.pass_index + 1, dropped=cursor.position().dropped)
             cursor, rest = self._pass(start)
 
-    def _pass(self, start: Position) -> tuple[Cursor, Iterator[tuple[Sample, Position]]]:
+    def _pass(self, start: Position) -> tuple[Cursor, Iterator[Sample]]:
         """Return the rest of a pass of generated samples, which has to run from its beginning."""
         cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self.filter)
         return cursor, self._rest_of_pass(start, cursor)
 
-    def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
+    def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
             for result in self._results(cursor, repeated(self.samples_per_batch), repeat=False):
-                yield from map(_require_single, self._passed(result, cursor, self.filter.keeps))
+                for sample in self._passed(result, cursor, self.filter.keeps):
+                    if isinstance(sample, SampleGroup):
+                        raise TypeError(
+                            "the generator yields lists of samples as batches, which generating processors cannot "
+                            "process: yield single samples, or leave these processors out"
+                        )
+                    yield sample
 
         for sample in self.processors.stream(mapped(), self.sampler.seed, cursor.pass_index, self.filter.keeps):
             if self.filter.accepts(sample):
                 cursor.emitted += 1
                 if cursor.emitted > start.emitted:
-                    yield sample, cursor.position()
+                    yield sample
                 elif cursor.emitted == start.emitted:
                     cursor.set_dropped(start.dropped)  # those of the repeated part were counted before
 
@@ -342,13 +335,6 @@ class PipelineReader:
                 if passes(outcome):
                     yield outcome  # type: ignore[misc]
 
-    def _skip(self, result: BlockResult, cursor: Cursor) -> None:
-        """Move past a block whose samples are all given out."""
-        for segment in result.block.segments:
-            self._enter_pass(cursor, segment.pass_index)
-            cursor.consumed = segment.first + len(segment.items)
-            cursor.emitted += len(segment.items)
-
     def _enter_pass(self, cursor: Cursor, pass_index: int) -> None:
         if pass_index != cursor.pass_index:
             self._check_pass(cursor, repeat=True)
@@ -365,13 +351,13 @@ class PipelineReader:
                 f"processors, and max_element_length"
             )
 
-    def _number(self, position: Position) -> int:
-        """Return the number of the sample before a position, by which `_recalled` finds it.
+    def _number(self, cursor: Cursor) -> int:
+        """Return the number of the last sample, by which `_recalled` finds it.
 
         It is that of the raw sample, or with generating processors, where a raw sample may give
         several, that among the processed samples of the pass.
         """
-        return (position.consumed if self.processors.is_mapping else position.emitted) - 1
+        return (cursor.consumed if self.processors.is_mapping else cursor.emitted) - 1
 
     def _recalled(self, start: Position) -> Iterator[tuple[int, Sample]]:
         """Make the samples that are pending at `start` again, each with its number."""
@@ -385,22 +371,11 @@ class PipelineReader:
             return
         self._suspended = None  # the processors, which may have a state, begin the pass again
         _, samples = self._pass(Position(start.pass_index))
-        for sample, position in samples:
-            if self._number(position) in wanted:
-                yield self._number(position), sample
-            if position.emitted >= start.emitted:
-                return
+        yield from (
+            (number, sample) for number, sample in enumerate(islice(samples, start.emitted)) if number in wanted
+        )
 
 
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
     """Return the samples of the generator per batch, 1 if it yields batches."""
     return 1 if generator.yields_batches() else params.batch_size
-
-
-def _require_single(sample: Sample) -> Sample:
-    if isinstance(sample, SampleGroup):
-        raise TypeError(
-            "the generator yields lists of samples as batches, which generating processors cannot process: yield "
-            "single samples, or leave these processors out"
-        )
-    return sample

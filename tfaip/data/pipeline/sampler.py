@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tfaip.data.pipeline.batching import UNSHARDED, Shard, is_whole, shard_bounds
-from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import (
     FailedSample,
     Outcome,
@@ -160,7 +160,7 @@ class Sampler:
 
     def samples(self, pass_index: int, numbers: Collection[int] | None = None) -> Iterator[tuple[int, Sample]]:
         """Yield samples of a pass, each with its number in the pass; `numbers`: only these, ascending."""
-        if isinstance(self.generator, RandomAccess):
+        if self.generator.has_random_access():
             order = self.indices(pass_index)
             for number in range(len(order)) if numbers is None else numbers:
                 outcome = read_sample(self.generator, int(order[number]))
@@ -207,7 +207,7 @@ class Sampler:
 
     def _reader(self, pass_index: int, skip: int) -> _PassReader:
         """Return a reader at this place, of iterated data the one that was left there."""
-        if isinstance(self.generator, RandomAccess):
+        if self.generator.has_random_access():
             return _PassReader(self, pass_index, skip)
         reader = self._kept.get(pass_index)
         if reader is None or not reader.rewind(skip):
@@ -232,7 +232,7 @@ class _PassReader:
         self._last: list[Sample] = []
         self._indices: Indices | None = None
         self._samples: Iterator[Sample] = iter(())
-        if isinstance(sampler.generator, RandomAccess):
+        if sampler.generator.has_random_access():
             self._indices = sampler.indices(pass_index)
         else:
             self._samples = sampler.iterate(pass_index, skip)

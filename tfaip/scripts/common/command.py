@@ -24,7 +24,15 @@ from typing import Any, TextIO
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
 from tfaip.util.files import write_json
-from tfaip.util.logging import LOG_FILE_ATTRIBUTE, ConsoleHandler, find_place, is_debug, message_of, setup_console
+from tfaip.util.logging import (
+    LOG_FILE_ATTRIBUTE,
+    ConsoleHandler,
+    find_place,
+    is_debug,
+    kept_for_run,
+    message_of,
+    setup_console,
+)
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
 
@@ -88,7 +96,8 @@ def entry_point(
             # The usage names all flags of a command whose argument decides about none.
             if subject and (choices is None or not {"-h", "--help"} & set(flags)):
                 setup_console()
-                work(subject, flags)
+                with kept_for_run():
+                    work(subject, flags)
             elif subject or flags and flags[0] in ("-h", "--help"):
                 print(usage)
             elif flags and flag is None:

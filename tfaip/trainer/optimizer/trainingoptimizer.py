@@ -3,33 +3,137 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 from keras import ops
 
 from tfaip.backend.active import backend
+from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
 from tfaip.model.losses import batch_samples
-from tfaip.trainer.optimizer.groups import GroupOptimizer, GroupSetup, SlotOptimizer, build_group
+from tfaip.trainer.optimizer import update
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
-from tfaip.trainer.optimizer.update import (
-    AverageRate,
-    GradientNoise,
-    LossScale,
-    NonFiniteUpdates,
-    ScheduledRate,
-    WeightAverages,
-    clip,
-)
+from tfaip.trainer.optimizer.rate import ScheduledRate
+from tfaip.trainer.optimizer.update import AverageRate, WeightAverages
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
 
 log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Variable that an optimizer keeps for a weight; no tuple, whose variables Keras would track a second time.
+
+    Args:
+        kind: its purpose, e.g. `momentum`.
+        weight: the weight.
+        variable: the slot itself.
+    """
+
+    kind: str
+    weight: keras.Variable
+    variable: keras.Variable
+
+
+class SlotOptimizer(OpenOptimizer):
+    """Optimizer that records the weight of each of its slots."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.slots: list[Slot] = []
+        """The slots, in the order of their creation."""
+
+    def add_variable_from_reference(
+        self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Create a slot and record its weight; see Keras."""
+        variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
+        self.slots.append(Slot(name or "slot", reference_variable, variable))
+        return variable
+
+
+@dataclass(frozen=True)
+class GroupSetup:
+    """Settings of the optimizer of a group.
+
+    Args:
+        params: they give the Keras class, its arguments, and the weight decay.
+        rate_factor: factor on the learning rate, a number or a variable.
+        undecayed: ids of the weights that do not decay.
+        weight_decay: the weight decay, a number or a variable.
+        momentum: path of the momentum from the params of the optimizer, if the Keras class has one.
+    """
+
+    params: OptimizerParams
+    rate_factor: float | keras.Variable
+    undecayed: Collection[int]
+    weight_decay: float | keras.Variable = 0.0
+    momentum: str = ""
+
+
+class GroupOptimizer(SlotOptimizer):
+    """Mixin placed after the Keras class in the MRO, to override the methods that all of them share.
+
+    It only applies the update rule of its Keras class. `TrainingOptimizer` does the rest (mean,
+    noise, clips, skips, averages, rate), for all weights together.
+    """
+
+    setup: GroupSetup
+    _updates: Tensor = 0
+
+    @property
+    def iterations(self) -> Tensor:
+        """Number of updates so far, as passed to `update`: a group does not count by itself."""
+        return self._updates
+
+    def reset(self) -> None:
+        """Reset the state to its initial values."""
+        fresh = build_group(self.setup, list(self.trained_weights))
+        for variable, start in zip(self.state, fresh.state, strict=True):
+            variable.assign(start.value)
+
+    def update(self, gradients: list[Tensor], weights: list[keras.Variable], rate: Tensor, updates: Tensor) -> None:
+        """Update weights.
+
+        Args:
+            gradients: of the weights.
+            weights: all or some of those that it was built for.
+            rate: the learning rate.
+            updates: number of updates so far, as the moments count them.
+        """
+        # Read once for all weights: this saves five operations per weight on TensorFlow.
+        self._updates = updates
+        self.run_update(gradients, weights, rate)
+
+    def update_weights(self, gradients: list[Tensor], weights: Sequence[keras.Variable], rate: Tensor) -> None:
+        """Apply weight decay and the update rule; the gradients are already summed over the replicas."""
+        factor, decay = self.setup.rate_factor, self.setup.weight_decay
+        if isinstance(factor, keras.Variable) or factor != 1:
+            rate = rate * factor
+        decays = isinstance(decay, keras.Variable) or decay != 0
+        for gradient, weight in zip(gradients, weights, strict=True):
+            if decays and id(weight) not in self.setup.undecayed:
+                shrink = keras.ops.cast(decay * rate, weight.dtype)
+                self.assign_sub(weight, shrink * weight)
+            self.update_step(gradient, weight, rate)
+
+
+def build_group(setup: GroupSetup, weights: list[keras.Variable]) -> Any:
+    """Build the optimizer of a group, which updates `weights`."""
+    keras_class = setup.params.cls()
+    group_class = type(keras_class.__name__, (backend.with_fewest_operations(keras_class), GroupOptimizer), {})
+    # `update` gets the rate as an argument, so the group needs none of its own.
+    group = group_class(learning_rate=0.0, **setup.params.arguments())
+    group.setup = setup
+    group.build(weights)
+    return group
 
 
 class TrainingOptimizer(SlotOptimizer):
@@ -75,13 +179,13 @@ class TrainingOptimizer(SlotOptimizer):
         # Batches are counted from the start of the training, and the number of updates follows from
         # them. Resets and skipped updates only move this offset between updates and those that the
         # moments have seen, so they disturb neither schedules nor the accumulation.
-        self._uncounted = self._add_counter("updates_before_moments")
-        self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
-        self._loss_scale = LossScale(self.add_variable) if scales_loss else None
+        self._uncounted = self.add_variable((), dtype="int", name="updates_before_moments")
+        self._nonfinite = update.NonFiniteUpdates(params.skip_nonfinite, self.add_variable)
+        self._loss_scale = update.LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
         stddev = self.scheduled.get("gradient_noise.stddev", noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
-        self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
+        self._noise = update.GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
             self.track(self._noise.generator.state)
         clips = ("clip_value", "clip_norm", "clip_global_norm")
@@ -93,19 +197,18 @@ class TrainingOptimizer(SlotOptimizer):
         names = ("gradient_accumulator_size", "gradient_accumulator_unit") if accum_steps > 1 else ()
         self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
 
-    def build_groups(self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer]) -> None:
+    def build_groups(
+        self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer], average_rate: AverageRate | None
+    ) -> None:
         """Take the built groups, which together update the trained weights, given in the order of the model."""
         super().build(weights)
         self.groups = tuple(groups)
         if self.accum_steps > 1:
             buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
             self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
-
-    def build_averages(self, rate: AverageRate) -> None:
-        """Keep averages of the weights from now on; call it after `build_groups`."""
-        weights = list(self.trained_weights)
-        variables = [self.add_variable_from_reference(weight, name="average") for weight in weights]
-        self.averages = WeightAverages(weights, variables, rate)
+        if average_rate is not None:
+            averages = [self.add_variable_from_reference(weight, name="average") for weight in weights]
+            self.averages = WeightAverages(weights, averages, average_rate)
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -238,9 +341,6 @@ class TrainingOptimizer(SlotOptimizer):
             named.update({f"part_{i}/{j}": variable for j, variable in enumerate(others)})
         return named
 
-    def _add_counter(self, name: str) -> keras.Variable:
-        return self.add_variable((), dtype="int", name=name)
-
     def _unit(self) -> Tensor:
         """Return the samples of the first batch of the update: each batch counts with its samples in units of them."""
         # So batches of equal size count 1, which leaves the bits of their gradients as they are, in bfloat16 too.
@@ -286,7 +386,7 @@ class TrainingOptimizer(SlotOptimizer):
         buffers = [self._buffers[id(weight)] for weight in weights]
         sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
 
-        def update() -> None:
+        def finish() -> None:
             self._update([total / ops.cast(count, total.dtype) for total in sums], weights)
             self._clear([*buffers, size])
 
@@ -294,21 +394,21 @@ class TrainingOptimizer(SlotOptimizer):
             for variable, value in zip([*buffers, size, unit], [*sums, count, first], strict=True):
                 variable.assign(value)
 
-        self._branch(ops.equal((self.batch_counter + 1) % self.accum_steps, 0), update, wait)
+        self._branch(ops.equal((self.batch_counter + 1) % self.accum_steps, 0), finish, wait)
 
     def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Update with the mean gradients of the whole update, unless all updates are stopped."""
         if self._noise is not None:
             gradients = self._noise.add(gradients, self.update_number)
+
         # The norms are computed in a branch, which waits for all gradients: between the operations of
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
         # XLA cost three to five times as much (benchmarks/overhead.py).
-        may_update = ops.logical_not(self._nonfinite.is_stopped())
-        self._branch(may_update, lambda: self._step_if_finite(gradients, weights), self._skip)
+        def step_if_finite() -> None:
+            clipped = update.clip(gradients, **self._clips)
+            self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
-    def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        clipped = clip(gradients, **self._clips)
-        self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
+        self._branch(ops.logical_not(self._nonfinite.is_stopped()), step_if_finite, self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
         rate, updates = self.learning_rate, self.iterations
@@ -384,9 +484,7 @@ def build_optimizer(
                 f"{prefix}momentum",
             )
             groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
-    optimizer.build_groups(trainable, groups)
-    if average_rate is not None:
-        optimizer.build_averages(average_rate)
+    optimizer.build_groups(trainable, groups, average_rate)
     return optimizer
 
 

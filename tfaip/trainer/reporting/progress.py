@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, zip_longest
 
+from tfaip.model.losses import TOTAL_LOSS
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.run.names import EPOCH_MEAN, RATE, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
 from tfaip.util import terminal
-from tfaip.util.logging import CONSOLE_TEXT, logger
+from tfaip.util.logging import logger
 from tfaip.util.text import NUMBER_WIDTH, metric_text, number_text, setting_text
 from tfaip.util.typing import Logs
 
-LOSS = "loss"
 ROWS_PER_HEADER = 20
 # Longest line of the name of a column.
 NAME_WIDTH = 24
@@ -58,25 +58,8 @@ def shown_once(values: Logs, monitor: str, only_loss: str | None) -> Logs:
 def _column_name(name: str, names: Collection[str], only_loss: str | None) -> str:
     """Return the name under which a value is shown: other names of the loss are `loss`, if that is logged too."""
     base = split_name(name)[1]
-    loss = name.removesuffix(base) + LOSS
+    loss = name.removesuffix(base) + TOTAL_LOSS
     return loss if base in (EPOCH_MEAN, only_loss) and loss in names else name
-
-
-@dataclass(frozen=True)
-class EpochResult:
-    """Results of an epoch.
-
-    Args:
-        epoch: from 1.
-        values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
-        seconds: duration of the epoch.
-        is_best: True if it is the best epoch so far.
-    """
-
-    epoch: int
-    values: Logs
-    seconds: float
-    is_best: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,9 +98,16 @@ class EpochTable:
         self._chosen_for = (0, 0)
         self._rows = 0
 
-    def add(self, result: EpochResult) -> str:
-        """Return the lines of an epoch: its row, after a header if there must be one."""
-        self._names |= dict.fromkeys(result.values)
+    def add(self, epoch: int, values: Logs, seconds: float, is_best: bool = False) -> str:
+        """Return the lines of an epoch: its row, after a header if there must be one.
+
+        Args:
+            epoch: from 1.
+            values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
+            seconds: duration of the epoch.
+            is_best: True if it is the best epoch so far.
+        """
+        self._names |= dict.fromkeys(values)
         width = terminal.terminal_width()
         if self._chosen_for != (width, len(self._names)):
             self._chosen_for, self._rows = (width, len(self._names)), 0
@@ -127,10 +117,13 @@ class EpochTable:
         if self._rows % ROWS_PER_HEADER == 0:
             lines += [terminal.styled(line, terminal.BOLD) for line in self._header()]
         self._rows += 1
-        row = f"{result.epoch:>5}{terminal.styled('*', terminal.GREEN) if result.is_best else ' '}"
-        for _, columns in _grouped(self._columns):
-            row += " |" + "".join(f" {_cell(column, result.values):>{column.width}}" for column in columns)
-        return "\n".join([*lines, f"{row} | {result.seconds:>6.{int(result.seconds < 999.95)}f}"])
+        row = f"{epoch:>5}{terminal.styled('*', terminal.GREEN) if is_best else ' '}"
+        for title, columns in _grouped(self._columns):
+            row += " |"
+            for column in columns:
+                text = setting_text if title == SETTINGS else metric_text
+                row += f" {text(values[column.name]) if column.name in values else '':>{column.width}}"
+        return "\n".join([*lines, f"{row} | {seconds:>6.{int(seconds < 999.95)}f}"])
 
     def _choose_columns(self, width: int) -> None:
         """Choose the columns that fit, which follow from names and width alone.
@@ -139,10 +132,16 @@ class EpochTable:
         then the first value of each group, the second of each group, and so on.
         """
         shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
-        trained = [LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
+        trained = [TOTAL_LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
         ranks = {base: rank for rank, base in reversed([*enumerate(trained)])}
-        # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
-        shown.sort(key=lambda name: (_group(name)[0], name != RATE, ranks.get(split_name(name)[1], len(trained))))
+
+        def place(name: str) -> tuple[object, ...]:
+            # Within a group the loss comes first, then what the training logs too, in its order, then the rest; the
+            # losses of single outputs come last, since there may be no room for them.
+            base = split_name(name)[1]
+            return _group(name)[0], name != RATE, base.endswith(f"_{TOTAL_LOSS}"), ranks.get(base, len(trained))
+
+        shown.sort(key=place)
         for on_two_lines in (False, True):
             self._columns = [_column(name, on_two_lines) for name in shown]
             if _width(self._columns) <= width:
@@ -203,13 +202,6 @@ def _column(name: str, on_two_lines: bool) -> Column:
     return Column(name, _group(name), lines, max(NUMBER_WIDTH, *map(terminal.text_width, lines)))
 
 
-def _cell(column: Column, values: Logs) -> str:
-    """Return the text of a value; nothing if the epoch has none, as without validation."""
-    if column.name not in values:
-        return ""
-    return (setting_text if column.group[1] == SETTINGS else metric_text)(values[column.name])
-
-
 def result_line(epoch: int, logs: Logs) -> str:
     """Return `Results of epoch 0007 loss: 0.1234 - lr: 3.1e-05`, sorted by name.
 
@@ -217,14 +209,3 @@ def result_line(epoch: int, logs: Logs) -> str:
     """
     values = " - ".join(f"{name}: {number_text(value)}" for name, value in sorted(logs.items()))
     return f"Results of epoch {epoch:04d} {values}"
-
-
-def log_epoch(result: EpochResult, table: EpochTable) -> None:
-    """Log the results of an epoch: the line that tools parse, and on the console the row of the table."""
-    log.info("%s", result_line(result.epoch, result.values), extra={CONSOLE_TEXT: table.add(result)})
-
-
-def log_summary(rows: Mapping[str, str]) -> None:
-    """Log the last lines of a run: aligned `name  value` pairs."""
-    for line in terminal.table_lines(list(rows.items()), left=2):
-        log.info("%s", line)

@@ -20,15 +20,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.trainer.history import HistoryDict
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE, is_of_checkpoints
-from tfaip.util.files import (
-    commit_directory,
-    failures_named,
-    is_ours,
-    link_tree,
-    remove_directory,
-    remove_temporaries,
-    write_text,
-)
+from tfaip.util import files
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object, verify_files, write_manifest
 from tfaip.util.reading import RECORDS_BYTES
@@ -37,6 +29,7 @@ from tfaip.version import __version__
 
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
+WEIGHTS = "weights/"  # begins the names of the arrays of the graph
 
 log = logger(__name__)
 
@@ -77,9 +70,9 @@ class CheckpointStore:
         state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
 
         def save() -> Path:
-            with failures_named(self._directory):
+            with files.failures_named(self._directory):
                 path = self._commit(name, checkpoint.arrays, state, best)
-                write_text(self._directory / LATEST_FILE, name + "\n")
+                files.write_text(self._directory / LATEST_FILE, name + "\n")
                 self._remove_old()
             return path
 
@@ -93,7 +86,7 @@ class CheckpointStore:
         self._directory.mkdir(parents=True, exist_ok=True)
         # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
         # previous good file.
-        with commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
+        with files.commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
             known = {ARRAYS_FILE: save_arrays(directory / ARRAYS_FILE, arrays)}
             (directory / STATE_FILE).write_text(state, encoding="utf-8")
             write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}}, known)
@@ -101,7 +94,7 @@ class CheckpointStore:
                 # After the manifest, which would read it all: a model has a manifest of its own. A
                 # training that continues from this checkpoint must not keep the best model of an
                 # abandoned epoch.
-                link_tree(best, directory / BEST_DIR)
+                files.link_tree(best, directory / BEST_DIR)
         return self._directory / name
 
     def checkpoints(self) -> list[Path]:
@@ -109,7 +102,7 @@ class CheckpointStore:
         if not self._directory.is_dir():
             return []
         named = [entry for entry in self._directory.iterdir() if CHECKPOINT_NAME.fullmatch(entry.name)]
-        found = [entry for entry in named if is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
+        found = [entry for entry in named if files.is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
         return sorted(found, key=_sort_key, reverse=True)
 
     def newest(self) -> Path | None:
@@ -128,11 +121,10 @@ class CheckpointStore:
             UsageError: if there is none, or `name` is damaged or contains no epoch.
         """
         if name is None:
-            found = self.read_newest()
+            found, count = self.read_newest(), len(self.checkpoints())
             if found is None:
-                count = len(self.checkpoints())
-                state = f"all {count} checkpoints in {self._directory} are damaged" if count else ""
-                raise UsageError(f"{state or f'no checkpoint in {self._directory}'}: nothing to resume")
+                state = f"all {count} checkpoints in {self._directory} are damaged"
+                raise UsageError(f"{state if count else f'no checkpoint in {self._directory}'}: nothing to resume")
             return found
         try:
             checkpoint = read_checkpoint(self._directory / name)
@@ -161,16 +153,16 @@ class CheckpointStore:
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
-        remove_temporaries(self._directory, is_of_checkpoints)
-        write_text(self._directory / LATEST_FILE, name + "\n")
+        files.remove_temporaries(self._directory, is_of_checkpoints)
+        files.write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
-                remove_directory(newer, self._root, CHECKPOINT_MARKS)
+                files.remove_directory(newer, self._root, CHECKPOINT_MARKS)
         self._remove_old()
 
     def _remove_old(self) -> None:
         for old in self.checkpoints()[self._keep :]:
-            remove_directory(old, self._root, CHECKPOINT_MARKS)
+            files.remove_directory(old, self._root, CHECKPOINT_MARKS)
 
 
 def checkpoint_name(epoch: int, step: int = 0) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,16 @@ from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
-from tfaip.util.files import (
-    TEMPORARY_PREFIX,
-    commit_directory,
-    final_name,
-    is_ours,
-    link_tree,
-    locked_directory,
-    path_problem,
-    remove_directory,
-    remove_entry,
-    remove_temporaries,
-    write_json,
-    write_text,
-)
+from tfaip.util import files
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
 _FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE)
 # Of a stage; the second one of a process that was killed before the first had its name.
-STAGE_MARKS = (STAGE_FILE, TEMPORARY_PREFIX + STAGE_FILE)
+STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
 
 
-@dataclass(frozen=True)
 class RunDirectory:
     """Paths below `trainer.output_dir`, and the checks before it is used.
 
@@ -46,15 +31,22 @@ class RunDirectory:
         UsageError: if a name leads out of the directory, is used twice or is reserved.
     """
 
-    root: Path
-    checkpoint_sub_dir: str = names.CHECKPOINT_DIR
-    best_model_name: str = names.BEST_DIR
-
-    def __post_init__(self) -> None:
-        problem = path_problem(self.root)
+    def __init__(
+        self,
+        root: Path,
+        checkpoint_sub_dir: str = names.CHECKPOINT_DIR,
+        best_model_name: str = names.BEST_DIR,
+        params_copy: str = "",
+    ) -> None:
+        problem = files.path_problem(root)
         if problem is not None:
-            raise UsageError(f"{shorten(str(self.root))} is not a directory of a run: the path {problem}")
-        names.check_directory_names(self.checkpoint_sub_dir, self.best_model_name)
+            raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
+        names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
+        self.root, self.params_copy = root, params_copy
+        self.params_file, self.history_file, self.log_file = (root / name for name in _FILES)
+        self._files = [*_FILES, names.HPARAMS_FILE, *filter(None, [params_copy])]
+        self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
+        self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
     @classmethod
     def stored(cls, root: Path) -> RunDirectory:
@@ -64,54 +56,17 @@ class RunDirectory:
         """
         try:
             content = read_json_object(root / PARAMS_FILE)
-            group = content.get("early_stopping")
-            best = group.get("best_model_name", names.BEST_DIR) if isinstance(group, dict) else names.BEST_DIR
-            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best)
+            groups = [content.get(key) for key in ("early_stopping", "scenario")]
+            stopping, scenario = (group if isinstance(group, dict) else {} for group in groups)
+            best = stopping.get("best_model_name") or scenario.get("default_serve_dir") or names.BEST_DIR
+            copied = scenario.get("trainer_params_filename", "")
+            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best, copied)
         except TfaipError:
             return cls(root)
-
-    @property
-    def params_file(self) -> Path:
-        """File of the resolved trainer params."""
-        return self.root / PARAMS_FILE
-
-    @property
-    def history_file(self) -> Path:
-        """File of the history of epochs."""
-        return self.root / HISTORY_FILE
-
-    @property
-    def log_file(self) -> Path:
-        """File of the log."""
-        return self.root / LOG_FILE
-
-    @property
-    def checkpoints(self) -> Path:
-        """Directory of the checkpoints."""
-        return self.root.joinpath(*names.checkpoint_parts(self.checkpoint_sub_dir))
-
-    @property
-    def best(self) -> Path:
-        """Directory of the best model so far."""
-        return self.root / self.best_model_name
-
-    @property
-    def export(self) -> Path:
-        """Directory of the final model."""
-        return self.root / names.EXPORT_DIR
-
-    @property
-    def stages(self) -> Path:
-        """Directory that contains those of the stages."""
-        return self.root / names.STAGES_DIR
 
     def stage_directories(self) -> StageDirectories:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
-
-    def events(self, name: str) -> Path:
-        """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
-        return self.root / name
 
     def possible_runs(self) -> list[RunDirectory]:
         """Return the paths that an existing run may have: flags may have changed their names."""
@@ -131,28 +86,21 @@ class RunDirectory:
         """
         # The first file that a run writes may be there half-written, by a run that was killed.
         # A log alone is that of a start that failed.
-        begun = {TEMPORARY_PREFIX + PARAMS_FILE, LOG_FILE}
+        begun = {files.TEMPORARY_PREFIX + PARAMS_FILE, LOG_FILE}
         if not self.root.exists() or (self.root.is_dir() and all(e.name in begun for e in self.root.iterdir())):
             return
         shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():
             # Only a run may be replaced: a mistyped path must never cost a user other files.
-            raise FieldAdvice(
-                f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
-            )
+            text = f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}"
+            raise FieldAdvice(text, "output_dir")
         if not overwrite and not self.may_begin_again():
-            raise FieldAdvice(
-                f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
-                f"'tfaip-resume-training {shown}', or replace it with --overwrite",
-                "output_dir",
-            )
+            text = f"continue that run with 'tfaip-resume-training {shown}', or replace it with --overwrite"
+            raise FieldAdvice(f"{shown} holds another run: choose another {{output_dir}}, {text}", "output_dir")
         for path in self.foreign_entries():
             if overwrite or path.parent != self.root:
-                raise FieldAdvice(
-                    f"{shorten_text(str(path), 160)} is not what a run writes: move it away, or choose another "
-                    "{output_dir}",
-                    "output_dir",
-                )
+                text = f"{shorten_text(str(path), 160)} is not what a run writes: move it away"
+                raise FieldAdvice(f"{text}, or choose another {{output_dir}}", "output_dir")
 
     def claim(self, overwrite: bool) -> None:
         """Make the (locked) directory that of a new run: check it once more, then remove the existing run.
@@ -171,19 +119,20 @@ class RunDirectory:
         others = set(self.foreign_entries())
         for entry in sorted(self.root.iterdir()):
             if entry not in others and entry != self.params_file:
-                remove_entry(entry)
+                files.remove_entry(entry)
         if not others:
             self.params_file.unlink(missing_ok=True)
 
     def foreign_entries(self) -> Iterator[Path]:
         """Yield what is in the directory of a run, at the places where it writes, and no run has written."""
         runs = self.possible_runs()
-        models = {names.EXPORT_DIR, *(run.best_model_name for run in runs)}
+        models = {names.EXPORT_DIR, *(run.best.name for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
         stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        known = {*_FILES, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
+        plain = {name for run in runs for name in run._files}
+        known = {*plain, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
         for entry in sorted(self.root.iterdir()):
-            name = final_name(entry)
+            name = files.final_name(entry)
             is_of_events = names.EVENTS_NAME.fullmatch(name) is not None
             if name not in known and not is_of_events:
                 yield from [] if names.is_id_file(entry) else [entry]
@@ -193,9 +142,9 @@ class RunDirectory:
                 yield from _others(entry, _is_of_events)
             elif name == names.STAGES_DIR:
                 yield from _others(entry, _is_of_stages)
-            elif name in models and is_ours(entry, MODEL_MARKS):
+            elif name in models and files.is_ours(entry, MODEL_MARKS):
                 yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-            elif name in models or (name in _FILES and not entry.is_file()):
+            elif name in models or (name in plain and not entry.is_file()):
                 yield entry
         for store in sorted(stores):
             yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
@@ -209,8 +158,11 @@ class RunDirectory:
         runs = self.possible_runs()
         if not self.params_file.exists() or any(path.is_symlink() for run in runs for path in run._paths()):
             return False
-        is_any_stage_done = self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))
-        if self.export.exists() or is_any_stage_done or any(run._has_checkpoint() for run in runs):
+        for path in {run.checkpoints for run in runs if run.checkpoints.exists()}:
+            # Something else is in the place of the checkpoints than a half-written one.
+            if not path.is_dir() or any(not saved.name.startswith(files.TEMPORARY_PREFIX) for saved in path.iterdir()):
+                return False
+        if self.export.exists() or (self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))):
             return False
         if not self.history_file.exists():
             return not any(run.best.exists() for run in runs)
@@ -219,30 +171,23 @@ class RunDirectory:
         except TfaipError:
             return False
 
-    def _has_checkpoint(self) -> bool:
-        """Return True if something else is in the place of the checkpoints than a half-written one."""
-        if not self.checkpoints.is_dir():
-            return self.checkpoints.exists()
-        return not all(path.name.startswith(TEMPORARY_PREFIX) for path in self.checkpoints.iterdir())
-
     def check_resumable(self) -> None:
         """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
-        events = self._event_directories() if self.root.is_dir() else []
-        for path in (*self._paths(), *(path for directory in events for path in directory.rglob("*"))):
+        events = [path for directory in self._event_directories() for path in directory.rglob("*")]
+        for path in (*self._paths(), *events):
             if path.is_symlink():
-                raise UsageError(
-                    f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; put there "
-                    "what it leads to"
-                )
+                text = "a run writes within its own directory only; put there what it leads to"
+                raise UsageError(f"{shorten_text(str(path), 160)} is a link: {text}")
 
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
         stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
-        events = self._event_directories() if self.root.is_dir() else []
-        return [*(self.root / name for name in _FILES), self.best, self.export, self.stages, *stores, *events]
+        own = [self.root / name for name in self._files]
+        return [*own, self.best, self.export, self.stages, *stores, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
-        return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
+        entries = self.root.iterdir() if self.root.is_dir() else ()
+        return [path for path in entries if names.EVENTS_NAME.fullmatch(path.name)]
 
     def identity(self) -> tuple[int, int] | None:
         """Return device and number of the directory, which another one of its name has not; None: it is missing."""
@@ -263,51 +208,49 @@ class RunDirectory:
         with contextlib.ExitStack() as stack:
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked_directory(self.root))
+                stack.enter_context(files.locked_directory(self.root))
             except BlockingIOError as error:
-                raise FieldAdvice(
-                    f"another process trains in {shown}: choose another {{output_dir}}", "output_dir"
-                ) from error
+                text = f"another process trains in {shown}: choose another {{output_dir}}"
+                raise FieldAdvice(text, "output_dir") from error
             except OSError as error:
                 raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, names.EXPORT_DIR, self.best.name}
-        remove_temporaries(self.root, lambda name: name in own)
+        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
+        files.remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
-                remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
+                files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
         self.stage_directories().clean_up()
 
 
-def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield what is in a directory and not a run's own, or what is in its place."""
-    if directory.is_dir() and not directory.is_symlink():
-        yield from (path for path in sorted(directory.iterdir()) if not is_own(path))
-    elif directory.exists() and not directory.is_symlink():
-        yield directory
+def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterable[Path]:
+    """Return what is in a directory and not a run's own, or what is in its place."""
+    if directory.is_symlink() or not directory.is_dir():
+        return [] if directory.is_symlink() or not directory.exists() else [directory]
+    return (path for path in sorted(directory.iterdir()) if not is_own(path))
 
 
 def _is_of_stages(path: Path) -> bool:
-    return path.name == REPEAT_FILE or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS)
+    return path.name == REPEAT_FILE or path.name.startswith(files.TEMPORARY_PREFIX) or files.is_ours(path, STAGE_MARKS)
 
 
 def _is_of_events(path: Path) -> bool:
     if path.name == names.PLUGINS_DIR and path.is_dir():
         return {entry.name for entry in path.iterdir()} <= {"profile"}
-    return final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
+    return files.final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
 
 
 def _is_saved(path: Path) -> bool:
     """Return True for a checkpoint, a half-written one, and the file that names the newest one."""
     if path.name == names.LATEST_FILE:
         return not path.is_dir()
-    if path.name != final_name(path):
-        return names.is_of_checkpoints(final_name(path))
+    if path.name != files.final_name(path):
+        return names.is_of_checkpoints(files.final_name(path))
     has_user_files = path.is_dir() and {entry.name for entry in path.iterdir()} - {*CHECKPOINT_MARKS, names.BEST_DIR}
-    return names.is_of_checkpoints(path.name) and is_ours(path, CHECKPOINT_MARKS) and not has_user_files
+    return names.is_of_checkpoints(path.name) and files.is_ours(path, CHECKPOINT_MARKS) and not has_user_files
 
 
 def model_of_run(root: Path) -> Path | None:
@@ -332,7 +275,7 @@ def find_run(path: Path) -> tuple[Path, str | None]:
     Raises:
         UsageError: if there is no run.
     """
-    problem = path_problem(path)
+    problem = files.path_problem(path)
     if problem is not None:
         raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
     shown = shorten_text(str(path), 160)
@@ -392,29 +335,29 @@ class StageDirectories:
     def begin(self, record: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
         path = self.path(record["name"])
-        remove_directory(path, self._root, STAGE_MARKS)
+        files.remove_directory(path, self._root, STAGE_MARKS)
         path.mkdir(parents=True)
-        write_json(path / STAGE_FILE, dict(record))
+        files.write_json(path / STAGE_FILE, dict(record))
         return path
 
     def finish(self, name: str, result: Mapping[str, Any]) -> None:
         """Store the result of a stage, after all that it has written is on the disk."""
         path = self.path(name)
-        for root, _, files in os.walk(path):
-            for file in (Path(root, name) for name in files):
+        for root, _, written in os.walk(path):
+            for file in (Path(root, name) for name in written):
                 if not file.is_symlink():
                     with file.open("rb") as opened:
                         os.fsync(opened.fileno())
-        write_json(path / DONE_FILE, dict(result))
+        files.write_json(path / DONE_FILE, dict(result))
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+        files.write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
-        with commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
-            link_tree(checkpoint, directory)
+        with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
+            files.link_tree(checkpoint, directory)
 
     def forget(self, number: int, kept: str | None = None) -> None:
         """Remove the directories of the stages that will run again: this one and those after it.
@@ -427,7 +370,7 @@ class StageDirectories:
                 if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
-                    remove_directory(path, self._root, STAGE_MARKS)
+                    files.remove_directory(path, self._root, STAGE_MARKS)
 
     def intend_repetition(self, name: str) -> None:
         """Store that a run will be repeated from a stage, right after its new params are stored.
@@ -435,7 +378,7 @@ class StageDirectories:
         Whatever is left to do after that, another process can do.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        write_json(self._directory / REPEAT_FILE, {"stage": name})
+        files.write_json(self._directory / REPEAT_FILE, {"stage": name})
 
     def intended_repetition(self) -> str | None:
         """Return the stage that a killed process began to repeat the run from; None: there is none."""
@@ -459,7 +402,7 @@ class StageDirectories:
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
         if self._directory.is_dir():
-            remove_temporaries(self._directory, lambda name: True)
+            files.remove_temporaries(self._directory, lambda name: True)
             for path in self._directory.iterdir():
                 if path.is_dir() and not path.is_symlink():
-                    remove_temporaries(path, lambda name: True)
+                    files.remove_temporaries(path, lambda name: True)

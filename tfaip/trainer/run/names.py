@@ -31,6 +31,8 @@ PARAMS_FILE = "trainer_params.json"
 HISTORY_FILE = "history.json"
 LOG_FILE = "train.log"
 LATEST_FILE = "latest"
+# TensorBoard takes each directory with such a file for a run, and what is below it for its values.
+HPARAMS_FILE = "events.out.tfevents.hparams"
 EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
@@ -47,7 +49,7 @@ CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 # Names of files, other directories and checkpoints; some file systems do not distinguish Best from best.
-_FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json", EXPORT_DIR, STAGES_DIR)
+_FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE, LATEST_FILE, "manifest.json", EXPORT_DIR, STAGES_DIR)
 _RESERVED = re.compile(
     "|".join([*map(re.escape, _FIXED), EVENTS_NAME.pattern, CHECKPOINT_NAME.pattern]), re.ASCII | re.IGNORECASE
 )
@@ -127,8 +129,8 @@ def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None:
-    """Raise unless both name directories within the run which hold nothing else.
+def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
+    """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else.
 
     Raises:
         FieldError: if a name leads out of the run, is used twice, is reserved for files of the run, or no file can
@@ -138,10 +140,27 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None
     if problem is not None:
         expected = f"the name of a directory of its own (it {problem})"
         raise FieldError("early_stopping.best_model_name", best_model_name, expected)
-    problem = _sub_dir_problem(checkpoint_sub_dir, best_model_name)
+    problem, parts = path_problem(checkpoint_sub_dir), checkpoint_parts(str(checkpoint_sub_dir))
+    if problem is None and PurePosixPath(checkpoint_sub_dir).is_absolute():
+        problem = "is an absolute path"
+    elif problem is None and not 1 <= len(parts) <= MAX_PARTS:
+        problem = f"has {len(parts)} parts"
+    elif problem is None:
+        problems = [f"has a part that {part}" for part in map(_name_problem, parts) if part is not None]
+        if parts[0].casefold() == best_model_name.casefold():
+            problems.append("begins with early_stopping.best_model_name")
+        problem = next(iter(problems), None)
     if problem is not None:
         expected = f"the name of a directory of its own below output_dir (it {problem})"
         raise FieldError("checkpoint_sub_dir", checkpoint_sub_dir, expected)
+    problem = _name_problem(params_copy) if params_copy else None
+    if problem is None and params_copy.casefold() in (
+        best_model_name.casefold(),
+        checkpoint_parts(checkpoint_sub_dir)[0].casefold(),
+    ):
+        problem = "is the name of a directory of the run"
+    if problem is not None:
+        raise FieldError("scenario.trainer_params_filename", params_copy, f"the name of a file (it {problem})")
 
 
 def expected_directory(path: str) -> str | None:
@@ -164,7 +183,18 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
     """
     problem = None if history_file is None else path_problem(history_file)
     if history_file is not None and problem is None:
-        problem = _history_problem(Path(history_file), output_dir, set(directories))
+        file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")
+        parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
+        if os.path.isdir(history_file):
+            problem = "is a directory"
+        elif os.path.lexists(history_file) and not os.path.isfile(history_file):
+            problem = "is not a regular file"
+        elif parts and (parts[0] in set(directories) or EVENTS_NAME.fullmatch(parts[0])):
+            problem = f"is in {parts[0]}/, which the run replaces"
+        elif parts in ((PARAMS_FILE,), (LOG_FILE,)):
+            problem = "is another file of the run"
+        else:
+            problem = name_problem(Path(history_file).name)
     if problem is not None:
         raise FieldError("history_file", history_file, f"a file of its own (it {problem})")
 
@@ -177,37 +207,3 @@ def _name_problem(name: object) -> str | None:
     if problem is None and _RESERVED.fullmatch(str(name)):
         problem = "is the name of something else in the run"
     return problem
-
-
-def _sub_dir_problem(value: object, best_model_name: str) -> str | None:
-    problem = path_problem(value)
-    if problem is not None:
-        return problem
-    if PurePosixPath(str(value)).is_absolute():
-        return "is an absolute path"
-    parts = checkpoint_parts(str(value))
-    if not 1 <= len(parts) <= MAX_PARTS:
-        return f"has {len(parts)} parts"
-    for part in parts:
-        problem = _name_problem(part)
-        if problem is not None:
-            return f"has a part that {problem}"
-    taken = parts[0].casefold() == best_model_name.casefold()
-    return "begins with early_stopping.best_model_name" if taken else None
-
-
-def _history_problem(path: Path, output_dir: str | None, directories: set[str]) -> str | None:
-    if os.path.isdir(path):
-        return "is a directory"
-    if os.path.lexists(path) and not os.path.isfile(path):
-        return "is not a regular file"
-    problem = name_problem(path.name)
-    if problem is not None or output_dir is None:
-        return problem
-    root, file = Path(os.path.realpath(output_dir)), Path(os.path.realpath(path))
-    if not file.is_relative_to(root):
-        return None
-    parts = file.relative_to(root).parts
-    if parts[0] in directories or EVENTS_NAME.fullmatch(parts[0]):
-        return f"is in {parts[0]}/, which the run replaces"
-    return "is another file of the run" if parts in ((PARAMS_FILE,), (LOG_FILE,)) else None

@@ -134,11 +134,22 @@ class RunOutput:
         if self.directory is None:
             return
         best = self.directory.best
-        if kept is not None:
-            _replace_best(best, kept, checkpoint)
-        elif best.exists():
-            remove_directory(best, self.directory.root, MODEL_MARKS)
-            log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
+        if kept is None:
+            if best.exists():
+                remove_directory(best, self.directory.root, MODEL_MARKS)
+                log.info("%s is gone: at checkpoint %s there was no best model", best, checkpoint)
+            return
+        there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
+        damage = copied.damage()
+        if damage is not None:
+            log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
+        elif there.model_files() != copied.model_files() or there.damage() is not None:
+            lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
+            with commit_directory(best, MODEL_MARKS) as directory:
+                link_tree(kept, directory)
+            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
+            if lost:
+                log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
@@ -179,20 +190,3 @@ class RunOutput:
                 rows[title] = str(path)
         rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"
         return rows
-
-
-def _replace_best(best: Path, kept: Path, checkpoint: str) -> None:
-    """Replace `best` by its copy in a checkpoint if the copy is undamaged, and `best` is another model or damaged."""
-    there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
-    damage = copied.damage()
-    if damage is not None:
-        log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
-        return
-    if there.model_files() == copied.model_files() and there.damage() is None:
-        return
-    lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
-    with commit_directory(best, MODEL_MARKS) as directory:
-        link_tree(kept, directory)
-    log.info("%s is again what it was at checkpoint %s", best, checkpoint)
-    if lost:
-        log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))

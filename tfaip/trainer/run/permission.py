@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,17 @@ def read_permission(params_file: Path) -> Permission:
         record = parse_json(_read(path, _MAX_BYTES).decode(), "record")
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
-        return _permission_in(record)
+        packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
+        paths = [path for path in (root, history_file) if path is not None]
+        is_valid = (
+            isinstance(packages, list) and all(map(str.isidentifier, packages)) and all(map(str.isprintable, paths))
+        )
+        if not is_valid or not all(map(os.path.isabs, paths)):
+            raise ValueError("it names no packages and absolute paths")
+        # A run that was stored there later must not become importable.
+        if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
+            root = None
+        return Permission(tuple(packages), root, history_file)
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
@@ -87,7 +97,15 @@ def record_permission(
             process may be killed before it stores the new ones.
     """
     try:
-        packages = _needed_packages(params, scenario.declared_packages())
+        packages: list[str] = []  # which must be trusted to read the params again
+        while True:
+            try:
+                from_dict(type(params), to_dict(params), trusted=[*scenario.declared_packages(), *packages])
+                break
+            except UntrustedName as error:
+                if error.package in packages:
+                    raise
+                packages.append(error.package)
         path = _record_of(params_file)
         history_file = params.history_file and os.path.abspath(params.history_file)
         typed = Permission(tuple(packages), permission.import_root, history_file)
@@ -103,33 +121,6 @@ def record_permission(
         write_json(path, record)
     except (OSError, ValueError, TypeError, RuntimeError, TfaipError) as error:
         log.debug("what was typed for %s could not be recorded: %s", params_file, error)
-
-
-def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
-    """Return the packages that must be trusted to read the params again, by trying to read them."""
-    needed: list[str] = []
-    while True:
-        try:
-            from_dict(type(params), to_dict(params), trusted=[*own, *needed])
-            return needed
-        except UntrustedName as error:
-            if error.package in needed:
-                raise
-            needed.append(error.package)
-
-
-def _permission_in(record: Mapping[str, Any]) -> Permission:
-    """Return the permission in a record, if it has the right form."""
-    packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
-    paths = [path for path in (root, history_file) if path is not None]
-    if not isinstance(packages, list) or not all(map(str.isidentifier, packages)):
-        raise ValueError("packages is no list of names")
-    if not all(map(str.isprintable, paths)) or not all(map(os.path.isabs, paths)):
-        raise ValueError("it is no absolute path")
-    # A run that was stored there later must not become importable.
-    if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
-        root = None
-    return Permission(tuple(packages), root, history_file)
 
 
 def _run_of(params_file: Path) -> str:

@@ -14,7 +14,7 @@ from tfaip.trainer.optimizer.trainingoptimizer import scheduled_momenta, schedul
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.schedules.targets import (
     GRAPH,
-    INPUT_GRADIENT,
+    INPUT_GRADIENT_PATH,
     LOSS_WEIGHTS,
     MODEL,
     OPTIMIZER,
@@ -135,7 +135,7 @@ def fixed_targets(params: Any) -> list[str]:
     for index in range(len(params.weight_penalties)):
         paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
     if params.scenario.use_input_gradient_regularization:
-        paths.append(INPUT_GRADIENT)
+        paths.append(INPUT_GRADIENT_PATH)
     return paths
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldError
-from tfaip.params.types import FieldValues, FunctionName, expected_function, value_text
+from tfaip.params.types import FieldValues, FunctionByName, FunctionName, expected_function, value_text
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.files import name_problem
@@ -21,10 +21,20 @@ PRETRAINING = "pretraining"
 """First part of the names of stages that the hook `pretraining` gives."""
 EPOCH = "epoch"
 """First part of the names of stages that the hook `params_for_epoch` gives."""
-_RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
+RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
 
-# Those of `tfaip.predict.samplefile` that keep any sample.
+# `tfaip.predict.samplefile` needs a backend, and its `.csv` holds scalars only.
 SAMPLE_SUFFIXES = (".jsonl", ".npz")
+CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "should_stop")
+"""Arguments that the function of a stage may take."""
+
+
+class StageKind(StrEnum):
+    """Work of a stage."""
+
+    TRAIN = "train"
+    PREDICT = "predict"
+    CALL = "call"
 
 
 class PredictData(StrEnum):
@@ -46,12 +56,14 @@ class StageParams(ParamsBase, ABC):
     """Stage of a training; if no class is chosen, a `TrainStage`."""
 
     __default_choice__: ClassVar[type[StageParams]]
+    kind: ClassVar[StageKind]
+    needs_model: ClassVar[bool] = True
 
     name: str = option("", "Name of a stage that a program yields; in a list the key", mode="ignore")
 
     @abstractmethod
-    def describe(self) -> str:
-        """Return in words what the stage does, for the table of the stages; "" if its params say it."""
+    def describe(self) -> list[str]:
+        """Return in words what the stage does, for the table of the stages."""
 
 
 class OverridingStage(StageParams):
@@ -66,11 +78,23 @@ class OverridingStage(StageParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.overrides = _texts_by_key(self.overrides)
+        texts = {}
+        for key, value in self.overrides.items():
+            try:
+                texts[key] = value_text(value)
+            except TypeError as error:
+                expected = str(error).removeprefix("expected ").partition(", got")[0]
+                raise FieldError("overrides", value, expected, index=key) from error
+        self.overrides = texts
+
+    def describe(self) -> list[str]:
+        return [f"{flag}={text}" for flag, text in self.overrides.items()]
 
 
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
+
+    kind = StageKind.TRAIN
 
     epochs: int | None = option(None, "Number of epochs", low=1, required=True, common=True)
     rate_control: bool = option(
@@ -85,8 +109,10 @@ class TrainStage(OverridingStage):
         help="Weights that the stage takes over from the one before", factory=TransferParams, fix_dc=True
     )
 
-    def describe(self) -> str:
-        return ""
+    def describe(self) -> list[str]:
+        held = [] if self.rate_control else ["rate held"]
+        other = [] if self.transfer == TransferParams() else [f"transfer {self.transfer.mode.value}"]
+        return [*held, *other, *super().describe()]
 
 
 StageParams.__default_choice__ = TrainStage
@@ -99,6 +125,8 @@ class PredictStage(OverridingStage):
     of its stage, with the overrides of this one, which may choose other data.
     """
 
+    kind = StageKind.PREDICT
+
     data: PredictData = option(PredictData.TRAIN, "Data of the run: those of the training or of the validation")
     generator: DataGeneratorParams | None = option(None, "Other data, in the place of those of the run")
     file_name: str = option(
@@ -107,21 +135,32 @@ class PredictStage(OverridingStage):
     include_inputs: bool = option(False, "Also write the inputs of the samples")
     include_targets: bool = option(False, "Also write the targets of the samples")
 
-    def describe(self) -> str:
+    def describe(self) -> list[str]:
         data = self.data.value if self.generator is None else type(self.generator).__name__
-        return f"apply the model to {data}, write {self.file_name}"
+        return [f"apply the model to {data}, write {self.file_name}", *super().describe()]
 
 
 class CallStage(StageParams):
     """Call of a function."""
+
+    kind = StageKind.CALL
+    needs_model = False
 
     function: FunctionName = option(
         FunctionName(""), "module:function to call", required=True, text=expected_function, also={"": "none yet"}
     )
     arguments: dict[str, Any] = option({}, "Further keyword arguments")
 
-    def describe(self) -> str:
-        return f"call {self.function}"
+    def describe(self) -> list[str]:
+        return [f"call {self.function}"]
+
+    def load(self) -> FunctionByName:
+        """Import the function, and raise a UsageError unless it takes the arguments."""
+        function = FunctionByName(self.function, [*CALL_ARGUMENTS, *self.arguments], f"stages.{self.name}.function")
+        unknown = sorted(set(self.arguments) - function.taken)
+        if unknown:
+            raise UsageError(f"stage {self.name}: {self.function} takes no argument {', '.join(unknown)}")
+        return function
 
 
 class PretrainingParams(ParamsBase):
@@ -151,62 +190,3 @@ class PretrainingParams(ParamsBase):
         if isinstance(self.repetitions, dict):
             return self.repetitions.get(index, 1)
         return self.repetitions[min(index, len(self.repetitions) - 1)]
-
-
-def check_stages(stages: Mapping[str, StageParams], epochs: int) -> None:
-    """Raise a `FieldError` unless the stages of a list can follow each other, and leave an epoch to the plain params.
-
-    Args:
-        stages: `TrainerParams.stages`.
-        epochs: the last epoch of the run.
-    """
-    taken: list[str] = []
-    used = 0
-    for key, stage in stages.items():
-        if not isinstance(stage, StageParams):  # of Python
-            raise FieldError("stages", stage, "a stage: TrainStage, PredictStage or CallStage", index=key)
-        if stage.name not in ("", key):
-            raise FieldError(f"stages.{key}.name", stage.name, f"{key!r}, as in the list")
-        check_stage(stage, key, "stages", f"stages.{key}.", taken)
-        taken.append(key)
-        used += getattr(stage, "epochs", 0)
-    if used and used >= epochs:
-        raise FieldError("epochs", epochs, f"more than the {used} epochs of the stages, as it counts all of them")
-
-
-def check_stage(stage: StageParams, name: str, names: str, path: str, taken: Iterable[str]) -> None:
-    """Raise a `FieldError` unless a stage has what it needs, and a name that no stage before it has.
-
-    Args:
-        stage: the stage.
-        name: its name, which is also that of its directory.
-        names: field that has the name.
-        path: beginning of the paths of its other fields.
-        taken: names of the stages before it.
-    """
-    problem = name_problem(name)
-    folded = str(name).casefold()
-    if problem is None and folded in _RESERVED:
-        problem = f"is that of {_RESERVED[folded]}"
-    elif problem is None and any(character in name for character in ".{}= \\"):
-        problem = "has a dot, brace, space, backslash or equals sign"
-    elif problem is None and folded in (other.casefold() for other in taken):
-        problem = "is given twice"  # some file systems do not distinguish Small from small
-    if problem is not None:
-        raise FieldError(names, name, f"another name of a stage (it {problem})")
-    if isinstance(stage, TrainStage) and stage.epochs is None:
-        raise FieldError(f"{path}epochs", None, "the number of epochs of the stage")
-    if isinstance(stage, CallStage) and not stage.function:
-        raise FieldError(f"{path}function", stage.function, "module:function")
-
-
-def _texts_by_key(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return overrides as text, or raise a `FieldError` if a value has another type."""
-    texts = {}
-    for key, value in values.items():
-        try:
-            texts[key] = value_text(value)
-        except TypeError as error:
-            expected = str(error).removeprefix("expected ").partition(", got")[0]
-            raise FieldError("overrides", value, expected, index=key) from error
-    return texts

@@ -8,34 +8,33 @@ import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.codec import Text
-from tfaip.params.fields import FieldError
+from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prepare
 from tfaip.params.sources import Setting
-from tfaip.params.tree import Place, children, copy_tree, diff, fill_shared, flag_of, walk_places
-from tfaip.params.types import load_function, value_text
-from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without, split_known
+from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
+from tfaip.params.types import value_text
+from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
     MAIN,
     PRETRAINING,
+    RESERVED,
     CallStage,
     OverridingStage,
-    PredictStage,
     PretrainingParams,
+    StageKind,
     StageParams,
     TrainStage,
-    check_stage,
 )
-from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.classes import construct, overrides
+from tfaip.util.files import name_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
@@ -60,45 +59,37 @@ _OF_A_STAGE = "device.precision"
 _REFERENCE = re.compile(r"\{([^{}]*)\.file\}")
 
 
-class StageKind(StrEnum):
-    """Work of a stage."""
-
-    TRAIN = "train"
-    PREDICT = "predict"
-    CALL = "call"
-
-
 @dataclass(frozen=True)
 class PlannedStage:
     """Stage of a run with its place in it.
 
     Args:
-        name: its name; the plain params are `main`.
-        kind: its work.
+        settings: its own params, whose overrides have flags as names; those of the plain params are named `main`.
         number: of the stage, from 0.
         first_epoch: its first epoch in the numbers of the whole run; without training the epoch that follows it.
         last_epoch: its last planned epoch; without training `first_epoch - 1`.
         params: the whole tree of its training; None: it refers to the file of a stage, see `resolve`.
-        overrides: flag without dashes -> value as text.
-        rate_control: False: the rate is held, and the scores of the stage do not count for the control.
-        transfer: the weights that it takes over from the stage before.
-        settings: the params of the stage itself; None: it is `main`.
         epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
         pending: computes the params of the files of the finished stages.
     """
 
-    name: str
-    kind: StageKind
+    settings: Any
     number: int
     first_epoch: int
     last_epoch: int
     params: Any
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    rate_control: bool = True
-    transfer: TransferParams = field(default_factory=TransferParams)
-    settings: StageParams | None = None
     epoch_offset: int = 0
     pending: Callable[[Mapping[str, str]], Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.settings.name)
+
+    @property
+    def trains(self) -> bool:
+        """True if it has epochs."""
+        return self.settings.kind is StageKind.TRAIN
 
     def resolve(self, files: Mapping[str, str]) -> PlannedStage:
         """Return the stage with its params, given the files of the finished stages by name."""
@@ -108,15 +99,16 @@ class PlannedStage:
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
-        parts = [] if self.settings is None else [self.settings.describe()]
-        if not self.rate_control:
-            parts.append("rate held")
-        if self.transfer != TransferParams() and self.name != MAIN:
-            parts.append(f"transfer {self.transfer.mode.value}")
-        parts += [f"{flag}={text}" for flag, text in self.overrides.items()]
+        parts = [] if self.name == MAIN else self.settings.describe()
         if self.params is None:
             parts.append("known when it is reached")
-        return shorten_text(", ".join(filter(None, parts)), _MAX_TEXT)
+        return shorten_text(", ".join(parts), _MAX_TEXT)
+
+
+def main_stage(params: Any, number: int = 0, first_epoch: int = 1) -> PlannedStage:
+    """Return the stage of the plain params, which trains the epochs that are left."""
+    settings = TrainStage(MAIN, epochs=params.epochs - first_epoch + 1, transfer=params.transfer)
+    return PlannedStage(settings, number, first_epoch, params.epochs, params)
 
 
 @dataclass(frozen=True)
@@ -172,9 +164,8 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
         if used < params.epochs:
             yield planner.main()
         elif not _may_use_all_epochs(scenario):
-            raise FieldError(
-                "epochs", params.epochs, f"more than the {used} epochs of the stages, as it counts all of them"
-            )
+            expected = f"more than the {used} epochs of the stages, as it counts all of them"
+            raise FieldError("epochs", params.epochs, expected)
 
 
 def _may_use_all_epochs(scenario: Any) -> bool:
@@ -187,7 +178,9 @@ def _all_stages(params: Any, planner: _Planner, scenario: Any, history: Any) -> 
     has_program = params.pretraining.max_epochs != 0 and _has(scenario, "stages")
     if params.stages and has_program:
         raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
-    yield from _hook_stages(planner, params.pretraining, scenario, history)
+    has_hooks = _has(scenario, "pretraining") or _has(scenario, "params_for_epoch")
+    if has_hooks and params.pretraining.max_epochs != 0:
+        yield from _hook_stages(planner.plain, params.pretraining, scenario, history)
     for name, stage in params.stages.items():
         yield dataclasses.replace(stage, name=name)
     if has_program:
@@ -210,7 +203,7 @@ class _Planner:
     def __init__(self, params: Any) -> None:
         self._params = params
         self.next_epoch = 1
-        self._names: dict[str, type] = {}
+        self._planned: dict[str, Any] = {}  # settings by name
         # Of the latest training: params of the run or of a hook, and the overrides of its stage.
         self._latest: tuple[Any, Mapping[str, str]] | None = None
 
@@ -225,79 +218,86 @@ class _Planner:
         """Return the plan of the next stage."""
         if isinstance(stage, _OfHook):
             self._latest = stage.params, {}
-            return self._append(stage.settings, stage.params, {}, stage.settings.overrides, self._params.transfer)
+            return self._append(stage.settings, stage.params, {})
         if not isinstance(stage, StageParams):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
-        settings: Any = copy_tree(stage)  # the program may change its own
-        place = f"stages.{settings.name}"
-        check_stage(settings, settings.name, f"{place}.name", f"{place}.", self._names)
-        prepare(settings, place)
-        own: dict[str, str] = {}
+        settings: Any = copied(stage)  # the program may change its own
+        self._check(settings)
         if isinstance(settings, OverridingStage):
             given = list(settings.overrides.items())
             if isinstance(settings, TrainStage) and settings.no_train_scope is not None:
                 # An empty one lifts that of the run.
                 given.append(("no_train_scope", settings.no_train_scope or "None"))
-            own = flags_of_overrides(self.plain, given, settings.name)
-        elif isinstance(settings, CallStage):
-            load_function(settings.function, f"{place}.function")
-        if isinstance(settings, TrainStage):
-            self._latest = self.plain, own
+            settings.overrides = flags_of_overrides(self.plain, given, settings.name)
         base, before = self._latest or (self.plain, {})
-        return self._append(settings, base, {**before, **own}, own, getattr(settings, "transfer", TransferParams()))
+        if isinstance(settings, TrainStage):
+            base, before = self._latest = self.plain, settings.overrides
+        return self._append(settings, base, {**before, **getattr(settings, "overrides", {})})
 
     def main(self) -> PlannedStage:
         """Return the stage of the plain params."""
-        return self._append(None, self.plain if self._names else None, {}, {}, self._params.transfer)
+        stage = main_stage(self._params, len(self._planned), self.next_epoch)
+        if self._planned and _references(self.plain):
+            params, pending = self._params_of(stage.settings, self.plain, {})
+            return dataclasses.replace(stage, params=params, pending=pending)
+        return stage
 
-    def _append(
-        self, settings: StageParams | None, base: Any, given: Mapping[str, str], own: Any, transfer: TransferParams
-    ) -> PlannedStage:
-        """Return the plan of a stage: params `base` with the overrides `given`, of which `own` are those of itself."""
-        name = MAIN if settings is None else settings.name
-        epochs = self._params.epochs - self.next_epoch + 1 if settings is None else getattr(settings, "epochs", 0)
-        number, first, last = len(self._names), self.next_epoch, self.next_epoch + epochs - 1
+    def _check(self, settings: Any) -> None:
+        """Raise unless a stage has what it needs, and a name that no stage before it has."""
+        name, path, folded = settings.name, f"stages.{settings.name}", str(settings.name).casefold()
+        problem = name_problem(name)
+        if problem is None and folded in RESERVED:
+            problem = f"is that of {RESERVED[folded]}"
+        elif problem is None and any(character in name for character in ".{}= \\"):
+            problem = "has a dot, brace, space, backslash or equals sign"
+        elif problem is None and folded in map(str.casefold, self._planned):
+            problem = "is given twice"  # some file systems do not distinguish Small from small
+        if problem is not None:
+            field_name = "stages" if name in self._params.stages else "name"
+            raise FieldError(field_name, name, f"another name of a stage (it {problem})")
+        if isinstance(settings, TrainStage) and settings.epochs is None:
+            raise FieldError(f"{path}.epochs", None, "the number of epochs of the stage")
+        prepare(settings, path)
+        if isinstance(settings, CallStage):
+            settings.load()
+
+    def _append(self, settings: Any, base: Any, given: Mapping[str, str]) -> PlannedStage:
+        """Return the plan of a stage with the overrides `given` of the params `base`."""
+        number, first, epochs = len(self._planned), self.next_epoch, getattr(settings, "epochs", 0)
+        last = first + epochs - 1
         if epochs and last > self._params.epochs:
-            raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {name}")
-        params, pending = self._params, None
-        if settings is not None or (base is not None and _references(base)):
-            params, pending = self._params_of(name, base, given, may_wait=not isinstance(settings, CallStage))
-        self._names[name] = type(settings)
-        self.next_epoch = last + 1
-        kind = StageKind.TRAIN if epochs else StageKind.CALL if isinstance(settings, CallStage) else StageKind.PREDICT
-        control = getattr(settings, "rate_control", True)
-        return PlannedStage(name, kind, number, first, last, params, own, control, transfer, settings, pending=pending)
+            raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
+        params, pending = self._params_of(settings, base, given)
+        self._planned[settings.name], self.next_epoch = settings, last + 1
+        return PlannedStage(settings, number, first, last, params, pending=pending)
 
-    def _params_of(self, name: str, base: Any, given: Mapping[str, str], may_wait: bool) -> tuple[Any, Any]:
+    def _params_of(self, settings: Any, base: Any, given: Mapping[str, str]) -> tuple[Any, Any]:
         """Return params with overrides; or None, and what computes them when the stage is reached."""
-        texts = {**_references(base), **given}
+        name, texts = settings.name, {**_references(base), **given}
         referring = {flag: text for flag, text in texts.items() if _REFERENCE.search(text)}
-        if not referring or not may_wait:
+        if not referring or not settings.needs_model:
             return overridden(base, given, name), None
+        writing = [known for known, planned in self._planned.items() if hasattr(planned, "file_name")]
         for flag, text in referring.items():
-            for key in _REFERENCE.findall(text):
-                self._check_reference(key, f"stage {name}: --{flag} is {shorten(text)}, but")
+            for key in set(_REFERENCE.findall(text)).difference(writing):
+                problem = f"no stage has this name{did_you_mean(key, writing)}"
+                if key in self._planned:
+                    problem = f"{key} writes no file, as only a PredictStage does"
+                elif key in self._params.stages:
+                    problem = f"{key} comes later: override it in this stage"
+                raise UsageError(f"stage {name}: --{flag} is {shorten(text)}, but {problem}")
         with _naming(name):
             check_flags(base, given)
         return None, lambda files: overridden(base, texts, name, files)
 
-    def _check_reference(self, key: str, place: str) -> None:
-        writing = [name for name, kind in self._names.items() if issubclass(kind, PredictStage)]
-        if key not in [*self._names, *self._params.stages]:
-            raise UsageError(f"{place} no stage has this name{did_you_mean(key, writing)}")
-        if key not in self._names:
-            raise UsageError(f"{place} {key} comes later: override it in this stage")
-        if key not in writing:
-            raise UsageError(f"{place} {key} writes no file, as only a PredictStage does")
-
 
 def copy_for_stage(params: P) -> P:
     """Return a copy of a tree whose shared params are those of the copy."""
-    copied = copy_tree(params)
-    scenario = getattr(copied, "scenario", None)
+    copy = copied(params)
+    scenario = getattr(copy, "scenario", None)
     if scenario is not None:
-        fill_shared(copied, scenario, strict=False)
-    return copied
+        fill_shared(copy, scenario, strict=False)
+    return copy
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
@@ -345,7 +345,7 @@ def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[s
     texts = {flag: Text(text).replaced(lambda word: with_files(word, files)) for flag, text in given.items()}
     with _naming(stage):
         changed = apply(params, [Setting(flag, text) for flag, text in texts.items()])
-        if getattr(changed, SCHEDULES, None):
+        if getattr(changed, SCHEDULES_FIELD, None):
             _drop_schedules(changed, given)
     return changed
 
@@ -381,7 +381,7 @@ def begins(path: str, beginnings: Iterable[str]) -> bool:
 def _drop_schedules(params: Any, flags: Collection[str]) -> None:
     """Remove the schedules of the run whose values a stage gives itself; a stage that gives both is an error."""
     root = f"{type(params).flag_root}."
-    given = [flag for flag in flags if flag.removeprefix(root).partition(".")[0] != SCHEDULES]
+    given = [flag for flag in flags if flag.removeprefix(root).partition(".")[0] != SCHEDULES_FIELD]
     remaining = schedules_without(params, given)
     if len(given) == len(flags):
         params.schedules = remaining
@@ -397,78 +397,56 @@ def _references(params: Any) -> dict[str, str]:
     return {flag: value_text(value) for flag, value in values.items() if _REFERENCE.search(str(value))}
 
 
-def _hook_stages(planner: _Planner, pretraining: PretrainingParams, scenario: Any, history: Any) -> Iterator[_OfHook]:
+def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, history: Any) -> Iterator[_OfHook]:
     """Yield the stages of the hooks `pretraining` and `params_for_epoch`."""
-    if pretraining.max_epochs == 0 or not (_has(scenario, "pretraining") or _has(scenario, "params_for_epoch")):
-        return
-    plain = planner.plain
     if isinstance(scenario, type):
         scenario = construct(scenario, copy_for_stage(plain).scenario)
-    yield from _of_indices(plain, pretraining, scenario)
-    for stage in _of_epochs(plain, pretraining, scenario, history):
-        if planner.next_epoch > 1 and stage.settings.name == f"{EPOCH}.1":
-            both = "has both hooks, pretraining and params_for_epoch: return None in one of them"
-            raise UsageError(f"{_name_of(scenario)} {both}")
-        yield stage
-
-
-def _of_indices(plain: Any, pretraining: PretrainingParams, scenario: Any) -> Iterator[_OfHook]:
-    """Yield a stage for each index that the hook `pretraining` knows."""
+    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
+    endless = f"has not returned None after {limit} epochs: return it where the pretraining ends, or change "
+    endless += "--pretraining.max_epochs or --trainer.epochs"
     index = used = 0
-    limit = _limit(plain, pretraining)
     while (result := scenario.pretraining(index, copy_for_stage(plain))) is not None:
-        params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
-        call, is_number = f"pretraining({index}, params)", type(epochs) is int and epochs >= 1
-        if type(params) is not type(plain) or not (epochs is None or is_number):
-            raise _unexpected(call, scenario, result, plain, ", a tuple of it and a number of epochs of at least 1,")
-        stage = _of_hook(f"{PRETRAINING}.{index}", call, params, plain, pretraining, scenario)
-        stage.settings.epochs = epochs or pretraining.epochs_of(index)
-        index, used = index + 1, used + stage.settings.epochs
-        if used > limit:
-            raise _endless(call, scenario, limit)
-        yield stage
-
-
-def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any, history: Any) -> Iterator[_OfHook]:
-    """Yield a stage for each epoch of the hook `params_for_epoch`; epochs with equal params are one.
-
-    A hook that asks for the history is asked when the epoch is reached: each epoch is a stage.
-    """
-    later = _asks_for_history(scenario)
+        call, epochs = f"pretraining({index}, params) of {_name_of(scenario)}", pretraining.epochs_of(index)
+        params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, epochs)
+        expected = ", a tuple of it and a number of epochs of at least 1, or None at the end"
+        if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
+            raise _unexpected(call, result, plain, expected)
+        if (used := used + epochs) > limit:
+            raise UsageError(f"{call} {endless}")
+        yield _of_hook(f"{PRETRAINING}.{index}", epochs, call, params, plain, pretraining)
+        index += 1
+    # A hook that asks for the history is asked when the epoch is reached: each epoch is a stage.
+    later, stage = _asks_for_history(scenario), None
     asked = {"history": history} if later else {}
-    limit = _limit(plain, pretraining)
-    stage: _OfHook | None = None
-    for epoch in range(1, limit + 1):
-        call = f"params_for_epoch({epoch}, params)"
+    for epoch in range(1, limit + (1 if later else 2)):
+        call = f"params_for_epoch({epoch}, params) of {_name_of(scenario)}"
         params = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
         if params is None:
             break
+        if used:
+            both = "has both hooks, pretraining and params_for_epoch: return None in one of them"
+            raise UsageError(f"{_name_of(scenario)} {both}")
         if type(params) is not type(plain):
-            raise _unexpected(call, scenario, params, plain, "")
+            raise _unexpected(call, params, plain, " or None at the end")
+        if epoch > limit:
+            if stage is not None and limit == plain.epochs and not diff(plain, stage.params):
+                return  # the last epochs are those of the plain params
+            raise UsageError(f"{call} {endless}")
         if stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + 1
             continue
         if stage is not None:
             yield stage
-        stage = _of_hook(f"{EPOCH}.{epoch}", call, params, plain, pretraining, scenario)
+        stage = _of_hook(f"{EPOCH}.{epoch}", 1, call, params, plain, pretraining)
         if later:
             yield stage
             stage = None
-    else:
-        if limit == plain.epochs and stage is not None and not diff(plain, stage.params):
-            return  # the last epochs are those of the plain params
-        if not later and scenario.params_for_epoch(limit + 1, copy_for_stage(plain)) is not None:
-            raise _endless(f"params_for_epoch({limit + 1}, params)", scenario, limit)
     if stage is not None:
         yield stage
 
 
-def _limit(plain: Any, pretraining: PretrainingParams) -> int:
-    return plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
-
-
-def _of_hook(name: str, call: str, params: Any, plain: Any, pretraining: PretrainingParams, scenario: Any) -> _OfHook:
-    """Return a stage of one epoch with params of a hook after all checks; those of the hook may change later."""
+def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretraining: PretrainingParams) -> _OfHook:
+    """Return a stage with params of a hook after all checks; those of the hook may change later."""
     params = copy_for_stage(params)
     texts: dict[str, str] = {}
     for change in diff(plain, params):
@@ -484,21 +462,13 @@ def _of_hook(name: str, call: str, params: Any, plain: Any, pretraining: Pretrai
         if params.schedules:
             _drop_schedules(params, texts)
     except (UsageError, ValueError) as error:
-        raise UsageError(f"{call} of {_name_of(scenario)}: {error}") from error
-    return _OfHook(TrainStage(name, texts, 1, pretraining.rate_control), params)
+        raise UsageError(f"{call}: {error}") from error
+    return _OfHook(TrainStage(name, texts, epochs, pretraining.rate_control, transfer=plain.transfer), params)
 
 
-def _unexpected(call: str, scenario: Any, result: Any, plain: Any, others: str) -> UsageError:
+def _unexpected(call: str, result: Any, plain: Any, others: str) -> UsageError:
     shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
-    expected = f"{type(plain).__name__}{others or ','} or None at the end"
-    return UsageError(f"{call} of {_name_of(scenario)} returned {shown}, expected {expected}")
-
-
-def _endless(call: str, scenario: Any, limit: int) -> UsageError:
-    return UsageError(
-        f"{call} of {_name_of(scenario)} has not returned None after {limit} epochs: return it where the "
-        "pretraining ends, or change --pretraining.max_epochs or --trainer.epochs"
-    )
+    return UsageError(f"{call} returned {shown}, expected {type(plain).__name__}{others}")
 
 
 def _asks_for_history(scenario: Any) -> bool:

@@ -13,11 +13,12 @@ from tfaip.device.collectives import all_gather, broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.codec import encode
+from tfaip.params.stored import flat_params
 from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.stages.params import MAIN, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, StageKind, StageProgram, StageResult, with_files
+from tfaip.trainer.stages.params import MAIN, StageKind
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, with_files
 from tfaip.util.text import shorten, shorten_text
 
 RUNNING = "stage"
@@ -49,15 +50,10 @@ def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) 
         )
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], of: str = "") -> list[str]:
-    found = []
-    for key in dict.fromkeys([*before, *now]):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += _changes(old, new, f"{of}{key}.")
-        elif old != new:
-            found.append(shorten_text(f"{of}{key}: {shorten(old)} -> {shorten(new)}"))
-    return found
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old, new = flat_params(before), flat_params(now)
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
 
 
 def require_place(state: Mapping[str, Any]) -> None:
@@ -116,20 +112,20 @@ class StageSequence:
 
     def record(self) -> dict[str, Any]:
         """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
-        stage = self.stage
-        assert stage is not None  # noqa: S101 (the caller knows it)
-        settings = {} if stage.settings is None else encode(stage.settings)
+        stage = self.reached
+        settings = {} if stage.name == MAIN else encode(stage.settings)
         if "overrides" in settings:
             files = self._files()
             settings["overrides"] = {name: with_files(text, files) for name, text in settings["overrides"].items()}
         settings.pop("epochs", None)
-        place = {"number": stage.number, "name": stage.name, "kind": stage.kind.value, "first_epoch": stage.first_epoch}
-        return _relative({**settings, **place, "last_epoch": stage.last_epoch}, self._root)
+        place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
+        return _relative({**settings, **place, "kind": stage.settings.kind.value}, self._root)
 
-    def resolved(self) -> PlannedStage:
-        """Return the stage that is reached, with its params."""
+    @property
+    def reached(self) -> PlannedStage:
+        """The stage that is reached; there is one."""
         assert self.stage is not None  # noqa: S101 (the caller knows it)
-        return self.stage.resolve(self._files())
+        return self.stage
 
     def next(self, result: StageResult | None = None, trained: History | None = None) -> None:
         """Send the result of the stage into the program, and go to the stage that it yields.
@@ -144,7 +140,7 @@ class StageSequence:
                 if epoch <= result.last_epoch and epoch not in self._history:
                     self._history.record(epoch, trained[epoch])
         try:
-            self.stage = self._program.send(result)
+            self.stage = self._program.send(result).resolve(self._files())
         except StopIteration:
             self.stage = None
         if self._devices.num_processes > 1:
@@ -216,7 +212,7 @@ class StageSequence:
 
     def skip_done(self, trained: History, has_ended: bool = False) -> None:
         """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
-        while self.stage is not None and (has_ended or self.stage.kind is not StageKind.TRAIN):
+        while self.stage is not None and (has_ended or not self.stage.trains):
             result, has_ended = self.answer(), False
             if result is None:
                 return
@@ -224,26 +220,23 @@ class StageSequence:
 
     def forget(self) -> None:
         """Forget the records of the stage that is reached, and of those after it."""
-        number = 0 if self.stage is None else self.stage.number
-        self._stored = [stored for stored in self._stored if stored["number"] < number]
+        self._stored = [stored for stored in self._stored if stored["number"] < self.reached.number]
 
     def result(self, **facts: Any) -> tuple[StageResult, dict[str, Any]]:
         """Return the result of the stage that is reached, as a resumed run reads it, and what is stored of it."""
-        assert self.stage is not None  # noqa: S101 (the caller knows it)
-        stored = _relative(broadcast(self._devices, {"last_epoch": self.stage.last_epoch, **facts}), self._root)
-        return self._read(stored, self.stage), stored
+        stored = _relative(broadcast(self._devices, {"last_epoch": self.reached.last_epoch, **facts}), self._root)
+        return self._read(stored, self.reached), stored
 
     def _read(self, stored: Mapping[str, Any], stage: PlannedStage) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
         types: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object}
         if "last_epoch" not in stored or not all(isinstance(stored[key], types.get(key, ())) for key in stored):
             raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
-        directory, file, facts = None, None, stored
-        if self._root is not None:
-            directory = f"{self._root}/{STAGES_DIR}/{stage.name}"
-            facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
-        if isinstance(stage.settings, PredictStage):
-            file = f"{directory}/{stage.settings.file_name}"
+        if self._root is None:
+            return StageResult(stage.name, stage.first_epoch, **stored)
+        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", getattr(stage.settings, "file_name", None)
+        facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
+        file = None if file_name is None else f"{directory}/{file_name}"
         return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
 
     def _files(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Sampler
-from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.params.settings import flags_of
 from tfaip.trainer.datasets import create_training_pipeline
 from tfaip.trainer.params import TrainerParams

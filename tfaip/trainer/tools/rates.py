@@ -9,8 +9,7 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.epochvalues import EpochValues
-from tfaip.trainer.schedules.targets import schedules_of
+from tfaip.trainer.schedules.targets import EpochValues, schedules_of
 from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
@@ -94,7 +93,7 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     # Only here: a replay needs no backend.
     import keras
 
-    from tfaip.trainer.optimizer.update import ScheduledRate
+    from tfaip.trainer.optimizer.rate import ScheduledRate
 
     if stage.params is None:
         yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in stage.numbers)

@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from tfaip.errors import UsageError
-from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure, resized_structure
-from tfaip.model.weightsource import Match, Source, match_tails
-from tfaip.trainer.transfer.fitting import Fit, Fitting, Shape
+from tfaip.model.structure.axis import (
+    AmbiguousAxis,
+    Axes,
+    Axis,
+    Dimension,
+    Joined,
+    Positions,
+    Structure,
+    Unknown,
+    WeightStructure,
+    combined,
+    matching_positions,
+    renamed_axis,
+    resized_axis,
+    resized_structure,
+    sizes_text,
+)
+from tfaip.model.weightsource import Source, match_tails
+from tfaip.params.fields import FieldAdvice
+from tfaip.trainer.pathpatterns import matching_paths, path_matches
 from tfaip.trainer.transfer.params import TransferMode, WeightRules
 from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
-if TYPE_CHECKING:
-    import numpy as np
+Shape = tuple[int, ...]
+Arrays = Mapping[str, np.ndarray]
 
+AVERAGE = "average"
+# Kinds of slots that mean the same with every update rule.
+_OF_EVERY_RULE = (AVERAGE, "gradient_accumulator")
+_UNNAMED = "part_"
+_NO_STRUCTURE = WeightStructure((), inputs=None)
+_UNUSED_SHOWN = 5
 
 log = logger(__name__)
-
-_UNUSED_SHOWN = 5
 
 
 class Outcome(StrEnum):
@@ -50,6 +74,51 @@ class Found(NamedTuple):
     place: int
     name: str
     shape: Shape
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Entries of a weight that come from its source.
+
+    Args:
+        old: axes of the source.
+        new: axes of the weight.
+    """
+
+    old: Axes
+    new: Axes
+
+    def positions(self) -> list[Positions]:
+        """Return the positions that belong together, for each axis; raise AmbiguousAxis if they are not known."""
+        return [matching_positions(old, new) for old, new in zip(self.old, self.new, strict=True)]
+
+    @property
+    def reason(self) -> str:
+        """Reason why it may be wrong to take an axis as one block; empty: there is none."""
+        pairs = [(old, new) for old, new in zip(self.old, self.new, strict=True) if old.size != new.size]
+        reasons = [axis.reason for pair in pairs for axis in reversed(pair) if isinstance(axis, Unknown)]
+        return f"as one block, since {reasons[0]}: if its inputs were joined, give blocks" if reasons else ""
+
+    def is_whole(self) -> bool:
+        """Return True if source and weight are equal, entry by entry."""
+        sizes = [axis.size for axis in self.new]
+        if [axis.size for axis in self.old] != sizes:
+            return False
+        pairs = zip(sizes, self.positions(), strict=True)
+        return all(np.array_equal(side, np.arange(size)) for size, pair in pairs for side in pair)
+
+    def copy(self, source: np.ndarray, initial: np.ndarray) -> np.ndarray:
+        """Return the values of the weight; entries that the source lacks keep those of `initial`."""
+        positions = self.positions()
+        values = np.array(initial)
+        if not positions:
+            return np.array(source, dtype=values.dtype)
+        values[np.ix_(*(new for _, new in positions))] = source[np.ix_(*(old for old, _ in positions))]
+        return values
+
+    def __str__(self) -> str:
+        texts = [", ".join(sizes_text(axis) for axis in axes) for axes in (self.old, self.new)]
+        return " -> ".join(f"[{text}]" for text in texts)
 
 
 @dataclass(frozen=True)
@@ -92,21 +161,13 @@ class Transfer:
     sources: Sequence[Source]
     rows: Sequence[Row]
 
-    def arrays(self, initial: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """Return the values of the weights that are loaded, at least in part, by target path.
-
-        Args:
-            initial: values of the target weights, for entries that their sources lack; needed for weights that are
-                loaded in part.
-        """
+    def arrays(self, initial: Arrays | None = None) -> dict[str, np.ndarray]:
+        """Return the values of the weights that are loaded by path; `initial` has those that are loaded in part."""
         arrays: dict[str, np.ndarray] = {}
         for row in self.rows:
-            if row.found is None or not row.is_loaded:
-                continue
-            array = self.array(row.found)
-            if row.fit is not None:
-                array = row.fit.copy(array, (initial or {})[row.target])
-            arrays[row.target] = array
+            if row.found is not None and row.is_loaded:
+                array = self.array(row.found)
+                arrays[row.target] = array if row.fit is None else row.fit.copy(array, (initial or {})[row.target])
         return arrays
 
     def array(self, found: Found) -> np.ndarray:
@@ -116,11 +177,6 @@ class Transfer:
     def with_outcome(self, *outcomes: Outcome) -> list[Row]:
         """Return the rows with one of these outcomes."""
         return [row for row in self.rows if row.outcome in outcomes]
-
-    def unused(self, place: int) -> list[str]:
-        """Return the names of the arrays of a source that no row names, sorted."""
-        used = {row.found.name for row in self.rows if row.found is not None and row.found.place == place}
-        return sorted(set(self.sources[place].arrays) - used)
 
 
 def plan_transfer(
@@ -157,79 +213,8 @@ def plan_transfer(
     if mode == TransferMode.SUBSET:
         fitting = Fitting(structure or {}, rules.blocks, rules.renamed_source)
         fitting.check_blocks({row.target: None if row.found is None else row.found.shape for row in rows})
-        rows = _fitted(rows, sources, fitting)
+        rows = fitting.fitted(rows, sources)
     return Transfer(sources, rows)
-
-
-def _fitted(rows: Sequence[Row], sources: Sequence[Source], fitting: Fitting) -> list[Row]:
-    """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
-    structures: dict[str, WeightStructure | None] = {}
-    for place, source in enumerate(sources):
-        found = {row.target: row.found for row in rows if row.found is not None and row.found.place == place}
-        followed = resized_structure(fitting.structure, {path: array.shape for path, array in found.items()})
-        for path, array in found.items():
-            structures[path] = source.structure.get(array.name) or followed.get(path)
-    result = []
-    for row in rows:
-        if row.found is not None and len(row.found.shape) == len(row.shape):
-            row = _fitted_row(row, row.found.shape, structures[row.target], fitting)
-        result.append(row)
-    return result
-
-
-def _fitted_row(row: Row, source_shape: Shape, source: WeightStructure | None, fitting: Fitting) -> Row:
-    try:
-        fit = fitting.fit(row.target, row.shape, source_shape, source)
-    except AmbiguousAxis as error:
-        # Of an equal shape nothing speaks against the same entries.
-        if row.outcome is Outcome.LOADED:
-            return row
-        return replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
-    if fit.is_whole():
-        return row
-    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
-
-
-def _found_by_tail(
-    rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: WeightRules
-) -> list[Row]:
-    """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
-    missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
-    if source.prefix:
-        missing = {name: row for name, row in missing.items() if name.startswith(f"{source.prefix}/")}
-    used = {row.found.name for row in rows if row.found is not None and row.found.place == place}
-    matches = match_tails(list(missing), names, used)
-    result = []
-    for row in rows:
-        match = matches.get(rules.wanted_name(row.target)) if row.outcome is Outcome.NOT_FOUND else None
-        result.append(row if match is None else _row_of_match(row, place, source, match))
-    return result
-
-
-def _row_of_match(row: Row, place: int, source: Source, match: Match) -> Row:
-    if match.name is None:
-        return replace(row, outcome=Outcome.AMBIGUOUS, candidates=match.candidates)
-    shape = source.arrays[match.name].shape
-    outcome = Outcome.LOADED if shape == row.shape else Outcome.SHAPE_DIFFERS
-    return replace(row, outcome=outcome, found=Found(place, match.name, shape))
-
-
-def _row(
-    path: str, shape: Shape, sources: Sequence[Source], found_names: Sequence[Mapping[str, str]], rules: WeightRules
-) -> Row:
-    if not rules.selects(path):
-        return Row(path, shape, Outcome.EXCLUDED)
-    wanted = rules.wanted_name(path)
-    candidates = []
-    for place, (source, names) in enumerate(zip(sources, found_names, strict=True)):
-        if wanted in names:
-            candidates.append(Found(place, names[wanted], source.arrays[names[wanted]].shape))
-    if not candidates:
-        return Row(path, shape, Outcome.NOT_FOUND)
-    for found in candidates:
-        if found.shape == shape:
-            return Row(path, shape, Outcome.LOADED, found)
-    return Row(path, shape, Outcome.SHAPE_DIFFERS, candidates[0])
 
 
 def _renamed(source: Source, rules: WeightRules) -> dict[str, str]:
@@ -248,12 +233,178 @@ def _renamed(source: Source, rules: WeightRules) -> dict[str, str]:
     return found
 
 
+def _row(
+    path: str, shape: Shape, sources: Sequence[Source], found_names: Sequence[Mapping[str, str]], rules: WeightRules
+) -> Row:
+    if not rules.selects(path):
+        return Row(path, shape, Outcome.EXCLUDED)
+    wanted, candidates = rules.wanted_name(path), []
+    for place, (source, names) in enumerate(zip(sources, found_names, strict=True)):
+        if wanted in names:
+            candidates.append(Found(place, names[wanted], source.arrays[names[wanted]].shape))
+    for found in candidates:
+        if found.shape == shape:
+            return Row(path, shape, Outcome.LOADED, found)
+    return Row(path, shape, Outcome.SHAPE_DIFFERS, candidates[0]) if candidates else Row(path, shape, Outcome.NOT_FOUND)
+
+
+def _found_by_tail(
+    rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: WeightRules
+) -> list[Row]:
+    """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
+    missing = [rules.wanted_name(row.target) for row in rows if row.outcome is Outcome.NOT_FOUND]
+    if source.prefix:
+        missing = [name for name in missing if name.startswith(f"{source.prefix}/")]
+    used = {row.found.name for row in rows if row.found is not None and row.found.place == place}
+    matches = match_tails(missing, names, used)
+    result = []
+    for row in rows:
+        match = matches.get(rules.wanted_name(row.target)) if row.outcome is Outcome.NOT_FOUND else None
+        if match is not None and match.name is None:
+            row = replace(row, outcome=Outcome.AMBIGUOUS, candidates=match.candidates)
+        elif match is not None and match.name is not None:
+            shape = source.arrays[match.name].shape
+            outcome = Outcome.LOADED if shape == row.shape else Outcome.SHAPE_DIFFERS
+            row = replace(row, outcome=outcome, found=Found(place, match.name, shape))
+        result.append(row)
+    return result
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Rules by which a weight is compared with its source in another size.
+
+    Args:
+        structure: of the targets.
+        blocks: sizes of joined inputs in the source, by a pattern on paths of the target. A list may also hold the
+            new sizes after the old ones, for inputs that the structure does not tell.
+        renamed: the name in the target of a dimension of a source.
+    """
+
+    structure: Structure = field(default_factory=dict)
+    blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    renamed: Callable[[str], str] = str
+
+    def fitted(self, rows: Sequence[Row], sources: Sequence[Source]) -> list[Row]:
+        """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
+        structures: dict[str, WeightStructure | None] = {}
+        for place, source in enumerate(sources):
+            found = {row.target: row.found for row in rows if row.found is not None and row.found.place == place}
+            followed = resized_structure(self.structure, {path: array.shape for path, array in found.items()})
+            for path, array in found.items():
+                structures[path] = source.structure.get(array.name) or followed.get(path)
+        result = []
+        for row in rows:
+            if row.found is not None and len(row.found.shape) == len(row.shape):
+                try:
+                    fit = self.fit(row.target, row.shape, row.found.shape, structures[row.target])
+                    if not fit.is_whole():
+                        row = replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
+                except AmbiguousAxis as error:
+                    if row.outcome is not Outcome.LOADED:  # of an equal shape nothing speaks against the same entries
+                        row = replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
+            result.append(row)
+        return result
+
+    def fit(self, path: str, shape: Shape, source_shape: Shape, source: WeightStructure | None) -> Fit:
+        """Compare a weight with its source, which has as many axes; raise AmbiguousAxis if their entries may be others.
+
+        Args:
+            path: of the weight.
+            shape: its shape.
+            source_shape: shape of the source.
+            source: structure of the source; None: not known.
+        """
+        target = self.structure.get(path, _NO_STRUCTURE)
+        if tuple(axis.size for axis in target.axes) != shape:
+            target = WeightStructure(_unknown(shape))
+        old, new = list(_unknown(source_shape)), list(target.axes)
+        if source is not None and tuple(axis.size for axis in source.axes) == source_shape:
+            old = [renamed_axis(axis, self.renamed) for axis in source.axes]
+        given = next((self.blocks[p] for p in self.blocks if path_matches(re.compile(p), path)), None)
+        if given is not None:
+            for axis in _axes_of_blocks(target, source_shape, given):
+                old[axis], new[axis] = _given_axis(new[axis], shape[axis], source_shape[axis], given)
+            # Who knows the inputs of a weight knows that nothing else in it is joined.
+            for axis in range(len(new)):
+                if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
+                    old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", shape[axis])
+        fit = Fit(tuple(old), tuple(new))
+        fit.positions()
+        return fit
+
+    def check_blocks(self, source_shapes: Mapping[str, Shape | None]) -> None:
+        """Raise unless each pattern of `blocks` matches a target, and its sizes add up to inputs of the source of one.
+
+        Args:
+            source_shapes: shape of the source of each target; None: it has none.
+        """
+        for pattern, sizes in self.blocks.items():
+            paths = matching_paths(pattern, "blocks", "weight", source_shapes)
+            shapes = {path: source_shapes[path] for path in paths}
+            fits = [_axes_of_blocks(self.structure.get(p, _NO_STRUCTURE), s, sizes) for p, s in shapes.items() if s]
+            if not any(fits):
+                listed = [f"{p} ({'x'.join(map(str, shape)) if shape else 'no source'})" for p, shape in shapes.items()]
+                raise FieldAdvice(
+                    f"{{blocks}} {shorten(pattern)} gives {shorten(list(sizes))}, which are the inputs of no weight "
+                    f"that it matches; in the source these are {shorten_text(', '.join(listed), 120)}",
+                    "blocks",
+                )
+
+
+def _unknown(shape: Shape) -> Axes:
+    return tuple(Unknown(size, "its inputs are not known") for size in shape)
+
+
+def _axes_of_blocks(target: WeightStructure, source_shape: Shape, sizes: Sequence[int]) -> list[int]:
+    """Return the axes of a weight that blocks are meant for: those of inputs, else the first one that fits."""
+    totals = {sum(sizes)}
+    if len(sizes) % 2 == 0:
+        totals.add(sum(sizes[: len(sizes) // 2]))
+    if target.inputs is not None:
+        return [axis for axis in target.inputs if axis < len(source_shape) and source_shape[axis] in totals]
+    return [axis for axis, size in enumerate(source_shape) if size in totals][:1]
+
+
+def _given_axis(axis: Axis, new_size: int, old_size: int, sizes: Sequence[int]) -> tuple[Axis, Axis]:
+    """Return the old and the new axis of inputs whose sizes the user gave."""
+    half = len(sizes) // 2
+    if len(sizes) % 2 == 0 and sum(sizes[:half]) == old_size:
+        if sum(sizes[half:]) != new_size:
+            raise AmbiguousAxis(
+                f"blocks gives {list(sizes)}, but there are {old_size} inputs in the source, {new_size} here"
+            )
+        return _named(sizes[:half]), _named(sizes[half:])
+    if len(sizes) == 1:
+        return _named(sizes), _named([new_size])
+    parts = axis.parts if isinstance(axis, Joined) else ()
+    if len(parts) != len(sizes):
+        raise AmbiguousAxis(
+            f"blocks gives {len(sizes)} inputs, the model joins {len(parts) or 'an unknown number'}: "
+            "give the new sizes after the old ones"
+        )
+    return combined(Joined, [resized_axis(part, size, {}) for part, size in zip(parts, sizes, strict=True)]), axis
+
+
+def _named(sizes: Sequence[int]) -> Axis:
+    return combined(Joined, [Dimension(f"block {i}", size) for i, size in enumerate(sizes)])
+
+
+# Report
+
+
 def transfer_table(transfer: Transfer) -> list[str]:
     """Return a line per target weight (path, shape, outcome), and one per source with its unused arrays."""
-    cells = [("weight", "shape", "")] + [
-        (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
-    ]
-    return table_lines(cells, left=3) + _unused_lines(transfer)
+    cells = [("weight", "shape", "")]
+    cells += [(row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows]
+    lines = table_lines(cells, left=3)
+    for place, source in enumerate(transfer.sources):
+        used = {row.found.name for row in transfer.rows if row.found is not None and row.found.place == place}
+        unused = sorted(set(source.arrays) - used)
+        if unused:
+            more = f" and {len(unused) - _UNUSED_SHOWN} more" if len(unused) > _UNUSED_SHOWN else ""
+            lines.append(f"not used of {source.description}: {', '.join(unused[:_UNUSED_SHOWN])}{more}")
+    return lines
 
 
 def log_table(transfer: Transfer) -> None:
@@ -284,43 +435,23 @@ def shape_text(shape: Shape) -> str:
 def _outcome_text(row: Row, transfer: Transfer) -> str:
     if row.candidates:
         return f"{row.outcome} ({' or '.join(row.candidates)})"
-    text = str(row.outcome)
-    if row.fit is not None:
-        text += f" {row.fit}"
-    found = row.found
+    found, text = row.found, str(row.outcome) if row.fit is None else f"{row.outcome} {row.fit}"
     if found is None:
         return text
-    if row.reason:
-        text += f" ({row.reason}; source: {shape_text(found.shape)})"
-    if row.outcome is Outcome.SHAPE_DIFFERS:
-        text += f" (source: {shape_text(found.shape)})"
+    if row.reason or row.outcome is Outcome.SHAPE_DIFFERS:
+        text += f" ({row.reason and f'{row.reason}; '}source: {shape_text(found.shape)})"
     if len(transfer.sources) > 1:
         return f"{text} from {transfer.sources[found.place].description}: {found.name}"
     return text if found.name == row.target else f"{text} from {found.name}"
 
 
-def _unused_lines(transfer: Transfer) -> list[str]:
-    lines = []
-    for place, source in enumerate(transfer.sources):
-        names = transfer.unused(place)
-        if names:
-            more = f" and {len(names) - _UNUSED_SHOWN} more" if len(names) > _UNUSED_SHOWN else ""
-            lines.append(f"not used of {source.description}: {', '.join(names[:_UNUSED_SHOWN])}{more}")
-    return lines
-
-
-AVERAGE = "average"
-_UNNAMED = "part_"
-# Kinds of slots that mean the same with every update rule.
-_OF_EVERY_RULE = (AVERAGE, "gradient_accumulator")
-
-Arrays = Mapping[str, "np.ndarray"]
+# The optimizer
 
 
 def slot_arrays(
     transfer: Transfer, old: Arrays, new: Arrays, weights: Arrays, same_rule: bool = True
 ) -> dict[str, np.ndarray]:
-    """Return the values of the variables of an optimizer after a transfer.
+    """Return a value for each variable of an optimizer after a transfer.
 
     A slot of a weight that was loaded is that of its source; of a weight that was loaded in part, the same entries are
     copied, and all others keep the initial value of the slot (0 for most kinds). A slot of any other weight keeps its
@@ -334,18 +465,16 @@ def slot_arrays(
         weights: values of the target weights after the transfer, by path.
         same_rule: True if the update rule is that of before. If not, only averages, accumulated gradients and
             counters are taken over: the moments of one rule mean nothing to another one.
-
-    Returns:
-        A value for each variable in `new`.
     """
     rows = {row.target: row for row in transfer.rows}
-    keeps_unnamed = same_rule and _slot_shapes(old) == _slot_shapes(new)
+    shapes = [{name: array.shape for name, array in side.items() if "/" in name} for side in (old, new)]
+    keeps_unnamed = same_rule and shapes[0] == shapes[1]
     result = {}
     for name, initial in new.items():
         kind, _, path = name.partition("/")
         if path and not kind.startswith(_UNNAMED):
-            followed = {} if not same_rule and kind not in _OF_EVERY_RULE else old
-            result[name] = _slot(kind, path, rows.get(path), followed, initial, weights)
+            followed = old if same_rule or kind in _OF_EVERY_RULE else {}
+            result[name] = _slot(kind, rows.get(path), followed, weights[path] if kind == AVERAGE else initial)
         elif name in old and old[name].shape == initial.shape and (keeps_unnamed or not path):
             result[name] = old[name]
         else:
@@ -353,17 +482,10 @@ def slot_arrays(
     return result
 
 
-def _slot(kind: str, path: str, row: Row | None, old: Arrays, initial: np.ndarray, weights: Arrays) -> np.ndarray:
-    if kind == AVERAGE:
-        initial = weights[path]
+def _slot(kind: str, row: Row | None, old: Arrays, initial: np.ndarray) -> np.ndarray:
     if row is None or row.found is None or not row.is_loaded:
         return initial
     source = old.get(f"{kind}/{row.found.name}")
     if row.found.place != 0 or source is None or source.shape != row.found.shape:
         return initial
     return source if row.fit is None else row.fit.copy(source, initial)
-
-
-def _slot_shapes(variables: Arrays) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the slots, named or not, without the counters."""
-    return {name: array.shape for name, array in variables.items() if "/" in name}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,21 @@ from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.run.checkpoint import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.transfer.plan import Outcome, Row, Transfer, log_table, plan_transfer, shape_text
-from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
-from tfaip.util.classes import overrides
+from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
+from tfaip.trainer.transfer.plan import AVERAGE, Outcome, Row, Transfer, log_table, plan_transfer, shape_text
+from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
-_SHOWN = 5
+_SHOWN = 2
+_UNCALLED = {
+    **dict.fromkeys(("_apply_renamings", "_auto_replace_numbers", "_replace_name"), "_trim"),
+    **{"warmstart": "read_sources or apply_weights", "_transform_weight": "apply_weights"},
+}
 
 log = logger(__name__)
 
@@ -48,6 +52,7 @@ class WarmStarter:
     """
 
     def __init__(self, params: WarmStartParams) -> None:
+        refuse_uncalled(type(self), WarmStarter, _UNCALLED)
         self._params = params
 
     @property
@@ -89,28 +94,36 @@ class WarmStarter:
         weights = {path: variables[path] for path in sorted(variables) if id(variables[path]) in weight_ids}
         # States of random generators are not weights: they are neither loaded nor reported.
         states = set(variables) - set(weights)
-        sources = [_without(source, states) for source in sources]
+        for place, source in enumerate(sources):
+            arrays = {name: array for name, array in source.arrays.items() if name not in states}
+            aliases = {alias: name for alias, name in source.aliases.items() if name not in states}
+            sources[place] = replace(source, arrays=arrays, aliases=aliases)
         rules = self._params
-        _check_patterns(rules, list(weights))
-        _check_prefixes(sources, [rules.wanted_name(path) for path in weights])
-        is_subset = rules.mode is WarmStartMode.SUBSET
-        transfer = plan_transfer(
-            {path: tuple(v.shape) for path, v in weights.items()},
-            sources,
-            rules,
-            rules.mode,
-            structure() if is_subset and structure is not None else {},
-        )
-        _report(transfer)
+        for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
+            if pattern is not None:
+                matching_paths(pattern, name, "weight", weights)
+        for source in sources:
+            if source.prefix:
+                matching_paths(re.escape(source.prefix), "prefixes", "weight", map(rules.wanted_name, weights))
+        shapes = {path: tuple(variable.shape) for path, variable in weights.items()}
+        known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
+        transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
+        what = ", ".join(source.description for source in sources)
+        _report(transfer, what)
         is_own = overrides(type(self), WarmStarter, "apply_weights")
-        _check(transfer, self._params.allow_partial, any_shape=is_own)
-        resized = {row.target: weights[row.target] for row in transfer.with_outcome(Outcome.PARTLY_LOADED)}
-        arrays = transfer.arrays(variable_arrays(resized))
-        if is_own:
-            self.apply_weights(graph, _all_weights(graph, weights, {**arrays, **_of_other_shape(transfer)}))
+        _check(transfer, what, rules.allow_partial, any_shape=is_own)
+        if not is_own:
+            resized = {row.target: weights[row.target] for row in transfer.with_outcome(Outcome.PARTLY_LOADED)}
+            for path, array in transfer.arrays(variable_arrays(resized)).items():
+                weights[path].assign(array)
             return
-        for path, array in arrays.items():
-            weights[path].assign(array)
+        current = variable_arrays(weights)
+        current |= transfer.arrays(current)
+        for row in transfer.with_outcome(Outcome.SHAPE_DIFFERS):
+            if row.found is not None:
+                current[row.target] = transfer.array(row.found)
+        paths = {id(weight): path for path, weight in weights.items()}
+        self.apply_weights(graph, [current[paths[id(weight)]] for weight in graph.weights])
 
     def apply_weights(self, target_model: keras.layers.Layer, new_weights: list[np.ndarray]) -> None:
         """Assign weights; an override may change them before.
@@ -139,87 +152,35 @@ class WarmStarter:
         return replace(source, arrays=arrays, aliases=aliases)
 
 
-def _all_weights(
-    graph: GenericGraphBase[Any], weights: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray]
-) -> list[np.ndarray]:
-    """Return the new value of each weight of a graph, or the one that it has."""
-    paths = {id(weight): path for path, weight in weights.items()}
-    current = variable_arrays(weights)
-    return [arrays.get(paths[id(weight)], current[paths[id(weight)]]) for weight in graph.weights]
-
-
-def _of_other_shape(transfer: Transfer) -> dict[str, np.ndarray]:
-    """Return the arrays that are found by name in another shape, by target path."""
-    rows = transfer.with_outcome(Outcome.SHAPE_DIFFERS)
-    return {row.target: transfer.array(row.found) for row in rows if row.found is not None}
-
-
-def _without(source: Source, names: set[str]) -> Source:
-    return replace(
-        source,
-        arrays={name: array for name, array in source.arrays.items() if name not in names},
-        aliases={alias: name for alias, name in source.aliases.items() if name not in names},
+def _report(transfer: Transfer, what: str) -> None:
+    whole, in_part, excluded, differing = (
+        len(transfer.with_outcome(outcome))
+        for outcome in (Outcome.LOADED, Outcome.PARTLY_LOADED, Outcome.EXCLUDED, Outcome.SHAPE_DIFFERS)
     )
-
-
-def _check_patterns(rules: WarmStartParams, paths: list[str]) -> None:
-    for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
-        if pattern is not None:
-            matching_paths(pattern, name, "weight", paths)
-
-
-def _check_prefixes(sources: list[Source], names: list[str]) -> None:
-    for source in sources:
-        if source.prefix:
-            matching_paths(re.escape(source.prefix), "prefixes", "weight", names)
-
-
-def _report(transfer: Transfer) -> None:
-    counts = {outcome: len(transfer.with_outcome(outcome)) for outcome in Outcome}
-    in_part = counts[Outcome.PARTLY_LOADED]
-    log.info(
-        "warm start from %s: %d of %d weights loaded%s, %d skipped, %d left fresh",
-        _descriptions(transfer),
-        counts[Outcome.LOADED] + in_part,
-        len(transfer.rows),
-        f" ({in_part} of them in part)" if in_part else "",
-        counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
-        counts[Outcome.NOT_FOUND] + counts[Outcome.AMBIGUOUS],
-    )
+    loaded, skipped, count = whole + in_part, excluded + differing, len(transfer.rows)
+    parts = f" ({in_part} of them in part)" if in_part else ""
+    text = "warm start from %s: %d of %d weights loaded%s, %d skipped, %d left fresh"
+    log.info(text, what, loaded, count, parts, skipped, count - loaded - skipped)
     log_table(transfer)
 
 
-def _check(transfer: Transfer, allow_partial: bool, any_shape: bool) -> None:
-    usable = [Outcome.LOADED, Outcome.PARTLY_LOADED]
-    if any_shape:
-        usable.append(Outcome.SHAPE_DIFFERS)
-    failed = (Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
-    missing = [row for row in transfer.with_outcome(*failed) if row.outcome not in usable]
+def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) -> None:
+    usable = [Outcome.LOADED, Outcome.PARTLY_LOADED, *([Outcome.SHAPE_DIFFERS] if any_shape else [])]
     loaded = transfer.with_outcome(*usable)
-    what = _descriptions(transfer)
-    fields, blocks = [], ""
+    missing = [row for row in transfer.rows if row.outcome not in (*usable, Outcome.EXCLUDED)]
+    needed, fields, blocks = _some([_difference(row) for row in missing]), [], ""
     if any(row.reason for row in missing):
         fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5]'"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
-        raise FieldAdvice(
-            f"nothing in {what} matches the model: it holds {_some(found)}, "
-            f"the model needs {_some([_difference(row) for row in missing])}; "
-            "map names with {rename} 'old->new', or choose another {model}" + blocks,
-            "rename",
-            "model",
-            *fields,
-        )
+        text = f"nothing in {what} matches the model: it holds {_some(found)}, the model needs {needed}"
+        advice = f"map names with {{rename}} 'old->new', or choose another {{model}}{blocks}"
+        raise FieldAdvice(f"{text}; {advice}", "rename", "model", *fields)
     if missing and not allow_partial:
-        shown = [_difference(row) for row in missing]
-        raise FieldAdvice(
-            f"{what} fits the model only in part: {len(loaded)} of {len(loaded) + len(missing)} weights match, not "
-            f"{_some(shown)}; "
-            "leave them fresh with {allow_partial} True, or map names with {rename} 'old->new'" + blocks,
-            "allow_partial",
-            "rename",
-            *fields,
-        )
+        count = f"{len(loaded)} of {len(loaded) + len(missing)} weights match"
+        advice = f"leave them fresh with {{allow_partial}} True, or map names with {{rename}} 'old->new'{blocks}"
+        text = f"{what} fits the model only in part: {count}, not {needed}; {advice}"
+        raise FieldAdvice(text, "allow_partial", "rename", *fields)
 
 
 def _difference(row: Row) -> str:
@@ -233,17 +194,9 @@ def _difference(row: Row) -> str:
     return row.target
 
 
-def _descriptions(transfer: Transfer) -> str:
-    return ", ".join(source.description for source in transfer.sources)
-
-
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(names[:_SHOWN]) or "nothing") + more
-
-
-_WEIGHTS = "weights/"
-_AVERAGES = "optimizer/average/"
 
 
 def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
@@ -273,7 +226,12 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     if former is not None:
         return read_saved_model(former.saved_model, trim_graph_name)
     if (path / PARAMS_FILE).is_file() and not has_variables(path):
-        return read_source(_model_of_run(path), trim_graph_name)
+        model, run = model_of_run(path), RunDirectory.stored(path)
+        others = (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir()))
+        model = model or next((entry for entry in others if CheckpointStore(entry).checkpoints()), None)
+        if model is None:
+            raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
+        return read_source(model, trim_graph_name)
     store = CheckpointStore(path)
     if store.checkpoints():
         newest = store.read_newest()
@@ -284,33 +242,19 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
         if has_variables(directory):
-            return _of_saved_model(directory, trim_graph_name)
+            if directory.name == SERVE_DIR and (directory.parent / WEIGHTS_FILE).is_file():
+                # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
+                return Source(str(directory), load_weights_of(directory.parent))
+            return read_saved_model(directory, trim_graph_name)
     raise UsageError(
         f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
         f"({ARRAYS_FILE}) or checkpoints, or a SavedModel (saved_model.pb)"
     )
 
 
-def _model_of_run(path: Path) -> Path:
-    model = model_of_run(path)
-    if model is not None:
-        return model
-    run = RunDirectory.stored(path)
-    for directory in (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir())):
-        if CheckpointStore(directory).checkpoints():
-            return directory
-    raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
-
-
 def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:
-    arrays = checkpoint.arrays
-    raw = {name.removeprefix(_WEIGHTS): a for name, a in arrays.items() if name.startswith(_WEIGHTS)}
-    averages = {name.removeprefix(_AVERAGES): a for name, a in arrays.items() if name.startswith(_AVERAGES)}
+    raw, averages = (
+        {name.removeprefix(prefix): a for name, a in checkpoint.arrays.items() if name.startswith(prefix)}
+        for prefix in (WEIGHTS, f"optimizer/{AVERAGE}/")
+    )
     return Source(f"{path} (averaged weights)" if averages else str(path), {**raw, **averages})
-
-
-def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
-    if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
-        # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
-        return Source(str(path), load_weights_of(path.parent))
-    return read_saved_model(path, trim_graph_name)

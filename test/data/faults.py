@@ -1,0 +1,152 @@
+"""Data and processors that fail in the ways that a test asks for."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from test.support.leaks import child_processes
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+
+
+class FilesParams(DataGeneratorParams, cls=":Files"):
+    """`count` rows with random access, of which those that `corrupt_every` divides cannot be read (0: all can).
+
+    Each takes `seconds`.
+    """
+
+    count: int = 40
+    corrupt_every: int = 0
+    seconds: float = 0
+
+
+class Files(DataGenerator[FilesParams]):
+    def __len__(self) -> int:
+        return self.params.count
+
+    def __getitem__(self, index: int) -> Sample:
+        if self.params.corrupt_every and index % self.params.corrupt_every == 0:
+            raise OSError(f"row_{index}.png is damaged")
+        time.sleep(self.params.seconds)
+        meta = {"id": index, "read by": os.getpid()}
+        return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)
+
+
+class StoppingRowsParams(DataGeneratorParams, cls=":StoppingRows"):
+    """40 rows of 1 MB each, read one after the other; the 9th stops all workers."""
+
+
+class StoppingRows(DataGenerator[StoppingRowsParams]):
+    def __len__(self) -> int:
+        return 40
+
+    def generate(self) -> Iterable[Sample]:
+        for number in range(len(self)):
+            if number == 8:
+                for worker in child_processes():
+                    os.kill(worker, signal.SIGSTOP)
+            yield Sample(inputs={"x": np.zeros(1)}, targets={"y": np.array([number])}, meta={"picture": bytes(2**20)})
+
+
+class OddError(Exception):
+    """Cannot be rebuilt from its text."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"{text} {number}")
+
+
+class FaultParams(DataProcessorParams, cls=":Fault"):
+    """Does what `fault` says to the sample whose target is `at`; others only note who processed them."""
+
+    fault: str = "none"
+    at: int = 11
+
+
+class Fault(MappingDataProcessor[FaultParams]):
+    def apply(self, sample: Sample) -> Sample:
+        if int(sample.targets["y"][0]) != self.params.at:
+            return sample.new_meta({**sample.meta, "processed by": os.getpid(), "modules": backends()})
+        return self.fail(sample)
+
+    def fail(self, sample: Sample) -> Sample:
+        match self.params.fault:
+            case "raise":
+                raise ZeroDivisionError("bad pixel")
+            case "odd error":
+                raise OddError(7, "odd")
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "exit, but not its child":
+                if os.fork() == 0:  # it keeps the connection open
+                    signal.alarm(5)
+                    signal.pause()
+                os._exit(3)
+            case "exit":
+                os._exit(3)
+            case "SystemExit" | "KeyboardInterrupt":
+                raise getattr(builtins, self.params.fault)("4")
+            case "breakpoint":
+                breakpoint()  # noqa: T100
+            case "sleep":
+                time.sleep(3600)
+            case "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case "log":
+                for number in range(2000):
+                    logging.getLogger("user").warning("line %d", number)
+            case "unpicklable":
+                return sample.new_meta(threading.Lock())
+        return sample
+
+
+def backends() -> list[str]:
+    """Which backends this process has imported."""
+    return [name for name in ("keras", "tensorflow", "jax") if name in sys.modules]
+
+
+class SlowParams(DataProcessorParams, cls=":Slow"):
+    """Takes `seconds` for each sample."""
+
+    seconds: float = 0.1
+
+
+class Slow(MappingDataProcessor[SlowParams]):
+    def apply(self, sample: Sample) -> Sample:
+        time.sleep(self.params.seconds)
+        return sample
+
+
+class Unsendable(FaultParams):
+    """Params that hold something which stays in its process."""
+
+    def __post_init__(self) -> None:
+        self.__dict__["lock"] = threading.Lock()
+
+
+class OnlyHereParams(DataProcessorParams, cls=":OnlyHere"):
+    """A processor that can be built in the process `home` only; others raise an error."""
+
+    home: int = 0
+    error: str = "RuntimeError"
+
+
+class OnlyHere(MappingDataProcessor[OnlyHereParams]):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if os.getpid() != self.params.home:
+            raise getattr(builtins, self.params.error)("no licence for this process")
+
+    def apply(self, sample: Sample) -> Sample:
+        return sample

@@ -1,0 +1,343 @@
+"""Worker processes: the same bytes and positions with any number of them, when they start, and that they end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfaip.data.pipeline.executor as executor
+from test.data.faults import FaultParams, FilesParams, OnlyHereParams, SlowParams
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    RowData,
+    RowDataParams,
+    epoch,
+    make_pipeline,
+    row,
+    rows,
+)
+from test.support.commands import REPOSITORY, finish_command, start_python
+from test.support.leaks import child_processes
+from test.support.processes import command_line
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.worker import Slot, Start, create_file, pack, unpack
+
+BATCH, SAMPLES = 7, 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("processors", "source"),
+    [
+        ([NoiseParams()], rows(45)),
+        ([NoiseParams(), DropParams(every=9)], IterableRowsParams(count=45)),
+        ([DropParams(), NoiseParams(), RepeatParams(), NoiseParams(), PairParams()], rows(45)),
+    ],
+    ids=["mapping", "dropping", "generating"],
+)
+def test_any_number_of_workers_gives_the_same_bytes(processors: list[Any], source: Any) -> None:
+    def make(processes: int, **params: Any) -> DataPipeline:
+        return make_pipeline(source, processors, seed=2**63, num_processes=processes, batch_size=BATCH, **params)
+
+    inline = epoch(make(0), num_samples=SAMPLES)
+    assert len(inline) == 15
+    assert epoch(make(1, use_shared_memory=False), num_samples=SAMPLES) == inline
+    assert epoch(make(3, prefetch=2), num_samples=SAMPLES) == inline
+    with make(2) as pipeline:
+        assert epoch(pipeline, num_samples=SAMPLES) == inline
+        # An epoch that was left early is forgotten, and the workers continue where a training resumes.
+        with pipeline.training_batches(Position(), SAMPLES) as batches:
+            next(batches)
+        for stop in (0, 3, 13):
+            position = Position.from_dict(json.loads(json.dumps(inline[stop][1].to_dict())))
+            assert epoch(pipeline, position, SAMPLES - (stop + 1) * BATCH) == inline[stop + 1 :]
+        assert epoch(pipeline, inline[-1][1], SAMPLES) != inline
+        assert len(child_processes()) == 2
+
+
+def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
+    processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
+
+    def composed(split: int, processes: int) -> list[Any]:
+        """An epoch in which the processors from number `split` on must run in the training process."""
+        parts = [
+            SequentialProcessorPipelineParams(processors=processors[:split]),
+            SequentialProcessorPipelineParams(processors=processors[split:], run_parallel=False),
+        ]
+        data = RowData(RowDataParams(pre_proc=ComposedProcessorPipelineParams(pipelines=parts)))
+        params = DataPipelineParams(batch_size=BATCH, num_processes=processes)
+        return epoch(data.create_pipeline(params, RawDataGeneratorParams(rows(45))), num_samples=SAMPLES)
+
+    assert composed(1, 1) == composed(0, 1) == composed(3, 0)
+
+
+def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
+    with make_pipeline(FilesParams(count=60), [FaultParams(at=-1)], num_processes=2, batch_size=4) as pipeline:
+        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+            metas = [meta for batch in batches for meta in batch.meta]
+        workers, stats = child_processes(), pipeline.worker_stats()
+    assert sorted(meta["id"] for meta in metas) == list(range(60))
+    assert {meta["read by"] for meta in metas} == {meta["processed by"] for meta in metas} == workers
+    assert all(meta["modules"] == [] for meta in metas)
+    assert stats is not None
+    assert (stats.blocks, stats.busy_s > 0) == (15, True)
+    assert pipeline.worker_stats() is None
+
+
+@pytest.mark.slow
+def test_workers_read_even_if_no_processor_runs_in_them() -> None:
+    def batches_of(processors: list[Any], processes: int) -> list[Any]:
+        pre_proc = SequentialProcessorPipelineParams(processors=processors, run_parallel=False)
+        params = DataPipelineParams(batch_size=4, num_processes=processes)
+        with RowData(RowDataParams(pre_proc=pre_proc)).create_pipeline(params, FilesParams(count=10)) as pipeline:
+            with pipeline.training_batches(Position(), 24) as batches:
+                made = list(batches)
+            readers = {meta["read by"] for batch, _ in made for meta in batch.meta}
+            assert readers == (child_processes() or {os.getpid()})
+        return [(batch.inputs["x"].tolist(), position) for batch, position in made]
+
+    # A processor that may not run in workers is not even built there.
+    for processors in ([], [OnlyHereParams(home=os.getpid())], [RepeatParams()]):
+        assert batches_of(processors, 2) == batches_of(processors, 0)
+
+
+@pytest.mark.parametrize("prefetch", [1, 3])
+def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
+    read: list[int] = []
+
+    def stream() -> Iterator[Sample]:
+        for value in range(5):
+            read.append(value)
+            yield row(value)
+
+    params: Any = {"num_processes": 1, "prefetch": prefetch, "batch_size": 1, "mode": PipelineMode.EVALUATION}
+    pipeline = make_pipeline(RawDataGeneratorParams(stream()), [FaultParams(at=-1)], **params)
+    with pipeline.generate_input_batches() as batches:
+        next(batches)
+        # A stream may wait for the answer to a sample before it gives the next one.
+        assert read == list(range(prefetch))
+        assert len(list(batches)) == 4
+
+
+def test_workers_are_replaced_after_their_tasks() -> None:
+    options: Any = {"max_tasks_per_process": 2, "num_threads": 1}
+    data = RowData(
+        RowDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[FaultParams(at=-1)], **options))
+    )
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=3)
+    with data.create_pipeline(params, FilesParams(count=20)).generate_input_batches() as batches:
+        processed_by = [{meta["processed by"] for meta in batch.meta} for batch in batches]
+    (first,), (second,), (third,), (fourth,), (fifth,) = processed_by
+    assert first == second != third == fourth != fifth  # five blocks, two for each worker
+
+
+def test_post_processing_in_workers_is_in_order() -> None:
+    def processed(processes: int) -> list[Any]:
+        post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), DropParams(), PairParams()])
+        data = RowData(RowDataParams(post_proc=post_proc))
+        params = DataPipelineParams(mode=PipelineMode.PREDICTION, batch_size=4, num_processes=processes)
+        pipeline = data.create_pipeline(params, IterableRowsParams()).with_seed(3)
+        samples = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(30))
+        return [(s.meta, s.outputs, s.inputs["x"].tolist(), s.targets["y"].tolist()) for s in samples]
+
+    assert processed(0) == processed(1)
+    assert len(processed(0)) > 5
+
+
+@pytest.mark.slow
+def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "AUTOMATIC_START_S", 0.1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+    def seen(**params: float) -> set[int]:
+        """The numbers of workers that there were in one pass, or until they had made a block."""
+        slow = SlowParams(seconds=0.01)
+        pipeline = make_pipeline(rows(100), [slow], mode=PipelineMode.EVALUATION, batch_size=2, **params)
+        numbers = set()
+        with pipeline.generate_input_batches() as batches:
+            for _ in batches:
+                numbers.add(len(child_processes()))
+                if (stats := pipeline.worker_stats()) is not None and stats.blocks:
+                    break
+        return numbers
+
+    assert seen() == {0, 2}  # first none; then not 4, but as many as there are cores
+    assert seen(num_processes=1) == {1}  # at once
+    with monkeypatch.context() as patch:  # macOS
+        patch.delattr(os, "sched_getaffinity")
+        patch.setattr(os, "cpu_count", lambda: 1)
+        assert seen() == {0}
+    # A sample takes too little time. How long a really short one takes depends on what else the machine does.
+    monkeypatch.setattr(executor, "WORTHWHILE_S", 3600.0)
+    assert seen() == {0}
+
+
+# The processor sleeps in the second block, so that the workers are busy when the signals come.
+SCRIPT = """
+import os, signal, sys
+from test.data.faults import FaultParams, FilesParams
+from test.data.support import make_pipeline
+from test.support.leaks import child_processes
+
+received = []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, frame: received.append(number))
+fault = FaultParams(fault=sys.argv[1], at=300)
+pipeline = make_pipeline(FilesParams(count=400), [fault], num_processes=2, batch_size=4)
+with pipeline.generate_input_batches(auto_repeat=False) as batches:
+    next(batches)
+    print(*child_processes(), flush=True)
+    if sys.argv[1] == "sleep":
+        list(batches)
+    os.killpg(0, signal.SIGINT)
+    os.killpg(0, signal.SIGTERM)
+    print(len(list(batches)), [signal.Signals(number).name for number in received], len(child_processes()))
+print(len(child_processes()))
+"""
+
+
+def test_signals_to_the_group_are_for_the_training_process() -> None:
+    result = finish_command(start_python("-c", SCRIPT, "none"))
+    assert (result.rc, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1:] == ["99 ['SIGINT', 'SIGTERM'] 2", "0"]
+
+
+def test_workers_end_with_the_training_process_even_if_it_is_killed() -> None:
+    process = start_python("-c", SCRIPT, "sleep")
+    assert process.stdout is not None
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(workers) == 2
+    os.kill(process.pid, signal.SIGKILL)
+    finish_command(process)
+    # `finish_command` waits for the group, and no test may leave shared memory.
+    assert [command_line(pid) for pid in workers] == ["", ""]
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_worker_ends_without_its_parent(listens: bool) -> None:
+    """The parent had ended before, and its child keeps the connection open; or nothing listens to an answer."""
+    ours, theirs = socket.socketpair()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    parent = ended.pid if listens else os.getpid()
+    if not listens:
+        ours.shutdown(socket.SHUT_RD)
+    code = f"from tfaip.data.pipeline.worker import main; main({parent}, {theirs.fileno()}, [])"
+    with theirs, Connection(ours.detach()) as connection:
+        command = [sys.executable, "-c", code]
+        worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=REPOSITORY, stderr=subprocess.PIPE)
+        if not listens:
+            connection.send_bytes(pickle.dumps(Start("worker", None, b"not a spec", logging.INFO)))
+        assert worker.communicate(timeout=60) == (None, b"")
+    assert worker.returncode == 0
+
+
+CLASSES = """
+import os
+from dataclasses import dataclass
+from test.data.support import make_pipeline, rows
+from tfaip.imports import DataProcessorParams, MappingDataProcessor, PipelineMode
+from tfaip.params import pai_dataclass
+
+
+class Point:
+    pass
+
+
+@pai_dataclass
+@dataclass
+class MarkParams(DataProcessorParams):
+    @staticmethod
+    def cls():
+        return Mark
+
+
+class Mark(MappingDataProcessor):
+    def apply(self, sample):
+        point = Point()
+        point.pid = os.getpid()
+        return sample.new_meta(point)
+
+
+def main():
+    pipeline = make_pipeline(rows(8), [MarkParams()], mode=PipelineMode.EVALUATION, num_processes=1)
+    with pipeline.generate_input_samples() as samples:
+        print(sum(sample.meta.pid != os.getpid() for sample in samples), "samples in workers")
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "in_workers", "warning"),
+    [
+        ("if __name__ == '__main__':\n    main()\n", 8, ""),
+        ("main()\n", 0, "without asking if __name__ == '__main__': ask it, or move the classes to a module"),
+        ("", 0, "classes that were defined interactively exist only in this process: move them to a module"),
+    ],
+    ids=["guarded", "not guarded", "interactive"],
+)
+def test_classes_of_the_running_script(end: str, in_workers: int, warning: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(CLASSES + end)
+    arguments = [tmp_path / "script.py"] if end else ["-c", f"{CLASSES}main()"]
+    result = finish_command(start_python(*arguments))
+    assert (result.rc, result.stdout) == (0, f"{in_workers} samples in workers\n"), result
+    assert warning in result.stderr
+    assert bool(warning) == bool(result.stderr)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Slot, Slot]]:
+    """The two ends of one slot of shared memory, as two processes have them."""
+    descriptor = create_file()
+    writer, reader = Slot(os.dup(descriptor)), Slot(descriptor)
+    yield writer, reader
+    writer.close()
+    reader.close()
+
+
+def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tuple[Slot, Slot]) -> None:
+    image = np.arange(30_000, dtype="float32").reshape(100, 300)
+    text = np.array(["a", None], object)
+    message = pack({"image": image, "columns": np.asfortranarray(image), "text": text, "meta": {"id": 3}}, ends[0])
+    assert len(message) < 1000
+    made, nbytes = unpack(message, ends[1])
+    assert (made["meta"], made["text"].tolist()) == ({"id": 3}, ["a", None])
+    np.testing.assert_array_equal(made["image"], image)
+    assert made["columns"].flags.f_contiguous
+    assert 2 * image.nbytes < nbytes < 2 * image.nbytes + 1000
+
+
+def test_the_memory_grows_and_what_was_read_does_not_change(ends: tuple[Slot, Slot]) -> None:
+    writer, reader = ends
+    first, _ = unpack(pack(np.zeros(1000), writer), reader)
+    for size in (10, 3_000_000, 20, 9_000_000):
+        value = [np.arange(size, dtype="uint8"), np.arange(7.0)]
+        made, _ = unpack(pack(value, writer), reader)
+        np.testing.assert_array_equal(made[0], value[0])
+        np.testing.assert_array_equal(made[1], value[1])
+    assert first.sum() == 0
+    first += 1  # it can be written to
+    assert unpack(pack(np.full(10, 2.0), writer), reader)[0].sum() == 20
