@@ -27,6 +27,8 @@ templates_path = ["_templates"]
 html_additional_pages = {"index": "index.html"}
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

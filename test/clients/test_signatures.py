@@ -22,6 +22,7 @@ from tfaip.data.pipeline.processor.dataprocessor import (
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
+from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.lav.lav import LAV
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
@@ -29,9 +30,12 @@ from tfaip.params import option
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.trainer import Trainer
+from tfaip.trainer.transfer.params import WarmStartParams
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.tfaipargparse import TFAIPArgumentParser
 
 
@@ -163,11 +167,31 @@ def test_a_trainer_with_the_constructor_of_its_time() -> None:
 
 
 @pytest.mark.slow
-def test_callers_params_have_the_epoch_after_a_training() -> None:
+def test_the_names_of_a_client_and_its_params_after_a_training(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
-    params.epochs, params.export_best, params.export_final = 2, False, False
-    TinyScenario.create_trainer(params).train()
+    params.epochs, params.export_final, params.output_dir = 2, False, str(tmp_path / "run")
+    params.early_stopping.best_model_name = ""
+    params.scenario.default_serve_dir, params.scenario.trainer_params_filename = "best.ckpt", "best.ckpt.json"
+    logs = TinyScenario.create_trainer(params).train()
     assert params.current_epoch == 2
+    run = RunDirectory.stored(tmp_path / "run")
+    assert (run.best, list(run.foreign_entries())) == (tmp_path / "run" / "best.ckpt", [])
+    copied = json.loads((tmp_path / "run" / "best.ckpt.json").read_text())
+    assert copied == json.loads(run.params_file.read_text())
+    TinyScenario.create_predictor(tmp_path / "run" / "best.ckpt.json")
+    # The params of the ended training do not train again; changed ones are those of another run.
+    written = run.best.stat().st_mtime_ns
+    assert TinyScenario.create_trainer(params).train() == logs
+    assert run.best.stat().st_mtime_ns == written
+    params.learning_rate.lr = 0.5
+    with pytest.raises(UsageError, match="holds another run"):
+        TinyScenario.create_trainer(params).train()
+
+
+@pytest.mark.parametrize("name", ["train.log", "../params.json", "best", "checkpoint"])
+def test_a_copy_of_the_params_is_a_file_of_its_own(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"trainer_params_filename is .*, expected the name of a file"):
+        RunDirectory(tmp_path, params_copy=name)
 
 
 class Weighted(MultiModelVoter[Any]):
@@ -218,9 +242,7 @@ def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
 def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.output_dir, params.early_stopping.best_model_name = str(tmp_path), ""
-    directory = params.run_directory()
-    assert directory is not None
-    assert directory.best == tmp_path / "best"
+    assert params.run_directory() == RunDirectory(tmp_path)
 
 
 class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
@@ -229,6 +251,7 @@ class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
 
 class OwnTrainerParams(TrainerParams[TinyScenario.params_cls(), Pipelines]):  # type: ignore[misc]
     gen: Pipelines = option(factory=Pipelines, choices=[Pipelines])
+    quiet: bool = 0  # type: ignore[assignment]
 
 
 def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
@@ -236,6 +259,13 @@ def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
     parser.add_root_argument("trainer", OwnTrainerParams, default=OwnTrainerParams())
     params = parser.parse_args(["--train.batch_size", "3"]).trainer
     assert params.gen.setup.train.batch_size == 3
+
+
+def test_a_default_of_another_type_passes_the_ready_check() -> None:
+    class Own(TinyScenario):
+        trainer_params_cls = classmethod(lambda cls: OwnTrainerParams)
+
+    check_params(OwnTrainerParams(), Own)
 
 
 @pytest.mark.backend
@@ -264,21 +294,33 @@ logging.getLogger("library").info("three")
     assert ("INFO:tfaip.client:one" in result.stderr) is bool(setup)
 
 
-def test_hooks_that_were_called_in_another_way_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"_target_output_metric would never be called: override _metric"):
+@pytest.mark.parametrize(
+    ("base", "name", "hook", "message"),
+    [
+        (ModelBase, "_target_output_metric", lambda self: [], "would never be called: override _metric"),
+        (ModelBase, "_multi_metric", lambda self: [], "would never be called: override _metric"),
+        (ModelBase, "_export_graphs", lambda self, i, o, t: {}, r"is called as _export_graphs\(self, graph\): missing"),
+        (ModelBase, "_loss", lambda self, i, o: {}, r"is called as _loss\(self, inputs, targets, outputs\): too many"),
+        (EvaluatorBase, "update_state", lambda self, t, o: None, r"is called as update_state\(self, sample\): missing"),
+        (LAV, "_custom_callbacks", lambda self: [], "would never be called: override run, and pass callbacks"),
+    ],
+)
+def test_hooks_that_were_called_in_another_way_are_refused(base: Any, name: str, hook: Any, message: str) -> None:
+    place = r"test_signatures\.py:\d+: " if "called as" in message else "^"
+    with pytest.raises(TypeError, match=rf"{place}Own\.{name} {message}"):
+        type("Own", (base,), {name: hook})
 
-        class Metrics(ModelBase[Any]):
-            def _target_output_metric(self) -> list[Any]:
-                return []
 
-    with pytest.raises(TypeError, match=r"test_signatures\.py:\d+: .*_export_graphs is called as .*\(self, graph\)"):
+def test_hooks_that_nothing_calls_are_refused_when_their_object_is_made() -> None:
+    class Warm(WarmStarter):
+        def _apply_renamings(self, names: Any, params: Any) -> Any:
+            return names
 
-        class Exports(ModelBase[Any]):
-            def _export_graphs(self, inputs: Any, outputs: Any, targets: Any) -> Any:  # type: ignore[override]
-                return {}
+    class Printing(MultiModelPredictor):
+        def _on_sample_end(self, outputs: Any) -> None:
+            pass
 
-    with pytest.raises(TypeError, match=r"_custom_callbacks would never be called: override run, and pass callbacks"):
-
-        class Own(LAV):
-            def _custom_callbacks(self) -> list[Any]:
-                return []
+    with pytest.raises(TypeError, match=r"Warm\._apply_renamings would never be called: override _trim"):
+        Warm(WarmStartParams())
+    with pytest.raises(TypeError, match=r"Printing\._on_sample_end would never be called: override predict_pipeline"):
+        Printing(PredictorParams(silent=True), tiny_data())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from test.events.test_writer import scalars
+from test.support.commands import finish_command, start_python
 from test.trainer.line import line_params, train
 from tfaip.compat.callbacks import LoggerCallback, TensorBoardCallback, TrainerCheckpointsCallback
 from tfaip.compat.logfiles import ParseLogFile, WriteToLogFile
@@ -63,17 +64,31 @@ def test_params_need_a_place() -> None:
         TrainerCheckpointsCallback(line_params([1], None, None))
 
 
-def test_log_files_are_replaced_or_continued(tmp_path: Path) -> None:
-    for append, expected in [(False, "one\n"), (True, "one\ntwo\n"), (False, "one\n")]:
+def test_log_files_are_replaced_or_continued_and_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for append, expected in [(False, ["one"]), (True, ["one", "two"]), (False, ["one"])]:
         with WriteToLogFile(tmp_path / "own.log", append) as log:
             logging.getLogger("tfaip.x").warning("two" if append else "one")
-        lines = [line.rpartition(": ")[2] for line in log.path.read_text().splitlines(keepends=True)]
-        assert "".join(lines) == expected
+        assert [line.rpartition(": ")[2] for line in log.path.read_text().splitlines()] == expected
     assert log.path == tmp_path / "own.log"
     assert WriteToLogFile(tmp_path / "directory").path == tmp_path / "directory" / "train.log"
-
-
-def test_a_log_without_results(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "train.log").write_text("nothing\n")
-    assert ParseLogFile(tmp_path).epochs() == {}
+    assert ParseLogFile(log.path).epochs() == {}
     assert "has no results of epochs" in caplog.text
+
+
+PROGRAM = """
+import logging, sys
+from tfaip.util.logging import WriteToLogFile, logger
+
+with WriteToLogFile(sys.argv[1]):
+    logger("client.main").info("one")
+    logging.getLogger("client.part").info("two")
+    logging.getLogger("other").info("three")
+"""
+
+
+def test_messages_of_a_program_are_in_the_file_and_on_the_console_once(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("of a start that failed")
+    result = finish_command(start_python("-W", "ignore", "-c", PROGRAM, str(tmp_path)))
+    assert result.stdout.split() == ["one", "two", "three"]
+    logged = [line.rpartition(" ")[2] for line in (tmp_path / "train.log").read_text().splitlines()]
+    assert logged == ["one", "two", "three"]

@@ -22,15 +22,12 @@ def refuse_three(number: int) -> int:
     return number
 
 
-def test_items_are_processed_in_other_processes_in_their_order() -> None:
+def test_items_are_processed_in_their_order_in_other_processes_or_here() -> None:
     results = parallel_map(square_and_process, range(20), processes=2)
     assert [square for square, _ in results] == [n * n for n in range(20)]
     processes = {process for _, process in results}
     assert os.getpid() not in processes
     assert 1 <= len(processes) <= 2
-
-
-def test_without_processes_the_work_is_done_here() -> None:
     assert parallel_map(lambda n: (n, os.getpid()), [3, 1], processes=0) == [(3, os.getpid()), (1, os.getpid())]
     assert parallel_map(square_and_process, [], processes=2) == []
 

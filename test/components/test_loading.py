@@ -191,7 +191,7 @@ def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.Log
     with caplog.at_level(logging.INFO, logger="tfaip"):
         assert load_trusted_scenario("tf_zoo:Zoo").scenario_id() == "tf_zoo:Zoo"
         assert load_trusted_scenario("tfaip.scenario.tutorial.min.scenario:MinScenario")
-    assert caplog.messages == ["trusting package tf_zoo, which the stored params name as the scenario's"]
+    assert caplog.messages == ["importing the package tf_zoo: the stored params say that it holds the scenario"]
 
 
 def test_where_a_package_was_imported_from(write: Write, tmp_path: Path) -> None:

@@ -37,12 +37,9 @@ def odd(**values: Any) -> Odd:
     return data
 
 
-def test_text_is_padded_with_the_empty_text() -> None:
+def test_paddings_and_what_is_wrong_with_them_or_specs() -> None:
     assert odd().padding_values() == {"x": 0, "name": ""}
     assert odd(padding={"x": 5, "meta": "ignored"}).padding_values() == {"x": 5, "name": ""}
-
-
-def test_wrong_specs_and_paddings_name_the_method() -> None:
     with pytest.raises(ValueError, match=r"Odd._input_layer_specs\(\)\['x'\] has shape \[\]"):
         odd(inputs={"x": TensorSpec([])}).input_layer_specs()
     with pytest.raises(

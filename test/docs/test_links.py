@@ -43,36 +43,18 @@ def targets(page: Path) -> list[str]:
     return [target for target in found if target and not re.match(r"\w+:", target)]
 
 
-def problem(page: Path, target: str) -> str | None:
+def leads_somewhere(page: Path, target: str) -> bool:
     name, _, anchor = unquote(target).partition("#")
     path = (page.parent / name).resolve() if name else page
-    if not path.is_file():
-        return f"{target}: no such file"
-    if anchor and anchor not in anchors(path):
-        return f"{target}: no such heading"
-    return None
+    return path.is_file() and (not anchor or anchor in anchors(path))
 
 
 def test_links_lead_to_files_and_headings() -> None:
-    found = {str(page.relative_to(REPOSITORY)): [problem(page, target) for target in targets(page)] for page in PAGES}
-    assert {name: list(filter(None, problems)) for name, problems in found.items() if any(problems)} == {}
+    wrong = [(page.name, target) for page in PAGES for target in targets(page) if not leads_somewhere(page, target)]
+    assert wrong == []
 
 
 def test_every_page_of_the_guide_is_linked_from_the_front_page() -> None:
     of_development = {"architecture.md", "keras_notes.md"}
     linked = {target.removeprefix("docs/") for target in targets(REPOSITORY / "README.md")}
     assert {path.name for path in (REPOSITORY / "docs").glob("*.md")} - linked <= of_development
-
-
-def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
-    (tmp_path / "b.md").write_text("# The `x` of b, c\n## The `x` of b, c\n")
-    page = tmp_path / "a.md"
-    page.write_text(
-        "[1](b.md#the-x-of-b-c) [2](b.md#the-x-of-b-c-1) [3](b.md#x) ![4](c.png) `[5](d.md)` <https://e.org>\n"
-    )
-    assert [problem(page, target) for target in targets(page)] == [
-        None,
-        None,
-        "b.md#x: no such heading",
-        "c.png: no such file",
-    ]

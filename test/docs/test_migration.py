@@ -6,8 +6,6 @@ import ast
 import re
 from typing import Any
 
-import pytest
-
 from test.support.commands import REPOSITORY
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -35,18 +33,10 @@ CHANGED: list[tuple[type, str, Any]] = [
 ]
 
 
-def table() -> dict[str, tuple[Any, Any]]:
-    """Option -> its default in 1.2 and now, as the page has them."""
+def test_the_page_has_the_defaults_of_then_and_of_now() -> None:
     section = PAGE.partition("\n## Defaults\n")[2].partition("\n## ")[0]
-    return {name: (ast.literal_eval(old), ast.literal_eval(new)) for name, old, new in DEFAULT.findall(section)}
-
-
-@pytest.mark.parametrize(("cls", "name", "former"), CHANGED)
-def test_the_page_has_the_default_of_then_and_of_now(cls: type, name: str, former: Any) -> None:
-    (field,) = (field for field in node_fields(cls) if field.name == name)
-    assert table()[f"{cls.__name__}.{name}"] == (former, field.default)
-    assert field.default != former
-
-
-def test_the_page_has_no_other_row() -> None:
-    assert len(table()) == len(CHANGED)
+    rows = {name: (ast.literal_eval(old), ast.literal_eval(new)) for name, old, new in DEFAULT.findall(section)}
+    now = {f"{cls.__name__}.{field.name}": field.default for cls, *_ in CHANGED for field in node_fields(cls)}
+    then = {f"{cls.__name__}.{name}": former for cls, name, former in CHANGED}
+    assert rows == {name: (former, now[name]) for name, former in then.items()}
+    assert all(old != new for old, new in rows.values())

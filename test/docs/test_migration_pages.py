@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,33 +14,26 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import yaml
 
 from test.docs.test_docs import DOCS, blocks, commands, run_page, write_files
-from test.support.commands import CommandResult
 from tfaip.imports import ListsFileGeneratorParams, PipelineMode
 from tfaip.scripts import train
 
 RETURNN, LIGHTNING = "migration_returnn.md", "migration_lightning.md"
 
 
-def values(run: Path, name: str) -> list[float]:
-    return [record["values"][name] for record in json.loads((run / "history.json").read_text()).values()]
-
-
-def updates(run: Path) -> list[int]:
-    return [record["meta"]["updates"] for record in json.loads((run / "history.json").read_text()).values()]
+def records(run: Path, kind: str, name: str) -> list[Any]:
+    return [record[kind][name] for record in json.loads((run / "history.json").read_text()).values()]
 
 
 @pytest.mark.slow
 def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
     run_page(RETURNN, tmp_path, [typed for typed in commands(RETURNN) if typed[0] != "replay_learning_rate"])
     run = tmp_path / "runs" / "phones"
-    assert values(run, "val_error")[-1] < 0.2
-    stages = [record["meta"]["stage"] for record in json.loads((run / "history.json").read_text()).values()]
-    assert stages == ["pretraining.0"] * 2 + ["main"] * 7
+    assert records(run, "values", "val_error")[-1] < 0.2
+    assert records(run, "meta", "stage") == ["pretraining.0"] * 2 + ["main"] * 7
     # 471 chunks are 24 batches of at most 20, and 12 updates.
-    assert updates(run) == list(range(12, 12 * 10, 12))
+    assert records(run, "meta", "updates") == list(range(12, 12 * 10, 12))
     assert len((tmp_path / "predicted.jsonl").read_text().splitlines()) == 60
 
 
@@ -63,37 +55,14 @@ def test_a_file_of_returnn_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_example_for_users_of_lightning(tmp_path: Path) -> None:
     run_page(LIGHTNING, tmp_path, commands(LIGHTNING))
     run = tmp_path / "runs" / "spirals"
-    assert max(values(run, "val_acc")) > 0.9
+    assert max(records(run, "values", "val_acc")) > 0.9
     # 900 points are 29 batches, the last one of 4: 14 updates, and a batch that waits for the next epoch.
-    assert updates(run) == [14, 29, 43, 58, 72, 87, 101, 116, 130, 145]
+    assert records(run, "meta", "updates") == [14, 29, 43, 58, 72, 87, 101, 116, 130, 145]
     predicted = [
         json.loads(line)["outputs"]["class"] for line in (tmp_path / "predicted.jsonl").read_text().splitlines()
     ]
     assert len(predicted) == 300
     assert set(predicted) == {0, 1, 2}
-
-
-def test_the_rule_of_the_example_gives_the_rates_of_returnn(
-    tmp_path: Path, run_command: Callable[..., CommandResult]
-) -> None:
-    write_files(RETURNN, tmp_path)
-    settings = yaml.safe_load((tmp_path / "phones.yaml").read_text())["learning_rate"]
-    (typed,) = [command for command in commands(RETURNN) if command[0] == "replay_learning_rate"]
-    typed_values: dict[str, list[str]] = {}
-    for word in typed[2:]:
-        if word.startswith("--"):
-            name = word.removeprefix("--learning_rate").removeprefix(".") or "__cls__"
-            typed_values[name] = []
-        else:
-            typed_values[name].append(word)
-    assert typed_values.pop("monitor") == ["dev_score_output"]
-    assert settings.pop("monitor") == "val_ce"
-    in_file = {name: value if isinstance(value, list) else [value] for name, value in settings.items()}
-    assert typed_values == {name: [str(value) for value in values] for name, values in in_file.items()}
-    result = run_command(*typed, cwd=tmp_path)
-    (shown,) = [code for code in blocks(RETURNN, "text") if code.startswith("epoch  recorded")]
-    assert "warning: " not in result.stderr
-    assert result.stdout.startswith(shown)
 
 
 # Classes whose flags a page may name, besides those that are chosen by default.
@@ -106,28 +75,18 @@ CHOICES = [
     "--learning_rate Function",
 ]
 FLAG = re.compile(r"--[a-z_]+(?:\.\w+)*")
+# Of the scenario of the page, of tfaip-lav, and of Lightning.
+OTHERS = {"--model", "--model.layers", "--pipeline.limit", "--ckpt_path", "--trainer.max_epochs"}
 
 
-def shown_flags(choice: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    with pytest.raises(SystemExit) as ended:
-        train.main(["tfaip.scenario.tutorial.full", *choice.split(), "--help", "all"])
-    assert ended.value.code == 0
-    return FLAG.findall(capsys.readouterr().out)
-
-
-def flags_of_usages() -> set[str]:
-    """Flags that the usage texts of the commands name."""
-    scripts = Path(train.__file__).parent
-    return {found for path in scripts.rglob("*.py") for found in FLAG.findall(path.read_text())}
-
-
-@pytest.mark.parametrize("page", [RETURNN, LIGHTNING])
-def test_every_flag_that_a_page_names_exists(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    known = flags_of_usages() | {f"--train.{field.name}" for field in fields(ListsFileGeneratorParams)}
+def test_every_flag_that_a_page_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    known = {f"--train.{field.name}" for field in fields(ListsFileGeneratorParams)}
+    for path in Path(train.__file__).parent.rglob("*.py"):  # usage texts of the commands
+        known.update(FLAG.findall(path.read_text()))
     for choice in CHOICES:
-        known.update(shown_flags(choice, capsys))
-    text = (DOCS / page).read_text()
-    # Flags of the scenarios of the page itself, which its commands try, of tfaip-lav, and of Lightning.
-    typed = {word for code in blocks(page, "shell") for word in shlex.split(code)}
-    typed |= {"--model", "--model.layers", "--pipeline.limit", "--ckpt_path", "--trainer.max_epochs"}
-    assert [flag for flag in sorted(set(FLAG.findall(text)) - typed) if flag not in known] == []
+        with pytest.raises(SystemExit):
+            train.main(["tfaip.scenario.tutorial.full", *choice.split(), "--help", "all"])
+        known.update(FLAG.findall(capsys.readouterr().out))
+    for page in (RETURNN, LIGHTNING):
+        typed = {word for code in blocks(page, "shell") for word in shlex.split(code)}
+        assert set(FLAG.findall((DOCS / page).read_text())) - known - typed - OTHERS == set()

@@ -67,26 +67,17 @@ def test_the_site_has_what_it_is_made_of(site: Path) -> None:
     assert "Number of checkpoints to keep, at least 2 (at least 2)" in " ".join(text.split())
     # Nothing is loaded from elsewhere.
     assert re.findall(r'(?:<script[^>]*src|<link[^>]*stylesheet[^>]*href)="https?:[^"]*"', front) == []
+    assert "_static/copy.js" in front
 
 
 def test_the_reference_has_every_public_name_once() -> None:
     listed = Counter(
         name for page in (REPOSITORY / "docs" / "api").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
     )
-    classes = {
-        name
-        for module in (optimizer, scheduler)
-        for name, found in vars(module).items()
-        if isinstance(found, type)
-        and found.__module__.startswith("tfaip.trainer")
-        and issubclass(found, ParamsBase)
-        and name not in {"FlatParams", "MomentsOptimizer", "RelativeFeedbackParams", "WarmupParams"}  # bases
-    }
-    public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *classes}
-    public |= {
-        name
-        for name, found in vars(callbacks).items()
-        if isinstance(found, type) and found.__module__ == callbacks.__name__
-    }
+    bases = {"FlatParams", "MomentsOptimizer", "RelativeFeedbackParams", "WarmupParams"}
+    found = [(name, one) for module in (optimizer, scheduler, callbacks) for name, one in vars(module).items()]
+    classes = [(name, one) for name, one in found if isinstance(one, type) and one.__module__.startswith("tfaip.")]
+    shown = {name for name, one in classes if issubclass(one, ParamsBase) or one.__module__ == callbacks.__name__}
+    public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *shown} - bases
     assert public - set(listed) == set()
     assert {name: count for name, count in listed.items() if count > 1} == {}

@@ -14,7 +14,7 @@ from PIL import Image
 from test.support.commands import finish_command, start_python
 from tfaip.errors import TfaipError
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.events.writer import EventWriter
+from tfaip.events.writer import EventWriter, write_hparams
 
 
 def accumulator(directory: Path) -> Any:
@@ -158,13 +158,13 @@ import sys
 from pathlib import Path
 import numpy as np
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.events.writer import EventWriter
+from tfaip.events.writer import EventWriter, write_hparams
 writer = EventWriter(Path({str(tmp_path)!r}))
 writer.scalars({{"loss": 1.0}}, 1)
 writer.drawing("image", np.zeros((2, 2, 1)), 1)
 writer.drawing("pr", PrecisionRecallCurve(np.ones((4, 3))), 1)
 writer.histogram("weights", np.ones(3), 1)
-writer.hparams({{"rate": 0.5, "name": "x", "is_on": True}})
+write_hparams(Path({str(tmp_path)!r}) / "hparams", {{"rate": 0.5, "name": "x", "is_on": True}})
 writer.close()
 print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
 """
@@ -174,16 +174,14 @@ print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
 
 
 def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> None:
-    theirs, run = tmp_path / "theirs", tmp_path / "train"
+    theirs, hparams = tmp_path / "theirs", tmp_path / "hparams"
     theirs.write_text("theirs")
-    run.mkdir()
-    hparams = "events.out.tfevents.0000000000.hparams"
-    for name in (".tmp-hparams", f".tmp-{hparams}", hparams):
-        (run / name).symlink_to(theirs)
-    EventWriter(run).hparams({"lr": 0.1})
+    for name in (".tmp-hparams", "hparams"):
+        (tmp_path / name).symlink_to(theirs)
+    write_hparams(hparams, {"lr": 0.1})
     assert theirs.read_text() == "theirs"
-    assert (run / hparams).is_file()
-    assert not (run / hparams).is_symlink()
+    assert hparams.is_file()
+    assert not hparams.is_symlink()
 
 
 def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
@@ -199,13 +197,13 @@ def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
 
 
 def test_hyper_parameters_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path) -> None:
-    EventWriter(tmp_path).hparams({"a": 1.0})
-    (file,) = tmp_path.iterdir()
+    file = tmp_path / "hparams"
+    write_hparams(file, {"a": 1.0})
     before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(TfaipError, match=f"{file.name} cannot be written: File too large$"):
-            EventWriter(tmp_path).hparams({"a": "x" * 5000})
+            write_hparams(file, {"a": "x" * 5000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

@@ -18,7 +18,6 @@ from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
-from tfaip.model.graphbase import GraphBase
 from tfaip.model.keras_objects import Initializer
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -28,7 +27,6 @@ from tfaip.params import post_init
 from tfaip.params.fields import shared
 from tfaip.scenario.scenario import Scenario
 from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.util.typing import TensorDict
 
 SIZE, POINTS, WORDS, CLASSES = 48, 6, 5, 3
 SPECS = {
@@ -170,37 +168,6 @@ class BroughtModel(ModelBase[BroughtModelParams]):
 
 class BroughtScenario(Scenario):
     data, model, train, val = BroughtDataParams, BroughtModelParams, Columns(), Columns(seed=2)
-
-
-class WrittenGraph(GraphBase[BroughtModelParams]):
-    """The layers of `_sequential` as a graph class."""
-
-    def __init__(self, params: BroughtModelParams, **kwargs: Any) -> None:
-        super().__init__(params, **kwargs)
-        self.hidden = layers.Dense(params.units, "relu")
-        self.form = layers.Dense(CLASSES)
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        return {"form": self.form(self.hidden(inputs["points"]))}
-
-
-class WrittenModel(ModelBase[BroughtModelParams]):
-    """The losses and metrics of `BroughtModel` as methods."""
-
-    def __init__(self, params: BroughtModelParams) -> None:
-        super().__init__(params)
-        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-
-    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Any]:
-        values = keras.losses.sparse_categorical_crossentropy(targets["form"], outputs["form"], from_logits=True)
-        return {"loss": values}
-
-    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Any]:
-        return [self.accuracy(targets["form"], outputs["form"])]
-
-
-class WrittenModelParams(BroughtModelParams, cls=WrittenModel, graph_cls=WrittenGraph):
-    pass
 
 
 def brought_params(network: str, output_dir: Path | None = None, **fields: Any) -> Any:

@@ -206,36 +206,17 @@ def test_accuracy_is_chosen_by_the_shapes(network: Callable[[], Any], kind: str)
 
 @pytest.mark.slow
 def test_methods_and_params_declare_too() -> None:
-    class Methods(Brought):
-        def loss(self) -> Any:
-            return {"a": "mse", "b": None}
-
-        def metrics(self) -> Any:
-            return {"a": [keras.metrics.MeanAbsoluteError(name="far")]}
-
-    class Functions(Brought):
-        @staticmethod
-        def loss(y_true: Any, y_pred: Any) -> Any:
-            return abs(y_true - y_pred)
-
-    class Bound(Brought):
-        def loss(self, y_true: Any, y_pred: Any) -> Any:
-            return abs(y_true - y_pred)
-
-    class Imported(Brought):
-        loss = keras.losses.mean_absolute_error
-
-    assert values(Methods(two_outputs())) == pytest.approx({"loss": 4, "a_loss": 4, "a_far": 2})
-    for cls in (Functions, Bound, Imported):
-        assert values(cls(two_outputs())) == pytest.approx({"loss": 3, "a_loss": 2, "b_loss": 1})
-    params = ScoreParams(
-        loss=Loss("SparseCategoricalCrossentropy"),
-        metrics=[
-            Metric("SparseTopKCategoricalAccuracy", k=2),
-            Metric("MeanIoU", num_classes=3, sparse_y_pred=False),
-            Metric("accuracy"),
-        ],
-    )
+    other = {"loss": 3, "a_loss": 2, "b_loss": 1}
+    far = {"metrics": lambda self: {"a": [keras.metrics.MeanAbsoluteError(name="far")]}}
+    for declared, expected in [
+        ({"loss": lambda self: {"a": "mse", "b": None}, **far}, {"loss": 4, "a_loss": 4, "a_far": 2}),
+        ({"loss": staticmethod(lambda y_true, y_pred: abs(y_true - y_pred))}, other),
+        ({"loss": lambda self, y_true, y_pred: abs(y_true - y_pred)}, other),
+        ({"loss": keras.losses.mean_absolute_error}, other),
+    ]:
+        assert values(type("Declared", (Brought,), declared)(two_outputs())) == pytest.approx(expected)
+    metrics = [Metric("SparseTopKCategoricalAccuracy", k=2), Metric("MeanIoU", num_classes=3, sparse_y_pred=False)]
+    params = ScoreParams(loss=Loss("SparseCategoricalCrossentropy"), metrics=[*metrics, Metric("accuracy")])
     model = Brought(keras.Sequential([layers.Dense(3, "softmax")]), params)
     names = {"loss", "sparse_top_k_categorical_accuracy", "mean_io_u", "accuracy"}
     assert set(values(model, (SHAPES[0], {"a": (1,)}))) == names

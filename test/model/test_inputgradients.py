@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.model.support import FunctionModel, ScaleGraph, Shapes, column, logged, training_model
+from test.model.support import FunctionModel, ScaleGraph, column, logged, training_model
 from test.trainer import net
 from test.trainer.line import LineTrainerParams, line_params, train, weight
 from tfaip.errors import UsageError
@@ -38,19 +38,11 @@ def square_params() -> LineTrainerParams:
     return params
 
 
-def fitted(
-    model: FunctionModel,
-    graph: GraphBase[Any],
-    inputs: dict[str, np.ndarray],
-    shapes: Shapes | None = None,
-    h: float = 0.5,
-) -> TrainingModel:
+def fitted(model: FunctionModel, graph: GraphBase[Any], inputs: dict[str, np.ndarray], h: float = 0.5) -> TrainingModel:
     """The model after one batch of the inputs, with a penalty of weight 1."""
-    shapes = shapes or {name: x.shape[1:] for name, x in inputs.items()}
     built = TrainingModel(model, graph, InputGradientPenalty(h, 1.0))
-    built.build_symbolically(
-        {n: keras.Input(shape=s, name=n, dtype=inputs[n].dtype.name) for n, s in shapes.items()}, {}
-    )
+    symbolic = {n: keras.Input(shape=x.shape[1:], name=n, dtype=x.dtype.name) for n, x in inputs.items()}
+    built.build_symbolically(symbolic, {})
     built.compile(optimizer=keras.optimizers.SGD(1.0))
     built.fit((inputs, {}), batch_size=len(next(iter(inputs.values()))), shuffle=False, verbose=0)
     return built
@@ -86,6 +78,10 @@ def test_penalty_and_its_gradient_in_a_training() -> None:
     # The validation is that of the plain loss.
     assert f"val_{NAME}" not in logs
     assert logs["val_loss"] == pytest.approx((2 * (2 - 7.36)) ** 2)
+
+
+@pytest.mark.slow
+def test_without_a_gradient_or_switched_off_there_is_no_penalty() -> None:
     # w = 0: the loss does not depend on x, a direction does not exist.
     params = with_penalty(square_params())
     params.scenario.model.start = 0.0

@@ -10,6 +10,7 @@ import pytest
 
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyScenario
+from tfaip.backend.tensorflowsteps import CompiledStep
 from tfaip.data.pipeline.batching import Batch
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
 
@@ -38,7 +39,7 @@ def evaluated(asks, key, run_eagerly=False):
     asking.asks, asking.key = asks, key
     model = EvaluationModel(asking, scenario.graph)
     model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
-    assert asking.losses == 1  # in one trace
+    assert asking.losses == (2 if asks == "loss" else 1)  # in one trace
     step = EvaluationStep(model, run_eagerly)
     step.reset()
     outputs = step(BATCH)
@@ -71,3 +72,33 @@ def test_any_other_missing_key_is_an_error():
     model = EvaluationModel(Mistaken(params.model), scenario.graph)
     with pytest.raises(KeyError, match="z"):
         model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
+
+
+def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():
+    traced = []
+
+    def double(arrays):
+        inputs, targets = arrays
+        traced.append(tuple(inputs["x"].shape))
+        return {"sum": inputs["x"] * 2 + targets["y"]}
+
+    step = CompiledStep(double)
+
+    def check(size, length):
+        x = np.arange(size * length, dtype=np.float32).reshape(size, length)
+        y = np.ones((size, 1), np.float32)
+        np.testing.assert_array_equal(step(({"x": x}, {"y": y}))["sum"].numpy(), x * 2 + 1)
+
+    for size, length in [(4, 3), (2, 3), (7, 3)]:
+        check(size, length)
+    assert traced == [(None, 3)]
+    for size, length in [(4, 5), (1, 9), (4, 3)]:
+        check(size, length)
+    assert traced == [(None, 3), (None, None)]
+
+
+def test_text_reaches_the_function():
+    import tensorflow as tf
+
+    step = CompiledStep(lambda arrays: tf.strings.length(arrays["text"]))
+    assert step({"text": np.array([["a"], ["bcd"]], object)}).numpy().tolist() == [[1], [3]]

@@ -1,10 +1,9 @@
-"""Weights on disk: they come back bit by bit, and what does not fit is named."""
+"""Weights on disk and in kept memory: they come back bit by bit, what does not fit is named, and tails of paths."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from tfaip.backend.active import backend
 from tfaip.errors import TfaipError
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import (
     WEIGHTS_FILE,
+    HostBuffer,
     WeightsDoNotFit,
     assign_arrays,
     built_within,
@@ -25,6 +26,7 @@ from tfaip.model.weights import (
     save_arrays,
     variable_arrays,
 )
+from tfaip.model.weightsource import Match, match_tails
 
 
 @pytest.mark.backend
@@ -109,37 +111,6 @@ def test_nothing_is_assigned_if_something_does_not_fit() -> None:
         assert keras.ops.convert_to_numpy(layer.bias.value).tolist() == [0.0, 0.0]
 
 
-def with_header(path: Path, header: object, data: bytes = b"") -> Path:
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-    return path
-
-
-def array(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
-    return {"x": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
-
-
-def test_headers_that_say_something_impossible(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for header in [
-        array("F8_E4M3", [4], 0, 4),
-        array(["F32"], [1], 0, 4),
-        array("F32", [2**62], 0, 0),
-        array("F32", [2**40, 0, 2**40], 0, 0),
-        array("F32", [0] * 100, 0, 0),
-        array("F32", [-1], 0, 4),
-        array("F32", [1], 4, 0),
-        array("F32", [2], 0, 8),
-        {"x" * 10_000: 3},
-        [],
-        {**array("F32", [1], 0, 4), "y": array("F32", [1], 0, 4)["x"]},
-    ]:
-        with subtests.test(header=str(header)[:80]):
-            path = with_header(tmp_path / WEIGHTS_FILE, header, bytes(4))
-            with pytest.raises(TfaipError, match="cannot be read as weights: ") as caught:
-                load_arrays(path)
-            assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
-
-
 class Late(keras.layers.Layer):
     """Layer that creates another one when it is called, as Keras allows."""
 
@@ -167,3 +138,115 @@ def test_a_model_that_is_far_larger_than_its_stored_weights_is_not_built() -> No
         with built_within(arrays, "file"):
             build(3)
     assert keras.Variable("zeros", shape=(5,)).shape == (5,)
+
+
+def matched(targets: list[str], names: list[str], used: frozenset[str] = frozenset()) -> dict[str, Match]:
+    return match_tails(targets, {name: name for name in names}, used)
+
+
+def test_a_tail_is_enough() -> None:
+    for target, name in [
+        ("features/kernel", "model/graph/features/kernel"),
+        ("net/features/kernel", "features/kernel"),
+        ("net/features/kernel", "model/graph/features/kernel"),
+        ("heads/0/kernel", "graph/heads/0/kernel"),
+        ("scale", "model/graph/scale"),
+    ]:
+        assert matched([target], [name, "other/bias"]) == {target: Match(name)}
+    for target, name in [
+        ("features/kernel", "hidden/kernel"),  # what every layer has
+        ("features/kernel", "kernel"),
+        ("net/heads/0/kernel", "model/layers/0/kernel"),  # a place in any list
+        ("features/kernel", "more_features/kernel"),  # whole parts only
+    ]:
+        assert matched([target], [name]) == {}
+    names = {"graph/dense/kernel": "array", "layers/dense/kernel": "array", "variables/0": "array"}  # one array
+    assert match_tails(["net/dense/kernel"], names, frozenset()) == {"net/dense/kernel": Match("array")}
+
+
+def test_the_longest_tail_wins() -> None:
+    names = ["m/encoder/norm/gamma", "m/decoder/norm/gamma"]
+    targets = ["x/decoder/norm/gamma", "x/encoder/norm/gamma"]
+    assert matched(targets, names) == {targets[0]: Match(names[1]), targets[1]: Match(names[0])}
+    # Between targets as well: the other one gets nothing, rather than what is left over.
+    assert matched(["x/norm/gamma", "y/encoder/norm/gamma"], names[:1]) == {"y/encoder/norm/gamma": Match(names[0])}
+
+
+def test_equal_tails_are_ambiguous() -> None:
+    names = ["m/a/norm/gamma", "m/b/norm/gamma"]
+    assert matched(["norm/gamma"], names) == {"norm/gamma": Match(None, ("m/a/norm/gamma", "m/b/norm/gamma"))}
+    assert matched(["x/norm/gamma", "y/norm/gamma"], names[:1]) == {
+        "x/norm/gamma": Match(None, ("y/norm/gamma",)),
+        "y/norm/gamma": Match(None, ("x/norm/gamma",)),
+    }
+
+
+def test_an_array_that_is_used_is_not_given_again() -> None:
+    names = ["a/norm/gamma", "b/norm/gamma"]
+    assert matched(["x/norm/gamma"], names[:1], frozenset(names[:1])) == {}
+    # It might have been meant all the same.
+    assert matched(["x/norm/gamma"], names, frozenset(names[:1])) == {"x/norm/gamma": Match(None, tuple(names))}
+
+
+def test_a_name_of_many_parts_takes_no_memory() -> None:
+    tracemalloc.start()
+    name = "a/" * 100_000 + "features/kernel"  # all of its tails: 20 GB
+    assert matched(["net/features/kernel"], [name]) == {"net/features/kernel": Match(name)}
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@pytest.mark.backend
+def test_a_copy_uses_the_memory_of_the_one_before() -> None:
+    variables = {"a": keras.Variable(np.arange(6.0).reshape(2, 3)), "b": keras.Variable(7, dtype="int32")}
+    buffer = HostBuffer()
+    first = buffer.fill(variables)
+    assert (first["a"].tolist(), first["b"].tolist()) == ([[0, 1, 2], [3, 4, 5]], 7)
+    addresses = {name: address(array) for name, array in first.items()}
+    variables["a"].assign(np.full((2, 3), 9.0))
+    assert first["a"][0, 1] == 1
+    second = buffer.fill(variables)
+    assert (second["a"][0, 1], second["b"].dtype) == (9, np.int32)
+    assert {name: address(array) for name, array in second.items()} == addresses
+
+
+@pytest.mark.backend
+def test_training_stays_in_the_same_memory_after_a_copy() -> None:
+    """JAX gives the arrays of a step to the next one, TensorFlow changes them in place; unless a view is alive."""
+    model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(64, "relu", kernel_initializer="ones")])
+    model.compile(keras.optimizers.SGD(1e-3), "mse")
+    x, y = np.ones((4, 32), np.float32), np.ones((4, 64), np.float32)
+    kernel, buffer = {"kernel": model.layers[0].kernel}, HostBuffer()
+    model.fit(x, y, shuffle=False, verbose=0)
+    places, copies = [], []
+    for _ in range(3):
+        places.append(address(backend.host_view(kernel["kernel"])))
+        copies.append(buffer.fill(kernel)["kernel"].copy())
+        model.fit(x, y, shuffle=False, verbose=0)
+    assert not np.array_equal(copies[0], copies[1])
+    assert places[1:] == places[:-1]
+    view = backend.host_view(kernel["kernel"])
+    model.fit(x, y, shuffle=False, verbose=0)
+    assert address(backend.host_view(kernel["kernel"])) != address(view)
+
+
+@pytest.mark.backend
+def test_held_arrays_are_not_overwritten() -> None:
+    same, changed = keras.Variable([1.0, np.nan]), keras.Variable([2.0])
+    other, buffer = keras.Variable([3.0]), HostBuffer()
+    held = buffer.hold({"same": same, "changed": changed})
+    changed.assign([5.0])
+    filled = buffer.fill({"same": same, "changed": changed, "other": other})
+    assert (held["changed"].tolist(), filled["changed"].tolist(), filled["other"].tolist()) == ([2], [5], [3])
+    assert address(filled["same"]) == address(held["same"])
+    assert address(filled["changed"]) != address(held["changed"])
+    # What took the place of a held array is itself kept from then on.
+    buffer.release()
+    changed.assign([6.0])
+    again = buffer.fill({"same": same, "changed": changed, "other": other})
+    assert {name: address(array) for name, array in again.items()} == {n: address(a) for n, a in filled.items()}
+    assert (again["changed"].tolist(), held["changed"].tolist()) == ([6], [2])

@@ -211,7 +211,7 @@ def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> N
     assert parser.parse(["--old.branch.output_dir", "b"]).run.output_dir == "b"
     # What is typed wins over a file, whichever name is used.
     assert parser.parse(["--config", str(tmp_path / "a.yaml"), "--run.output_dir", "c"]).run.output_dir == "c"
-    with pytest.raises(UsageError, match="--run.output_dir is given twice"):
+    with pytest.raises(UsageError, match=r"both --old\.branch.* and --run\.output_dir are given: give only --run"):
         parser.parse(["--run.output_dir", "c", "--old.branch.output_dir", "b"])
     with pytest.raises(UsageError, match="unknown flag --old.branches.output_dir"):
         parser.parse(["--run.output_dir", "c", "--old.branches.output_dir", "b"])

@@ -268,11 +268,6 @@ def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> No
         (TypeError, lambda: type("Bad", (ParamsBase,), {"__annotations__": {"__cls__": str}}), "__cls__ cannot be a"),
         (ValueError, lambda: option([1], factory=list), r"option\(\[1\], factory=...\): give a default or a factory"),
         (ValueError, lambda: option(1, mode="camel"), r"mode='camel'\): expected snake"),
-        (
-            TypeError,
-            lambda: option(1, maximum=1),
-            r"option\(\) has no argument 'maximum'; expected one of: above, also",
-        ),
         (TypeError, lambda: option(1, lo=1), r"option\(\) has no argument 'lo'; did you mean low"),
     ],
 )

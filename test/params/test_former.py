@@ -42,6 +42,7 @@ def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 def test_every_class_that_1_2_stored_is_read_with_all_its_fields(stored: dict[str, Any]) -> None:
     decoder = FormerDecoder()
     params = decoder.decode(stored, ParamsBase, "params")
+    decoder.check(params)
     # All fields exist, by their own or another name, or the table says what takes their place.
     removed = {*oldnames.removed_fields(type(params))}
     removed |= {f"device.{name}" for name in oldnames.removed_fields(DeviceConfigParams)}
@@ -143,7 +144,7 @@ def test_values_of_the_toolkit_that_cannot_be_used_have_their_default(logged: py
     assert (params.pipeline.pipeline.batch_size, params.pipeline.pipeline.limit) == (16, 7)
     assert params.pipeline.device.dist_strategy == "default"
     (message,) = warnings_in(logged)
-    assert "params.pipeline.pipeline.batch_size, default instead: batch_size is 0, expected at least 1" in message
+    assert "params.pipeline.pipeline.batch_size is 0, expected at least 1, default instead" in message
     assert "params.pipeline.device.dist_strategy, default instead: " in message
 
 

@@ -31,7 +31,7 @@ def stored(name: str, trusted: list[str]) -> Any:
 
 
 def test_a_foreign_function_in_a_file_is_refused_before_its_import(foreign: Path) -> None:
-    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*: name it on the command"):
+    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*; if you know the file, trust it"):
         configured(foreign, NEWBOB.format("foreign:halve"))
     with pytest.raises(UsageError, match="'foreign:halve' is refused"):
         configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign:halve\n")
@@ -95,7 +95,7 @@ def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path:
     assert configured(tmp_path, NEWBOB.format(MARKED)).decay == MARKED
     expected = (
         f"config.yaml: learning_rate.decay: function {UNMARKED!r} is refused: a file may name it only if it is marked "
-        "with tfaip.params.nameable: name it on the command line, or trust it: --trust test"
+        "with tfaip.params.nameable; if you know the file, trust it: --trust test"
     )
     with pytest.raises(UsageError) as error:
         configured(tmp_path, NEWBOB.format(UNMARKED))

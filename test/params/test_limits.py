@@ -65,7 +65,7 @@ def test_values_of_files_have_their_place(tmp_path: Path) -> None:
         parsed(f"--config {config}")
     stored = to_dict(parsed(GROUP))
     stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
-    with pytest.raises(UsageError, match=r"optimizer\.groups\.1: lr_factor is -1.0, expected at least 0$"):
+    with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
         from_dict(TRAINER, stored, trusted=["tfaip"])
 
 
@@ -168,7 +168,7 @@ def test_an_error_gets_its_path_and_its_flags_from_above() -> None:
         error.move_below("node")
         again = copy.copy(error)
         assert str(again) == str(error) == path
-        again.name_flags(lambda place: "-" + place.removeprefix("node."))
+        again.flags = ["-" + place.removeprefix("node.") for place in error.paths]
         assert str(again) == named
     message = "^list_ratios is 1, expected 2: change list_ratios$"  # of an object outside of the tree
     with pytest.raises(FieldError, match=message), flags_of(LAVParams(), "lav"):

@@ -281,12 +281,6 @@ def test_wrong_declarations_are_refused() -> None:
     with pytest.raises(TypeError, match=r"Bad.size = shared\(\) would hide a field"):
         type("Bad", (Notes,), {"__annotations__": {"size": "Sounds"}, "size": shared()})
 
-    class Union(Generator):
-        data: Sounds | Tone = shared()
-
-    with pytest.raises(TypeError, match=r"Union.data = shared\(\) is annotated with Sounds \| Tone, expected a class"):
-        fill_shared(Union(), Sounds())
-
 
 class Untouchable(Generator):
     """Fails wherever its code is called, as code that reads files may."""

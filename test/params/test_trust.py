@@ -112,7 +112,7 @@ def test_a_field_of_any_type_takes_params_only_from_the_own_package() -> None:
 def test_the_user_may_name_any_class_and_a_config_file_may_not(choice: str, foreign: Path) -> None:
     config = foreign / "config.yaml"
     config.write_text(choice)
-    with pytest.raises(UsageError, match=r"foreign.* is refused.*: choose the class on the command line"):
+    with pytest.raises(UsageError, match=r"foreign.* is refused.*; if you know the file, trust it: --trust"):
         tiny_params("--config", str(config))
     with pytest.raises(UsageError, match=r"^--x: __cls__ 'foreign:Mine' is refused"):
         parse_words(['{"__cls__": "foreign\\u003aMine"}'], OptimizerParams, "--x")  # hidden by JSON

@@ -6,7 +6,6 @@ Batches of one sample, in the order of the data; SGD with rate 1; w starts at 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,6 @@ from tfaip.data.specs import TensorSpec
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.optimizer import SGDOptimizer
@@ -34,19 +32,13 @@ from tfaip.util.typing import Tensor, TensorDict
 TP = TypeVar("TP", bound=TrainerParams[Any, Any])
 
 
-@pai_dataclass
-@dataclass
-class PointsParams(DataGeneratorParams):
+class PointsParams(DataGeneratorParams, cls=":Points"):
     """Samples with input `x` and target `y`."""
 
-    x: list[float] = field(default_factory=list)
-    y: list[float] = field(default_factory=list)
+    x: list[float] = []
+    y: list[float] = []
     fails_at: int | None = None
     named: bool = False
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Points
 
 
 class Points(DataGenerator[PointsParams]):
@@ -64,12 +56,8 @@ class Points(DataGenerator[PointsParams]):
         return (self[index] for index in range(len(self)))
 
 
-@pai_dataclass
-@dataclass
-class LineDataParams(DataBaseParams):
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return LineData
+class LineDataParams(DataBaseParams, cls=":LineData"):
+    pass
 
 
 class LineData(DataBase[LineDataParams]):
@@ -83,21 +71,12 @@ class LineData(DataBase[LineDataParams]):
         return len(sample.inputs["x"])
 
 
-@pai_dataclass
-@dataclass
-class LineModelParams(ModelBaseParams):
+class LineModelParams(ModelBaseParams, cls=":LineModel", graph_cls=":LineGraph"):
     """Loss "output": w * x, with the gradient x; "sum": its sum over the batch; "square": (w * x - y)^2."""
 
     loss: str = "output"
     start: float = 0.0
-    monitor: list[str] = field(default_factory=lambda: ["min", "loss/mean_epoch"])
-
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return LineModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return LineGraph
+    monitor: list[str] = ["min", "loss/mean_epoch"]
 
 
 class LineGraph(GraphBase[LineModelParams]):

@@ -49,8 +49,7 @@ def test_a_run_that_is_trained_resumed_and_replaced(place: Path) -> None:
     run = place / "run"
     train(params_of(run, epochs=3), restore=True)
     # Of a process that was killed while it wrote hyper-parameters.
-    (run / "train").mkdir(exist_ok=True)
-    left_over = run / "train" / ".tmp-events.out.tfevents.0000000000.hparams"
+    left_over = run / ".tmp-events.out.tfevents.hparams"
     left_over.touch()
     train(params_of(run, epochs=1, overwrite=True))
     assert not left_over.exists()
@@ -127,7 +126,7 @@ def test_a_params_file_of_no_run_may_name_the_output_directory(place, capsys, mo
     assert "named holds another run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log"])
+@pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train/plugins", "train.log"])
 def test_links_out_of_the_run(name: str, place: Path) -> None:
     run = place / "run"
     if (run / name).is_dir():

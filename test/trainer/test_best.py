@@ -46,16 +46,10 @@ STOPS = {
     "the first epoch counts": (FLAT, {"n_to_go": 4}, 4),
     # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
     "every second epoch": (FLAT, {"n_to_go": 3, "frequency": 2}, 4),
-    "a new best starts again": ([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], {"n_to_go": 3}, 6),
-    "min": ([0.3, 0.2, 0.2, 0.2], {"mode": "min", "n_to_go": 3}, 4),
     "not finite is no improvement": ([0.5, NAN, INF, NAN], {"n_to_go": 3}, 3),
     "goal": ([0.5, 0.98, 0.99, 0.995], {"n_to_go": 100, "upper_threshold": 0.99}, 3),
-    "goal of min": ([0.5, 0.02, 0.01], {"mode": "min", "n_to_go": 100, "lower_threshold": 0.01}, 3),
     "goal without n_to_go": ([0.5, 1.0, 1.0], {"upper_threshold": 0.9}, 2),
-    "inf reaches no goal": ([0.5, INF, NAN], {"upper_threshold": 0.9}, None),
-    "inf begins no count": ([0.1, INF, 0.1, 0.1, 0.1], {"n_to_go": 2, "lower_threshold": 0.5}, None),
     "the count begins": ([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], {"n_to_go": 3, "lower_threshold": 0.5}, 6),
-    "the count of min begins": ([3.0, 3.0, 3.0, 1.0, 1.0], {"mode": "min", "n_to_go": 2, "upper_threshold": 2.0}, 5),
 }
 
 

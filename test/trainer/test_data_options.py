@@ -1,7 +1,10 @@
-"""Buckets and preloading in real trainings of a model with one weight: y = w * sum(x); padding changes nothing."""
+"""Epochs, buckets and validation data in real trainings."""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -14,12 +17,25 @@ import pytest
 from keras import ops
 
 from test.trainer import line
-from test.trainer.line import LineModel, LineModelParams, Weights, by_hand
+from test.trainer.line import (
+    LineModel,
+    LineModelParams,
+    LinePipelineParams,
+    LineScenario,
+    LineTrainerParams,
+    PointsParams,
+    Weights,
+    by_hand,
+    line_params,
+)
 from test.trainer.rows import RowsDataParams, RowsParams
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.datagenerator import Generator
+from tfaip.data.generators.csvfile import CsvGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, Generator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import TfaipError, UsageError
 from tfaip.model.graphbase import GraphBase
+from tfaip.predict.params import LAVParams
 from tfaip.scenario.scenario import Scenario
 from tfaip.util.typing import TensorDict
 
@@ -73,8 +89,9 @@ def sums_params(lengths: list[int], output_dir: Path | None = None, **fields: An
 train = partial(line.train, scenario=SumsScenario)
 
 
-def test_the_size_of_an_epoch() -> None:
-    for lengths, fields, setup, expected in [
+@pytest.mark.parametrize(
+    ("lengths", "fields", "setup", "expected"),
+    [
         # Batches (1, 2) (3, 4) (1, 2), then (3, 4) (1, 2) (3, 4).
         ([1, 2, 3, 4], {"scale_epoch_size": 1.5}, {}, [-6.5, -15.0]),
         ([1, 2, 3, 4], {}, {"limit": 2}, [-1.5, -3.0]),
@@ -90,13 +107,15 @@ def test_the_size_of_an_epoch() -> None:
             {"bucket_boundaries": [4], "bucket_batch_sizes": [4, 1]},
             [-(5 + 7 + (1 + 3 + 2 + 3) / 4)],
         ),
-    ]:
-        params, weights = sums_params([], **{"epochs": 2, **fields}), Weights()
-        params.gen.train = RowsParams(lengths=lengths) if isinstance(lengths, list) else lengths
-        for name, value in setup.items():
-            setattr(params.gen.setup.train, name, value)
-        train(params, weights)
-        assert weights.values == expected
+    ],
+)
+def test_the_size_of_an_epoch(lengths, fields, setup, expected) -> None:
+    params, weights = sums_params([], **{"epochs": 2, **fields}), Weights()
+    params.gen.train = RowsParams(lengths=lengths) if isinstance(lengths, list) else lengths
+    for name, value in setup.items():
+        setattr(params.gen.setup.train, name, value)
+    train(params, weights)
+    assert weights.values == expected
 
 
 def test_a_training_with_buckets() -> None:
@@ -164,3 +183,98 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     # Those of the symbolic build, and of the graph on TensorFlow, are not known.
     compiled = sorted(shape for shape in SHAPES if all(isinstance(size, int) for size in shape))
     assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
+
+
+class FolderParams(PointsParams, cls=":Folder"):
+    """One sample per file of a directory."""
+
+    directory: str = ""
+    files: list[str] = []
+
+
+class Folder(DataGenerator[FolderParams]):
+    def __len__(self) -> int:
+        directory = self.params.directory
+        return len(list(Path(directory).glob("*.txt"))) if directory else 0
+
+    def generate(self) -> Iterator[Sample]:
+        return (Sample(inputs={"x": np.ones(1)}, targets={"y": np.ones(1)}) for _ in range(len(self)))
+
+
+class FromCode(LinePipelineParams):
+    """Builds its generators in code."""
+
+    def val_gen(self) -> RawDataGeneratorParams:
+        return RawDataGeneratorParams([])
+
+
+def with_validation(generator: Any, **fields: Any) -> LineTrainerParams:
+    params = line_params([1, 2], **fields)
+    params.gen.val = generator
+    return params
+
+
+@pytest.mark.parametrize("preload_data", [False, True])
+def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_data: bool) -> None:
+    (tmp_path / "header.csv").write_text("x,y\n")
+    for generator, named in [
+        (FolderParams(directory=str(tmp_path)), r"\(--val.directory '.*'\): correct"),
+        (FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50), ""),
+        (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
+        (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
+    ]:
+        params = with_validation(generator, output_dir=tmp_path / "run", preload_data=preload_data)
+        if type(generator) is PointsParams:
+            params.gen = FromCode(setup=params.gen.setup, train=params.gen.train)
+        with pytest.raises(UsageError, match=f"have no sample {named}") as raised:
+            LineScenario.create_trainer(params).train()
+        assert len(str(raised.value)) <= 300
+        assert not (tmp_path / "run").exists()
+    # An option that asks for no validation wins.
+    params = with_validation(FolderParams(directory=str(tmp_path)), val_every_n=0)
+    assert "val_loss" not in LineScenario.create_trainer(params).train()
+
+
+@pytest.mark.parametrize("preload_data", [False, True])
+def test_a_missing_file_names_the_flag_of_its_generator(preload_data: bool) -> None:
+    missing = CsvGeneratorParams(files=["missing.csv"], input_columns=["x"])
+    here = re.escape(os.getcwd())
+    reason = f"cannot read the CSV file missing.csv: No such file or directory in {here}, where a relative path begins"
+    reason += "; change"
+    params = with_validation(missing, preload_data=preload_data)
+    with pytest.raises(UsageError, match=f"^{reason} --val.files$"):
+        LineScenario.create_trainer(params).train()
+    params = line_params([1], preload_data=preload_data)
+    params.gen.train = missing
+    with pytest.raises(UsageError, match=f"^{reason} --train.files$"):
+        LineScenario.create_trainer(params).train()
+
+
+@pytest.mark.parametrize(
+    ("generator", "preload_data"),
+    [(PointsParams(), False), (CsvGeneratorParams(), True), (FolderParams(), True), (RawDataGeneratorParams(), False)],
+)
+def test_without_validation_data_one_line_says_so(generator, preload_data, caplog):
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        logs = LineScenario.create_trainer(with_validation(generator, preload_data=preload_data)).train()
+    assert not any(name.startswith("val_") for name in logs)
+    assert [m for m in caplog.messages if "validation" in m] == [
+        "no validation: the best model follows loss/mean_epoch of the training"
+    ]
+
+
+def test_lav_needs_samples(tmp_path: Path) -> None:
+    class Pipelines(LinePipelineParams):
+        def lav_gen(self) -> list[PointsParams]:
+            return [PointsParams(x=[1.0]), FolderParams(directory=str(tmp_path))]
+
+    params = line_params([1], [1], lav_every_n=1)
+    params.gen = Pipelines(setup=params.gen.setup, train=params.gen.train, val=params.gen.val)
+    with pytest.raises(UsageError, match="lav_every_n is 1, but .* no data for LAV"):
+        LineScenario.create_trainer(params).train()
+    trained = line_params([1], [1], tmp_path / "run", export_final=True)
+    LineScenario.create_trainer(trained).train()
+    best = tmp_path / "run" / "export"
+    lav = LineScenario.create_lav(LAVParams(model_path=str(best)), LineScenario.params_from_path(best))
+    with pytest.raises(TfaipError, match="has no valid sample"):
+        list(lav.run([FolderParams(directory=str(tmp_path / "run" / "train"))]))

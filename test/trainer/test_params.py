@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
-from dataclasses import fields
+import re
+import shutil
+import typing
+from dataclasses import field, fields
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
-from test.trainer.line import LineScenario, line_params
+from test.support.former.scenario import WaveScenario
+from test.support.former12 import unpack_former
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from test.trainer.line import (
+    LineDataParams,
+    LineGraph,
+    LineModel,
+    LineModelParams,
+    LineScenario,
+    PointsParams,
+    Weights,
+    by_hand,
+    line_params,
+    train,
+)
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, available_cores
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams
+from tfaip.errors import UsageError
+from tfaip.export.trainingdata import load_training_data
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase
+from tfaip.params.stored import load_params
+from tfaip.params.tree import nodes_of, walk
+from tfaip.scenario.scenario import Scenario
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+from tfaip.scripts.common.parser import load_trainer_params
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams, TrainingPipelineGeneratorParams
-from tfaip.trainer.scheduler import SCHEDULES
+from tfaip.trainer.scheduler import SCHEDULES, NewbobAbsParams
 from tfaip.trainer.scheduler.params import MODULATIONS
+from tfaip.trainer.trainer import Trainer
 
 
 class Pipelines(TrainerPipelineParams[RawDataGeneratorParams, RawDataGeneratorParams]):
@@ -67,12 +96,13 @@ def refused(kind: type, *values: float) -> int:
     found = 0
     for cls in CLASSES:
         hints = get_type_hints(cls)
-        for field in fields(cls):
-            is_free = field.name == "offset_epochs" and kind is int  # a schedule may begin before the training does
-            if field.metadata.get("mode") != "ignore" and hints[field.name] in (kind, kind | None) and not is_free:
+        for declared in fields(cls):
+            name = declared.name
+            is_free = name == "offset_epochs" and kind is int  # a schedule may begin before the training does
+            if declared.metadata.get("mode") != "ignore" and hints[name] in (kind, kind | None) and not is_free:
                 for value in values:
-                    with pytest.raises(ValueError, match=field.name):
-                        cls(**{field.name: value})
+                    with pytest.raises(ValueError, match=name):
+                        cls(**{name: value})
                     found += 1
     return found
 
@@ -90,3 +120,143 @@ def test_the_generators_of_a_pipeline() -> None:
     assert TrainingPipelineGeneratorParams is TrainerPipelineParams
     frequencies = [Params(checkpoint_save_freq=text).checkpoint_every_n_updates() for text in ("epoch", "250", 250)]
     assert frequencies == [None, 250, 250]
+
+
+class LooseModelParams(LineModelParams, cls=LineModel, graph_cls=LineGraph):
+    """Annotations and defaults as they are found in scenarios."""
+
+    shape: typing.Tuple[int, int, int] = (4, 1.0, 0)  # type: ignore[assignment]  # noqa: UP006
+    factor: float = 1
+    width: int = None  # type: ignore[assignment]
+    depth: int = 2
+    sizes: list[float] = field(default_factory=lambda: (1, 2))  # type: ignore[arg-type,return-value]
+
+
+class LooseScenario(Scenario):
+    data, model, train, val = LineDataParams, LooseModelParams, PointsParams(x=[1.0, 2.0]), PointsParams()
+
+
+def loose_params(run: Path | None) -> Any:
+    return by_hand(LooseScenario.default_trainer_params(), run, export_best=True)
+
+
+@pytest.mark.slow
+def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_path: Path) -> None:
+    params = loose_params(tmp_path / "run")
+    params.force_eager, params.epochs, params.optimizer.clip_value = 0, 1.0, 2  # type: ignore[assignment]
+    params.output_dir = tmp_path / "run"  # type: ignore[assignment]
+    LooseScenario.create_trainer(params).train()
+    stored = load_params(tmp_path / "run/trainer_params.json", LooseScenario.trainer_params_cls())
+    assert (stored.force_eager, stored.epochs, stored.optimizer.clip_value) == (False, 1, 2.0)
+    model = LooseScenario.params_from_path(tmp_path / "run/best").model
+    assert (model.shape, model.factor, model.width, model.sizes) == ((4, 1, 0), 1.0, None, [1.0, 2.0])
+    assert [type(v) for v in (*model.shape, model.factor, *model.sizes)] == [int, int, int, float, float, float]
+    stored.epochs = 2
+    assert LooseScenario.create_trainer(stored, restore=True).train()["loss"] < 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("epochs", "three", "--trainer.epochs: expected int, got 'three'"),
+        ("scenario.model.shape", (4, 1.0, 0.3), "--model.shape.2: expected int, got 0.3"),
+        ("gen.train.x", [1, None], "--train.x.1: expected float, got None"),
+        ("gen.val", None, "--val: expected PointsParams, got None"),
+        ("scenario.data.pre_proc.processors", "none", "--data.pre_proc.processors: expected list"),
+        ("output_dir", "a\0b", "output_dir is 'a\\x00b', expected a directory (it holds a NUL character)"),
+    ],
+)
+def test_a_wrong_type_is_named_when_the_trainer_is_made(path: str, value: Any, message: str) -> None:
+    params = loose_params(None)
+    *nodes, name = path.split(".")
+    node: Any = params
+    for part in nodes:
+        node = getattr(node, part)
+    setattr(node, name, value)
+    with pytest.raises((UsageError, ValueError)) as error:
+        LooseScenario.create_trainer(params)
+    assert str(error.value).startswith(message)
+
+
+def test_what_is_set_after_the_trainer_was_made_is_checked_before_anything_is_written(tmp_path: Path) -> None:
+    trainer = LooseScenario.create_trainer(loose_params(tmp_path / "run"))
+    trainer.params.scenario.model.shape = (4, 1.0, 0.3)
+    with pytest.raises(UsageError, match=r"^--model\.shape\.2: expected int, got 0\.3$"):
+        trainer.train()
+    params = line_params([1, 2], output_dir=tmp_path / "run")
+    scenario = LooseScenario(LooseScenario.default_params())
+    with pytest.raises(UsageError, match="is not a params class derived from LooseTrainerParams"):
+        LooseScenario.trainer_cls()(params, scenario).train()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_completes_a_copy_of_the_params(tmp_path: Path) -> None:
+    params = line_params([1, 2, 3, 4, 5], [1, 2, 3], tmp_path / "run", epochs=3, random_seed=None, overwrite=True)
+    params.gen.setup.train.shuffle_buffer_size, params.learning_rate = -1, NewbobAbsParams(lr=0.25)
+    before = copy.deepcopy(dict(walk(params)))
+    whole, rest = Weights(), Weights()
+    trainer = train(params, whole)
+    assert dict(walk(params)) == {**before, "current_epoch": 3}  # as tfaip 1.2 counts it there
+    stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())
+    assert stored["random_seed"] == trainer.params.random_seed is not None
+    assert stored["learning_rate"]["best_monitor"] == "val_loss/mean_epoch"
+    assert stored["scenario"]["scenario_id"] == "test.trainer.line:LineScenario"
+    assert not stored["overwrite"]
+    # A resume takes the drawn seed from the checkpoint.
+    train(params, rest, restore=True, checkpoint="epoch_0002")
+    assert rest.values == whole.values[2:]
+
+
+def ask_for_many(file: Path) -> None:
+    file.write_text(re.sub(r'"(num_processes|num_threads)": -?\d+', r'"\1": 1024', file.read_text()))
+
+
+@pytest.fixture(scope="module")
+def greedy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose files ask for 1024 worker processes."""
+    run = tmp_path_factory.mktemp("greedy") / "run"
+    params = TinyScenario.default_trainer_params()
+    params.output_dir, params.epochs, params.scenario.export_serve = str(run), 1, False
+    params.export_final = False
+    TinyScenario.create_trainer(params).train()
+    for file in (run / "trainer_params.json", *(run / "best").glob("*.json")):
+        if file.name != "manifest.json":
+            ask_for_many(file)
+    return run
+
+
+def load_former_data(run: Path) -> Any:
+    """Return the data of a model of tfaip 1.2."""
+    former = unpack_former(run)
+    ask_for_many(former / "best" / "trainer_params.json")
+    return load_training_data(former / "best", WaveScenario)
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        (lambda run: load_params(run / "trainer_params.json", TinyTrainerParams), "trainer_params.json"),
+        (lambda run: TinyScenario.params_from_path(run / "best"), "scenario_params.json"),
+        (lambda run: Trainer.restore_trainer(run).params, "trainer_params.json"),
+        (lambda run: load_training_data(run / "best", TinyScenario), "training_data.json"),
+        (load_former_data, "trainer_params.json"),
+        (lambda run: load_trainer_params(run / "trainer_params.json", []).params, "trainer_params.json"),
+    ],
+)
+def test_no_file_starts_more_workers_than_there_are_cores(load, name, greedy, tmp_path, caplog):
+    run, cores, counts = shutil.copytree(greedy, tmp_path / "run"), available_cores(), []
+    with caplog.at_level("INFO", "tfaip"):
+        params = load(run)
+    for node in nodes_of(params):
+        for field_name in ("num_processes", "num_threads"):
+            if isinstance(node, DataPipelineParams | SequentialProcessorPipelineParams) and hasattr(node, field_name):
+                counts.append(getattr(node, field_name))
+    assert counts
+    assert set(counts) == {cores}
+    begin = f"{name} asks for 1024 worker processes, there will be {cores}, one for each core: give num_"
+    assert sum(begin in message for message in caplog.messages) == len(counts)
+    for count in (AUTOMATIC_PROCESSES, 0, cores):  # these stay as they are
+        params = DataPipelineParams(num_processes=count)
+        params.limit_to_machine(Path("a.json"))
+        assert params.num_processes == count

@@ -38,7 +38,9 @@ def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path, caplog
     train(params_of(tmp_path / "b", [4, 6], batches=5, epochs=2))
     assert traced(tmp_path / "b") == [4, 5]
     assert f"profiled batches 5 to 7: {tmp_path / 'b' / 'train' / 'plugins' / 'profile'}" in caplog.messages
-    caplog.clear()
+
+
+def test_what_is_not_profiled_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     train(params_of(tmp_path / "c", [10, 20], write_checkpoints=True))
     message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
     assert sum(message in found for found in caplog.messages) == 1

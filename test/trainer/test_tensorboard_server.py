@@ -95,14 +95,15 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A TensorBoard server on the run; it finds our plugin also in an installation that is older than the plugin."""
+    """A TensorBoard server on the runs; it finds our plugin also in an installation that is older than the plugin."""
     metadata = tmp_path_factory.mktemp("installed") / "tfaip_of_this_test-0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tfaip-of-this-test\nVersion: 0\n")
     plugins = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
     lines = [f"{name} = {target}" for name, target in plugins["tensorboard_plugins"].items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--port", "0", "--load_fast", "false"]
+    options = ["--logdir", str(run.parent), "--port", "0", "--load_fast", "false"]
+    command = [sys.executable, "-m", "tensorboard.main", *options]
     path = os.pathsep.join([str(REPOSITORY), str(metadata.parent)])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
     server = Server(subprocess.Popen(command, stderr=subprocess.PIPE, env=environment))
@@ -116,7 +117,7 @@ def server(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 def test_curves_are_those_of_the_history(run: Path, server: Server) -> None:
     def curve(kind: str, tag: str) -> dict[int, float]:
-        return {step: value for _, step, value in server.read("scalars/scalars", run=kind, tag=tag)}
+        return {step: value for _, step, value in server.read("scalars/scalars", run=f"run/{kind}", tag=tag)}
 
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
@@ -130,13 +131,17 @@ def test_curves_are_those_of_the_history(run: Path, server: Server) -> None:
     # Rate 0.01, halved after two epochs.
     assert curve("train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
     # Histograms of the weights in their epochs, with buckets of (left, right, count): 4 inputs times 8 units.
-    ((_, step, buckets),) = server.read("histograms/histograms", run="train", tag="weights/hidden/kernel")
+    ((_, step, buckets),) = server.read("histograms/histograms", run="run/train", tag="weights/hidden/kernel")
     assert (step, sum(count for _, _, count in buckets)) == (2, 32)
 
 
 def test_precision_recall_curves(run: Path, server: Server) -> None:
     runs = ["train", "validation", "lav_l0"]
-    points = {kind: server.read("pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
+    points = {
+        kind: found
+        for kind in runs
+        for found in server.read("pr_curves/pr_curves", run=f"run/{kind}", tag="pr").values()
+    }
     history = json.loads((run / "history.json").read_text())
     assert {kind: [entry["step"] for entry in found] for kind, found in points.items()} == dict.fromkeys(
         runs, [1, 2, 3]
@@ -160,17 +165,15 @@ def test_hyper_parameters_of_the_run(run: Path, server: Server) -> None:
     # Beside the values of each kind of data.
     last = json.loads((run / "history.json").read_text())["3"]["values"]
     asked = {"allowedStatuses": ["STATUS_UNKNOWN"], "colParams": [], "startIndex": 0, "sliceSize": 10}
-    trials = {trial["name"]: trial for trial in server.read("hparams/session_groups", asked)["sessionGroups"]}
-    prefixes = {"train": "", "validation": "val_", "lav_l0": "lav_l0_"}
-    assert set(trials) == set(prefixes)  # relative to --logdir
-    for kind, prefix in prefixes.items():
-        values = {value["name"]["tag"]: value["value"] for value in trials[kind]["metricValues"]}
-        assert values["loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
-        assert trials[kind]["hparams"]["trainer.epochs"] == 3
+    (trial,) = server.read("hparams/session_groups", asked)["sessionGroups"]
+    assert (trial["name"], trial["hparams"]["trainer.epochs"]) == ("run", 3)  # the name relative to --logdir
+    values = {(found["name"]["group"], found["name"]["tag"]): found["value"] for found in trial["metricValues"]}
+    for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
+        assert values[kind, "loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
 
 
 def test_the_trace_of_the_profiler(run: Path, server: Server) -> None:
-    traces = sorted(f"train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
+    traces = sorted(f"run/train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
     assert len(traces) == 2  # the resumed run wrote one too
     assert sorted(server.read("profile/runs")) == traces
     (host,) = server.read("profile/hosts", run=traces[0], tag="trace_viewer")

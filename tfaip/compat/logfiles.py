@@ -10,7 +10,7 @@ from typing import Self
 
 from tfaip.components.userlogs import console_unless_configured
 from tfaip.trainer.run.names import LOG_FILE
-from tfaip.util.logging import LIBRARIES, ROOT, log_level, logger
+from tfaip.util.logging import LIBRARIES, ROOT, ConsoleHandler, log_level, logger
 from tfaip.util.reading import RECORDS_BYTES, read_bytes
 
 # Loggers of libraries, whose messages are not the program's.
@@ -137,13 +137,13 @@ class _FromProgram(logging.Handler):
     prints = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record on to the file and the console of the toolkit, unless its package has such a handler."""
+        """Pass a record on to the file, and to the console of the toolkit unless its package has one itself."""
         package = record.name.partition(".")[0]
         if package == ROOT or package in _OTHERS:
             return
-        present = {type(handler) for handler in logging.getLogger(package).handlers}
+        has_console = any(isinstance(handler, ConsoleHandler) for handler in logging.getLogger(package).handlers)
         for handler in logging.getLogger(ROOT).handlers:
-            if type(handler) not in present:
+            if not (has_console and isinstance(handler, ConsoleHandler)):
                 handler.handle(record)
 
 

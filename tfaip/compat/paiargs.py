@@ -25,8 +25,8 @@ from tfaip.params.codec import Words
 from tfaip.params.commandline import is_flag_word, is_value_word, require_values
 from tfaip.params.fields import copied
 from tfaip.params.help import described_flag
-from tfaip.params.resolver import Node, Resolver
-from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
+from tfaip.params.resolver import Entry, Resolver
+from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.types import field_kind, field_types, origin_of
 from tfaip.util.text import shorten
@@ -54,7 +54,7 @@ class TreeParser(PAIDataClassArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tree_roots: dict[str, _Root] = {}
-        self.resolved: list[Node] = []
+        self.resolved: list[Entry] = []
 
     def add_root_argument(
         self, param_name: str, dc_type: Any, default: Any = MISSING, ignore: Any = None, flat: bool = False
@@ -99,10 +99,10 @@ class TreeParser(PAIDataClassArgumentParser):
                 setattr(namespace, name, build(node))
         return [word for flag, part in parts if flag is None or flag in unused for word in part]
 
-    def _register_flags(self, root: Node, ignored: tuple[str, ...]) -> None:
+    def _register_flags(self, root: Entry, ignored: tuple[str, ...]) -> None:
         """Register the flags as arguments, which is where the library finds its help and similar names."""
-        for entry in filter(is_flag, all_entries([root])):
-            if not entry.flag.startswith(ignored):
+        for entry in all_entries([root]):
+            if entry.is_flag and not entry.flag.startswith(ignored):
                 kind, text = described_flag(entry)
                 with contextlib.suppress(ArgumentError):  # it is there already
                     self.add_argument(f"--{entry.flag}", metavar=kind, default=SUPPRESS, help=text.replace("%", "%%"))

@@ -238,7 +238,7 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
             raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
         raise
     if package != "tfaip":
-        logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
+        logger(__name__).info("importing the package %s: the stored params say that it holds the scenario", package)
     return scenario
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from tfaip.util.files import failures_named, write_bytes
 
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.0*([1-9]\d*)\.")
-# Sorted before all others.
-_FIRST_FILE = "events.out.tfevents.0000000000.hparams"
 _FILE_VERSION = "brain.Event:2"
 _HISTOGRAM_BUCKETS = 30
 
@@ -88,29 +86,6 @@ class EventWriter:
         counts, edges = np.histogram(finite, np.linspace(low, high, _HISTOGRAM_BUCKETS + 1))
         self._write(tag, "histograms", np.stack([edges[:-1], edges[1:], counts], axis=1), step)
 
-    def hparams(self, values: Mapping[str, float | str | bool]) -> None:
-        """Write the hyper-parameters of the run; those of an earlier process are replaced.
-
-        TensorBoard keeps the first ones that it reads. So they have a file of their own, which it
-        reads before all others; a running server shows new ones after a restart.
-        """
-        from google.protobuf.struct_pb2 import Struct
-        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
-        with failures_named(self._directory):
-            self._directory.mkdir(parents=True, exist_ok=True)
-            # TensorBoard takes the time of the first event for the start of the run.
-            start = min([int(time.time()), *_file_seconds(self._directory)])
-        hparams = Struct()
-        hparams.update(values)
-        data = HParamsPluginData(session_start_info={"start_time_secs": start, "hparams": hparams.fields})
-        plugin = {"plugin_name": "hparams", "content": data.SerializeToString()}
-        shown = {"tag": "_hparams_/session_start_info", "metadata": {"plugin_data": plugin}}
-        content = io.BytesIO()
-        _write_event(content, wall_time=start, file_version=_FILE_VERSION)
-        _write_event(content, wall_time=start, summary={"value": [shown]})
-        write_bytes(self._directory / _FIRST_FILE, content.getvalue())
-
     def flush(self) -> None:
         """Make the written values visible to readers."""
         if self._file is not None:
@@ -141,6 +116,25 @@ class EventWriter:
             _write_event(self._file, wall_time=time.time(), step=step, summary={"value": [shown]})
 
 
+def write_hparams(path: Path, values: Mapping[str, float | str | bool]) -> None:
+    """Write the hyper-parameters of a run to a file of their own, since TensorBoard keeps the first ones that it reads.
+
+    A running server shows new ones after a restart.
+    """
+    from google.protobuf.struct_pb2 import Struct
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    hparams, now = Struct(), time.time()
+    hparams.update(values)
+    data = HParamsPluginData(session_start_info={"start_time_secs": now, "hparams": hparams.fields})
+    plugin = {"plugin_name": "hparams", "content": data.SerializeToString()}
+    shown = {"tag": "_hparams_/session_start_info", "metadata": {"plugin_data": plugin}}
+    content = io.BytesIO()
+    _write_event(content, wall_time=now, file_version=_FILE_VERSION)
+    _write_event(content, wall_time=now, summary={"value": [shown]})
+    write_bytes(path, content.getvalue())
+
+
 def _create_file(directory: Path, first_step: int) -> IO[bytes]:
     """Create an event file that is read after all others in its directory.
 
@@ -167,7 +161,7 @@ def _write_event(file: IO[bytes], **fields: Any) -> None:
 
 
 def _file_seconds(directory: Path) -> list[int]:
-    """Return the seconds in the names of event files; that of the hyper-parameters has none."""
+    """Return the seconds in the names of event files."""
     matches = [_EVENT_FILE.match(path.name) for path in directory.iterdir()]
     return [int(match[1]) for match in matches if match]
 

@@ -13,13 +13,13 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.device.collectives import broadcast, gathered_by_chief
+from tfaip.device.collectives import broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams, result_of, scalar_results
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
-from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, gathered_by_chief, run_pass, samples_of
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, TensorDict
 

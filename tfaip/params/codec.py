@@ -24,10 +24,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.fields import FieldError
-from tfaip.params.names import current_names, did_you_mean, removed_fields, top_package
+from tfaip.params.names import current_names, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import has_default, is_node, node_fields
+from tfaip.params.tree import has_default, is_node, make_node, node_fields
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -71,12 +70,6 @@ class Word(str):
 def json_option(meta: Mapping[str, Any], name: str) -> Any:
     """Return `encoder`, `decoder` or `exclude` of a field, as `dataclasses_json.config(...)` gives it, or None."""
     return (meta.get("dataclasses_json") or {}).get(name)
-
-
-def is_excluded(meta: Mapping[str, Any], value: Any) -> bool:
-    """Return True if the value of a field is not stored."""
-    exclude = json_option(meta, "exclude")
-    return exclude is not None and bool(exclude(value))
 
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
@@ -126,7 +119,8 @@ def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any
     encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
     for field in node_fields(node):
         value, below = getattr(node, field.name), f"{place}.{field.name}"
-        if is_excluded(field.metadata, value):
+        exclude = json_option(field.metadata, "exclude")
+        if exclude is not None and exclude(value):
             continue
         encoder = json_option(field.metadata, "encoder")
         if encoder is not None:
@@ -316,7 +310,7 @@ class Decoder:
         missing = [name for name in required if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
-        return self._build(cls, decoded, place)
+        return make_node(origin, decoded)
 
     def _current_values(
         self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
@@ -345,20 +339,6 @@ class Decoder:
         if decoder is None:
             return self.decode(item, declared, place)
         return decode_with(decoder, item, place)
-
-    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
-        """Construct a node; fields that its constructor does not take are set afterwards."""
-        origin = types.origin_of(cls)
-        later = [field.name for field in node_fields(origin) if not field.init and field.name in values]
-        try:
-            node = origin(**{name: value for name, value in values.items() if name not in later})
-            for name in later:
-                setattr(node, name, values[name])
-        except FieldError as error:  # short by itself
-            raise UsageError(f"{place}: {error}") from error
-        except (TypeError, ValueError, OverflowError) as error:
-            raise UsageError(f"{place}: {shorten_text(str(error), ERROR_LIMIT)}") from error
-        return node
 
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):
@@ -444,8 +424,7 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        of_user = Trust.of([top_package(str(name).partition(":")[0])])
-        return find_class(name, declared, of_user if self.trusted is None else self.trusted, place)
+        return find_class(name, declared, self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:

@@ -14,8 +14,8 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import Word, Words, parse_words
 from tfaip.params.fields import copied
 from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
-from tfaip.params.resolver import MISSING, NO_META, Group, Leaf, Node, Resolver
-from tfaip.params.settings import all_entries, build, is_flag, refuse_unknown
+from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
+from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
@@ -75,10 +75,10 @@ def split_arguments(
 
 
 _CONFIG = "config"
-_HELP = Leaf("help", "help", NO_META, list[str], None)
-_PYTHON = Leaf("python", "python", NO_META, bool, False)
-_PRINT = Leaf("print_config", "print_config", NO_META, bool, False)
-_TRUST = Leaf("trust", "trust", NO_META, list[str], ())
+_HELP = Entry("help", "help", NO_META, list[str], None)
+_PYTHON = Entry("python", "python", NO_META, bool, False)
+_PRINT = Entry("print_config", "print_config", NO_META, bool, False)
+_TRUST = Entry("trust", "trust", NO_META, list[str], ())
 
 
 class ParamsParser:
@@ -106,7 +106,7 @@ class ParamsParser:
         self.description = description
         self._home = home
         self._trusted = list(trusted)
-        self._options: list[Leaf] = []
+        self._options: list[Entry] = []
         self._roots: list[tuple[str, Any, Any, Mapping[str, Any]]] = []
         self._former: dict[str, str] = {}
 
@@ -122,7 +122,7 @@ class ParamsParser:
         if type is bool and default is None:
             default = False
         name = flag.lstrip("-")
-        self._options.append(Leaf(name, name, {"help": help}, type, default))
+        self._options.append(Entry(name, name, {"help": help}, type, default))
 
     def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = NO_META) -> None:
         """Add a params tree.
@@ -174,12 +174,14 @@ class ParamsParser:
         if isinstance(files, Words) and not files:
             raise UsageError("--config needs the name of a file")
         sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words)]
-        settings = Settings([replace(source, former=self._former) for source in sources])
+        settings = Settings(sources)
+        for new, old in self._former.items():
+            settings.rename(old, new)
         resolver = Resolver(settings, trusted)
         roots = [resolver.root(name, cls, copied(default), meta) for name, cls, default, meta in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it chooses.
         if COMPLETION in os.environ:
-            entries = [*options, *filter(is_flag, all_entries(roots))]
+            entries = [*options, *(entry for entry in all_entries(roots) if entry.is_flag)]
             answer_shell((f"--{entry.flag}", entry.help, completions_of(entry)) for entry in entries)
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
@@ -194,14 +196,14 @@ class ParamsParser:
         return SimpleNamespace(**{option.name: option.value for option in options}, **built)
 
 
-def _parse_option(option: Leaf, words: dict[str, Words]) -> Leaf:
+def _parse_option(option: Entry, words: dict[str, Words]) -> Entry:
     if option.name not in words:
         return option
     value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
     return replace(option, value=value)
 
 
-def require_values(roots: Sequence[Node], may_be_none: bool) -> None:
+def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
     """Raise unless everything that is required is given.
 
     Args:
@@ -213,9 +215,7 @@ def require_values(roots: Sequence[Node], may_be_none: bool) -> None:
     """
     missing = []
     for entry in all_entries(roots):
-        if isinstance(entry, Group) or not entry.required:
-            continue
-        if isinstance(entry, Node) or entry.value is MISSING or not may_be_none:
+        if entry.required and (entry.value is MISSING or not may_be_none):
             missing.append(f"--{entry.flag}")
     if missing:
         kind = "flag" if len(missing) == 1 else "flags"

@@ -24,7 +24,7 @@ class FieldError(UsageError, ValueError):
     """A value that a field of a params object must not have.
 
     The object itself does not know where in a tree it is. Whoever does extends the path (`move_below`) and, where the
-    tree has a command line, adds the flags (`name_flags`).
+    tree has a command line, sets `flags`, which are to be changed.
 
     Args:
         path: the field, as a dotted path from the object that refuses the value.
@@ -38,17 +38,12 @@ class FieldError(UsageError, ValueError):
         super().__init__(path, value, expected)
         self.value, self.expected, self.index = value, expected, index
         self.paths = (path, *others)
-        self._labels: Sequence[str | None] = ()
+        self.flags: Sequence[str] = ()
 
     @property
     def path(self) -> str:
         """The path of the field itself."""
         return self.paths[0]
-
-    @property
-    def flags(self) -> list[str]:
-        """What to change, as far as it is known."""
-        return [label for label in self._labels if label]
 
     def __str__(self) -> str:
         # The flag says where the field is.
@@ -61,10 +56,6 @@ class FieldError(UsageError, ValueError):
     def move_below(self, name: str) -> None:
         """Extend the paths by the field, index or key of the parent that holds the object; see `below`."""
         self.paths = tuple(f"{name}.{path}" for path in self.paths)
-
-    def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
-        """Add what to change: `flag_of` returns the flag of a path, or None if it has none."""
-        self._labels = list(map(flag_of, self.paths))
 
 
 class FieldAdvice(FieldError):
@@ -81,8 +72,8 @@ class FieldAdvice(FieldError):
 
     def __str__(self) -> str:
         text, *names = self.args
-        for name, path, label in zip_longest(names, self.paths, self._labels):
-            text = text.replace(f"{{{name}}}", label or path)
+        for name, path, label in zip_longest(names, self.paths, self.flags):
+            text = text.replace(f"{{{name}}}", label or path.removesuffix(".*"))
         return str(text)
 
 
@@ -493,13 +484,9 @@ def take_shared(cls: type) -> None:
         cls.__annotations__ = annotations
 
 
+@functools.cache
 def shared_of(cls: Any) -> dict[str, Shared]:
     """Return the shared attributes of a class, with those that it inherits, by name."""
-    return _shared_of(cls)
-
-
-@functools.cache
-def _shared_of(cls: Any) -> dict[str, Shared]:
     found: dict[str, Shared] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():

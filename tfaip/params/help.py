@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
 import re
@@ -13,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,8 +22,8 @@ from tfaip.errors import UsageError
 from tfaip.params.codec import encode, json_option
 from tfaip.params.fields import is_common, limits_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
-from tfaip.params.resolver import MISSING, ClassChoice, Entry, Group, Leaf, Node, Resolver, walk_entries
-from tfaip.params.settings import flags_of_other_classes, is_flag
+from tfaip.params.resolver import MISSING, ClassChoice, Entry, Resolver, walk_entries
+from tfaip.params.settings import flags_of_other_classes
 from tfaip.params.sources import Settings
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
 from tfaip.util.text import shorten
@@ -65,7 +67,7 @@ def _help_text(entry: Entry) -> str:
     text = entry.help
     if text and text[-1] not in ".!?":
         text += "."
-    if isinstance(entry, Leaf):
+    if entry.kind == "leaf":
         objects = object_type(entry.declared)
         if objects is not None:
             item = ".0" if "list[" in expected(entry.declared) else ""
@@ -79,22 +81,20 @@ def _help_text(entry: Entry) -> str:
 
 
 def _type_text(entry: Entry) -> str:
-    if isinstance(entry, Leaf):
+    if entry.kind == "leaf":
         return "bool" if entry.declared is bool else expected(entry.declared)
-    if isinstance(entry, Group):
-        return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
-    return "CLASS"
+    return {"node": "CLASS", "list": "CLASS ...", "dict": "KEY=CLASS ..."}[entry.kind]
 
 
 def _range_text(entry: Entry) -> str:
     """Return the range of a number in parentheses; "" if there is none."""
-    limits = limits_of(entry.owner, entry.name) if isinstance(entry, Leaf) and entry.owner is not None else None
+    limits = limits_of(entry.owner, entry.name) if entry.owner is not None else None
     text = limits.range_text() if limits is not None else ""
     return " " + f"({text})".replace(" ", _NO_BREAK) if text else ""
 
 
 def _value_text(entry: Entry) -> str:
-    if not isinstance(entry, Group) and entry.required:
+    if entry.required:
         return " (required)"
     try:
         value = shown_value(entry)
@@ -116,8 +116,8 @@ class _Line:
     """
 
     entry: Entry
-    section: Node
-    holder: Node | None
+    section: Entry
+    holder: Entry | None
     path: str
 
     @property
@@ -128,12 +128,15 @@ class _Line:
     @property
     def is_common(self) -> bool:
         """True for an option that most users set."""
-        return is_common(self.entry.meta) or (isinstance(self.entry, Leaf) and self.entry.required)
+        bases = getattr(self.entry.owner, "__mro__", ())
+        versions = [vars(base).get("__dataclass_fields__", {}).get(self.entry.name) for base in bases]
+        metas = [self.entry.meta, *(version.metadata for version in versions if version)]
+        return any(map(is_common, metas)) or (self.entry.kind == "leaf" and self.entry.required)
 
     @property
     def class_names(self) -> list[str]:
         """Names of the class in the heading, and of chosen ones."""
-        nodes = [self.section, *((self.entry.items or ()) if isinstance(self.entry, Group) else ())]
+        nodes = [self.section, *(self.entry.entries if self.entry.is_group else ())]
         return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
 
     def is_about(self, topic: str) -> bool:
@@ -142,26 +145,25 @@ class _Line:
         return has_class or _mentions(self.entry, topic)
 
 
-def _lines(node: Node, path: str, holder: Node | None = None) -> Iterator[_Line]:
+def _lines(node: Entry, path: str, holder: Entry | None = None) -> Iterator[_Line]:
     """Yield the flags of a root, or of a node that is an object; those of nodes below it last."""
-    if is_flag(node):
+    if node.is_flag:
         yield _Line(node, node, holder, path)
     yield from _field_lines(node, path)
 
 
-def _field_lines(node: Node, path: str) -> Iterator[_Line]:
+def _field_lines(node: Entry, path: str) -> Iterator[_Line]:
     # Nodes follow after all flags of this one, so that the flags of a class stay together.
     inner: list[Iterator[_Line]] = []
     for entry in node.entries:
         below = f"{path}.{entry.name}"
-        if isinstance(entry, Node) and entry.cls is not None:
+        if entry.kind == "node" and entry.cls is not None:
             inner.append(_lines(entry, below, node))
             continue
         yield _Line(entry, node, node, below)
-        if isinstance(entry, Group):
-            for item in entry.items or ():
-                key = repr(item.name) if entry.keyed else item.name
-                inner.append(_field_lines(item, f"{below}[{key}]"))
+        for item in entry.entries:
+            key = repr(item.name) if entry.kind == "dict" else item.name
+            inner.append(_field_lines(item, f"{below}[{key}]"))
     for lines in inner:
         yield from lines
 
@@ -173,14 +175,12 @@ def _mentions(entry: Entry, topic: str) -> bool:
     return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
 
 
-def _nodes(nodes: Sequence[Entry]) -> Iterator[Node]:
+def _nodes(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the objects among entries and below them."""
-    for node in nodes:
-        if isinstance(node, Group):
-            yield from _nodes(node.items or ())
-        elif isinstance(node, Node) and node.cls is not None:
-            yield node
-            yield from _nodes(node.entries)
+    for entry in entries:
+        if entry.kind == "node" and entry.cls is not None:
+            yield entry
+        yield from _nodes(entry.entries)
 
 
 class HelpText:
@@ -199,8 +199,8 @@ class HelpText:
         self,
         prog: str,
         description: str,
-        options: Sequence[Leaf],
-        roots: Sequence[Node],
+        options: Sequence[Entry],
+        roots: Sequence[Entry],
         home: str = "",
         with_paths: bool = False,
     ) -> None:
@@ -264,9 +264,9 @@ class HelpText:
             declaring = [base for base in bases if entry.name in inspect.get_annotations(base)]
             if declaring and self._is_own_class(declaring[0]):
                 return True
-        if isinstance(entry, Leaf) or entry.choice is None:
+        if entry.choice is None:
             return False
-        is_choice = isinstance(entry, Group) or len(entry.choice.classes) > 1
+        is_choice = entry.is_group or len(entry.choice.classes) > 1
         return is_choice and any(map(self._is_own_class, entry.choice.classes))
 
     def _is_own_class(self, cls: type) -> bool:
@@ -378,7 +378,7 @@ def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None
 
 def completions_of(entry: Entry) -> list[str] | None:
     """Return the values of a flag that is a choice, none for a number; None for any other flag."""
-    if not isinstance(entry, Leaf):
+    if entry.kind != "leaf":
         return [] if entry.choice is None else list(entry.choice.names())
     if entry.meta.get("choices"):
         return [str(choice) for choice in entry.meta["choices"]]
@@ -405,7 +405,7 @@ _PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "infinity", "nan"}
 
 
-def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:
+def config_lines(roots: Sequence[Entry], values: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line per flag: `flag: value  # origin`.
 
     Args:
@@ -432,7 +432,10 @@ def yaml_value(value: Any) -> str:
     if isinstance(value, str):
         return yaml_text(value)
     if isinstance(value, float):
-        return _yaml_float(value)
+        mantissa, exponent, power = repr(value).partition("e")
+        # YAML 1.1 reads 1e-05 as a string.
+        text = f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
+        return text if math.isfinite(value) else text.replace("inf", ".inf").replace("nan", ".nan")
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)
@@ -442,31 +445,11 @@ def yaml_text(text: str) -> str:
     """Return a string in YAML, quoted if it could be read as something else."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
-    return '"' + "".join(map(_yaml_character, text)) + '"'
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _yaml_character(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    if character.isprintable():
-        return character
-    return f"\\U{ord(character):08x}"
-
-
-def _yaml_float(value: float) -> str:
-    if math.isnan(value):
-        return ".nan"
-    if math.isinf(value):
-        return ".inf" if value > 0 else "-.inf"
-    mantissa, exponent, power = repr(value).partition("e")
-    # YAML 1.1 reads 1e-05 as a string.
-    return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
-
-
-def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
-    for entry in walk_entries(root):
-        if isinstance(entry, Node) and entry.choice is None:
-            continue
+def _flags(root: Entry) -> Iterator[tuple[str, str, str]]:
+    for entry in filter(attrgetter("is_flag"), walk_entries(root)):
         yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
 
 
@@ -480,15 +463,13 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
     Raises:
         TypeError: the value of a leaf cannot be written.
     """
-    if isinstance(entry, Leaf):
+    if entry.kind == "leaf":
         encoder = json_option(entry.meta, "encoder")
         value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
         return encode(value, None, f"--{entry.flag}")
-    if isinstance(entry, Node):
-        if entry.choice is None or entry.cls is None:
-            return None
-        return name_of(entry.choice, origin_of(entry.cls))
-    if entry.items is None:
+    if entry.choice is None or entry.cls is None:
         return None
-    names = {item.name: name_of(entry.choice, origin_of(item.cls)) for item in entry.items}
-    return names if entry.keyed else list(names.values())
+    if entry.kind == "node":
+        return name_of(entry.choice, origin_of(entry.cls))
+    names = {item.name: name_of(entry.choice, origin_of(item.cls)) for item in entry.entries}
+    return names if entry.kind == "dict" else list(names.values())

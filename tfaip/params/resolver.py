@@ -15,33 +15,51 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
-from tfaip.params.fields import COMMON, copied, help_of, is_common
+from tfaip.params.fields import copied, help_of
 from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, field_default, has_default, is_node, items_of, node_fields, values_of
-from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class, import_named
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
 
 
 @dataclasses.dataclass
-class _Entry:
-    """Part of a resolved tree.
+class Entry:
+    """Part of a resolved tree: a value, a dataclass, or a list or dict of dataclasses.
 
     Args:
         flag: without dashes; of a node of a fixed class only the beginning of the flags of its fields.
         name: of the field.
         meta: what `pai_meta` gave.
+        declared: resolved type; of the items of a list or dict; of a node without None.
+        value: of a leaf, resolved; `MISSING` if there is none.
+        kind: leaf, node, list or dict, as of `FieldKind`.
         origin: of the value, or of the choice of classes.
         owner: class that has the field; None for a root.
+        required: there must be a value or a class, but none is given.
+        optional: True if there may be no node, list or dict.
+        choice: classes that can be chosen; None for a leaf, and if the class is fixed.
+        cls: chosen class, possibly with type arguments, or list or dict; None for none at all.
+        entries: fields or items.
+        base: the object that the values are set in, or values that another class takes over.
     """
 
     flag: str
     name: str
     meta: Mapping[str, Any]
-    origin: str = dataclasses.field(default=DEFAULT, kw_only=True)
-    owner: type | None = dataclasses.field(default=None, kw_only=True)
+    declared: Any
+    value: Any = MISSING
+    kind: str = "leaf"
+    origin: str = DEFAULT
+    owner: type | None = None
+    required: bool = False
+    optional: bool = False
+    choice: ClassChoice | None = None
+    cls: Any = None
+    entries: list[Entry] = dataclasses.field(default_factory=list)
+    base: Any = None
 
     @property
     def help(self) -> str:
@@ -49,118 +67,48 @@ class _Entry:
         text = str(self.meta.get("help") or "") if self.owner is None else help_of(self.owner, self.name)
         return text.strip()
 
+    @property
+    def is_group(self) -> bool:
+        """True for a list or dict of dataclasses."""
+        return self.kind in ("list", "dict")
 
-@dataclasses.dataclass
-class Leaf(_Entry):
-    """Flag with a value.
+    @property
+    def is_flag(self) -> bool:
+        """True if the flag can be given; that of a node of a fixed class is only a prefix."""
+        return self.kind != "node" or self.choice is not None
 
-    Args:
-        declared: resolved type.
-        value: resolved; `MISSING` if there is none.
-        required: there must be a value, but none is given.
-    """
-
-    declared: Any
-    value: Any
-    required: bool = False
-
-    def construct(self) -> Any:
-        """Return the value."""
-        return self.value
-
-
-@dataclasses.dataclass
-class Node(_Entry):
-    """Dataclass of the tree.
-
-    Args:
-        cls: chosen class, possibly with type arguments; None for no node at all.
-        declared: resolved type, without None.
-        choice: classes that can be chosen; None if the class is fixed.
-        optional: True if there may be no node.
-        required: a class must be chosen, but none is.
-        entries: its fields.
-        base: the object that the values are set in, or values that another class takes over.
-    """
-
-    cls: Any
-    declared: Any
-    choice: ClassChoice | None
-    optional: bool = False
-    required: bool = False
-    entries: list[Entry] = dataclasses.field(default_factory=list)
-    base: Any = None
+    @property
+    def is_given(self) -> bool:
+        """True if a source has set something of the entry."""
+        return self.origin != DEFAULT or any(entry.is_given for entry in self.entries)
 
     def construct(self) -> Any:
         """Set the values in the object, or in a new one of the chosen class; `__post_init__` is left to the caller."""
-        if self.cls is None:
-            return None
+        if self.kind == "leaf" or self.cls is None:
+            return self.value if self.kind == "leaf" else None
+        if self.is_group:
+            items = {item.name: item.construct() for item in self.entries}
+            return items if self.cls is dict else list(items.values())
         if is_node(self.base):
             for entry in self.entries:
-                if is_given(entry):
+                if entry.is_given:
                     set_field(self.base, entry.name, entry.construct())
             return self.base
         values = dict(self.base or {})
         for entry in self.entries:
-            if not isinstance(entry, Leaf) or entry.value is not MISSING:
+            if entry.kind != "leaf" or entry.value is not MISSING:
                 values[entry.name] = entry.construct()
-        origin = types.origin_of(self.cls)
-        node = origin.__new__(origin)
-        for field in node_fields(origin):
-            if field.name in values or has_default(field):
-                value = values[field.name] if field.name in values else field_default(field)
-                object.__setattr__(node, field.name, value)  # also in frozen nodes
-        return node
-
-
-@dataclasses.dataclass
-class Group(_Entry):
-    """List or dict of dataclasses.
-
-    Args:
-        choice: classes that can be chosen for its items.
-        items: by index or key; None for no container at all.
-        keyed: True for a dict.
-        optional: True if there may be no container.
-    """
-
-    choice: ClassChoice
-    items: list[Node] | None
-    keyed: bool
-    optional: bool = False
-
-    def construct(self) -> Any:
-        """Build all objects."""
-        if self.items is None:
-            return None
-        if self.keyed:
-            return {item.name: item.construct() for item in self.items}
-        return [item.construct() for item in self.items]
-
-
-Entry = Leaf | Node | Group
-
-
-def entries_below(entry: Entry) -> list[Any]:
-    """Return the entries directly below one."""
-    if isinstance(entry, Leaf):
-        return []
-    return entry.entries if isinstance(entry, Node) else entry.items or []
+        return make_node(types.origin_of(self.cls), values)
 
 
 def walk_entries(entry: Entry) -> Iterator[Entry]:
-    """Yield an entry and all below it, in order; of the items of a group only their fields."""
+    """Yield an entry and all below it, in order; of the items of a list or dict only their fields."""
     yield entry
-    for inner in entries_below(entry):
+    for inner in entry.entries:
         walked = walk_entries(inner)
-        if isinstance(entry, Group):
+        if entry.is_group:
             next(walked)
         yield from walked
-
-
-def is_given(entry: Entry) -> bool:
-    """Return True if a source has set something of an entry."""
-    return entry.origin != DEFAULT or any(map(is_given, entries_below(entry)))
 
 
 def set_field(node: Any, name: str, value: Any) -> None:
@@ -186,7 +134,7 @@ class Resolver:
         self._given = self._trusted = Trust.of(trusted)
         self._claimed: set[str] = set()
 
-    def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Node:
+    def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
         """Resolve a tree.
 
         Args:
@@ -204,19 +152,21 @@ class Resolver:
         trusted = self._given if default is None else self._trusted.and_code_of(type(default))
         self._trusted = trusted.and_code_of(declared)
         place = Place("", name, name, meta)
-        return self._node(place, declared, MISSING if default is None else default, False, 0, None)
+        kind = types.FieldKind("node", declared, False)
+        return self._node(place, kind, MISSING if default is None else default, 0, None)
 
-    def _node(self, place: Place, declared: Any, default: Any, optional: bool, lowest: int, owner: type | None) -> Node:
-        choice = None
+    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: type | None) -> Entry:
+        choice, declared = None, kind.declared
         if not place.meta.get("fix_dc"):
             choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
-        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=owner)
+        node = Entry(place.flag, place.name, place.meta, declared, MISSING, kind.kind, owner=owner, choice=choice)
+        node.optional = kind.optional
         hit = self.settings.choice(place.flag, lowest, is_fixed=choice is None)
         if hit is not None and is_node(hit.value):
             _require_class([hit.value], declared, hit)
             node.origin, default = hit.origin, hit.value
             self._begin(node, type(default), default)
-        elif hit is not None and choice is not None and (optional or not hit.is_empty_section):
+        elif hit is not None and choice is not None and (kind.optional or not hit.is_empty_section):
             node.origin = hit.origin
             cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
             # A lower source may have set fields of the class that was chosen there.
@@ -233,7 +183,7 @@ class Resolver:
         self._add_fields(node, place, lowest)
         return node
 
-    def _begin(self, node: Node, cls: Any, default: Any) -> None:
+    def _begin(self, node: Entry, cls: Any, default: Any) -> None:
         """Set the class of a node, and what it takes over from the default object.
 
         The object itself if it has this class; otherwise the values of fields that both inherit from the declared type
@@ -251,12 +201,16 @@ class Resolver:
             if field.name in shared and getattr(default, field.name) != field_default(field):
                 node.base[field.name] = getattr(default, field.name)
 
-    def _add_fields(self, node: Node, place: Place, lowest: int) -> None:
+    def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:
         if node.cls is None:
             return
         cls = types.origin_of(node.cls)
         types_of = types.field_types(node.cls)
         values = values_of(node.base) if is_node(node.base) else node.base or {}
+        for old, new in renamed_fields(cls).items():
+            present = place.below(new, cls)
+            if self.settings.rename(present.prefix + old, present.flag):
+                warn_renamed(f"--{present.prefix}{old}", f"--{present.flag}")
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
                 continue  # there is no flag
@@ -264,37 +218,46 @@ class Resolver:
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
-            inner = dataclasses.replace(place.below(field.name, cls), meta=_with_common(cls, field))
+            inner = place.below(field.name, cls)
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
 
     def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
         kind = types.field_kind(declared)
+        declared = kind.declared
         if kind.kind == "node":
-            return self._node(place, kind.declared, default, kind.optional, lowest, owner)
+            return self._node(place, kind, default, lowest, owner)
         if kind.kind in ("list", "dict"):
-            return self._group(place, kind.declared, default, kind.optional, kind.kind == "dict", lowest, owner)
-        leaf = self._leaf(place, kind.declared, default, lowest, owner)
+            return self._group(place, kind, default, lowest, owner)
+        if place.flag in self._claimed:
+            raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
+        self._claimed.add(place.flag)
+        leaf = Entry(place.flag, place.name, place.meta, declared, default, owner=owner)
+        hit = self.settings.value(place.flag, lowest)
+        if hit is not None and not (hit.is_empty_section and _is_section(declared)):
+            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
+        is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
+        if is_dict or types.object_type(declared) is not None:
+            self._add_parts(leaf, hit, lowest)
         # An empty text or list, as None, is the placeholder of a value that is still to be given.
         is_empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
         is_set = given or leaf.origin != DEFAULT
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
-    def _group(
-        self, place: Place, declared: Any, default: Any, optional: bool, keyed: bool, lowest: int, owner: type
-    ) -> Group:
+    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: type) -> Entry:
         items = {} if default is MISSING else items_of(default) or {}
-        choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
-        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=owner)
+        choice = ClassChoice(kind.declared, place.meta, [type(item) for item in items.values()])
+        group = Entry(place.flag, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
+        group.optional = kind.optional
         hit = self.settings.value(place.flag, lowest, holds_nodes=True)
         names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
-        if hit is not None and (optional or not hit.is_empty_section):
+        if hit is not None and (kind.optional or not hit.is_empty_section):
             # A new list replaces the whole list of lower sources, with all fields of its items.
             group.origin, lowest, items = hit.origin, hit.rank, {}
             self.settings.replace(f"{place.flag}.", hit.rank)
             objects = items_of(hit.value) or {}
             if any(map(is_node, objects.values())):
-                _require_class(list(objects.values()), declared, hit)
+                _require_class(list(objects.values()), kind.declared, hit)
                 self.settings.value(place.flag, lowest)  # marks them as used
                 items = objects
             names = dict.fromkeys(items) or _chosen_names(group, hit)
@@ -302,7 +265,7 @@ class Resolver:
             hit = None
         if names is None:
             return group
-        group.items = []
+        group.cls = dict if kind.kind == "dict" else list
         meta = {key: place.meta[key] for key in ("choices", "enforce_choices") if key in place.meta}
         for name, class_name in names.items():
             item_default = items.get(name, MISSING)
@@ -310,46 +273,18 @@ class Resolver:
                 item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
             inner = place.below(name, default)
             inner = dataclasses.replace(inner, meta={**inner.meta, **meta})
-            item = self._node(inner, declared, item_default, False, lowest, None)
+            item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, None)
             if hit is not None and item.required:
                 label = dataclasses.replace(hit, path=item.flag).label
                 raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
-            group.items.append(item)
+            group.entries.append(item)
         return group
 
     def _trusted_by(self, hit: Setting) -> Trust | None:
         # The user may name any class.
         return None if hit.origin == COMMAND_LINE else self._trusted
 
-    def _leaf(self, place: Place, declared: Any, default: Any, lowest: int, owner: type) -> Leaf:
-        if place.flag in self._claimed:
-            raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
-        self._claimed.add(place.flag)
-        leaf = Leaf(place.flag, place.name, place.meta, declared, default, owner=owner)
-        hit = self._hit(place, lowest, owner)
-        if hit is not None and not (hit.is_empty_section and _is_section(declared)):
-            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
-        is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
-        if is_dict or types.object_type(declared) is not None:
-            self._add_parts(leaf, hit, lowest)
-        return leaf
-
-    def _hit(self, place: Place, lowest: int, owner: type) -> Setting | None:
-        hit = self.settings.value(place.flag, lowest)
-        for old, new in renamed_fields(owner).items():
-            old_hit = self.settings.value(place.prefix + old, lowest) if new == place.name else None
-            if old_hit is None:
-                continue
-            if hit is not None and hit.rank == old_hit.rank:
-                raise UsageError(
-                    f"both {old_hit.label} (the old name) and {hit.label} are given: give only {hit.label}"
-                )
-            warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
-            if hit is None or old_hit.rank > hit.rank:
-                hit = dataclasses.replace(old_hit, path=place.flag)
-        return hit
-
-    def _decoded(self, hit: Setting, leaf: Leaf) -> Any:
+    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
         """Return a given value as one of the declared type."""
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
@@ -364,11 +299,9 @@ class Resolver:
                 # In quotes, or in JSON, the home directory is meant, too.
                 is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
                 value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
-            except UntrustedName as error:
-                raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
-            except UsageError:
+            except UsageError as error:
                 # A text in quotes, or of JSON, is as good as one without.
-                if not isinstance(value, str) or isinstance(value, Word):
+                if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
                     raise
                 value = decoder.decode(Words([value]), leaf.declared, hit.label)
         choices = leaf.meta.get("choices")
@@ -380,7 +313,7 @@ class Resolver:
                     raise UsageError(f"{hit.label}: {shorten(item)} is not among the choices {names}")
         return value
 
-    def _add_parts(self, leaf: Leaf, whole: Setting | None, lowest: int) -> None:
+    def _add_parts(self, leaf: Entry, whole: Setting | None, lowest: int) -> None:
         """Set items of a dict, or arguments of objects, given below a flag; a new value begins without any."""
         lowest = lowest if whole is None else whole.rank
         self.settings.replace(f"{leaf.flag}.", lowest)
@@ -402,7 +335,7 @@ class Resolver:
             named.arguments[argument] = parse_argument(hit.value, hit.label)
 
 
-def _chosen_class(node: Node, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:
+def _chosen_class(node: Entry, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:
     value = hit.value
     if isinstance(value, Words):
         if len(value) != 1:
@@ -418,7 +351,7 @@ def _chosen_class(node: Node, choice: ClassChoice, hit: Setting, trusted: Trust 
     return choice.select(str(value), hit.label, trusted)
 
 
-def _chosen_names(group: Group, hit: Setting) -> dict[str, str | None] | None:
+def _chosen_names(group: Entry, hit: Setting) -> dict[str, str | None] | None:
     """Return index or key -> name of the class; None for no container.
 
     The name is None if the item itself holds that of its class, as in a file.
@@ -427,13 +360,13 @@ def _chosen_names(group: Group, hit: Setting) -> dict[str, str | None] | None:
     if group.optional and is_none(value):
         return None
     if not isinstance(value, Words):
-        if not isinstance(value, Mapping if group.keyed else list):
-            kind = "mapping" if group.keyed else "list"
+        if not isinstance(value, Mapping if group.kind == "dict" else list):
+            kind = "mapping" if group.kind == "dict" else "list"
             raise UsageError(f"{hit.label}: expected a {kind} of classes, got {shorten(plain_of(value))}")
         return dict.fromkeys(items_of(value) or {})
     if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{hit.label} needs at least one class")
-    if not group.keyed:
+    if group.kind == "list":
         return {str(index): name for index, name in enumerate(value)}
     found: dict[str, str | None] = {}
     for word in value:
@@ -457,15 +390,6 @@ def _is_section(declared: Any) -> bool:
     members, optional = types.members_of(declared) if types.is_union(declared) else ([declared], False)
     containers = types.DICT_TYPES | types.SEQUENCE_TYPES
     return not optional and all(types.origin_of(member) in containers for member in members)
-
-
-def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """Return the metadata of a field, with the mark of common options if a base class has set it."""
-    for base in cls.__mro__[1:]:
-        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
-        if inherited is not None and is_common(inherited.metadata):
-            return {**field.metadata, **COMMON}
-    return field.metadata
 
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -534,25 +458,9 @@ class ClassChoice:
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
         if CLASS_NAME.fullmatch(name) is None:
             raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
-        cls = self._imported(name, flag, trusted)
+        cls = find_class(name, object if self.any_class else self.declared, trusted, flag)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
-        return cls
-
-    def _imported(self, name: str, flag: str, trusted: Trust | None) -> type:
-        if trusted is not None:
-            try:
-                return find_class(name, self.declared, trusted, flag)
-            except UntrustedName as error:
-                raise UsageError(
-                    f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
-                ) from error
-        cls: type = import_named(name, flag, "class")
-        fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
-        if not fits or not dataclasses.is_dataclass(cls):
-            raise UsageError(
-                f"{flag}: {shorten_text(name)} is not a params class derived from {self.declared.__name__}"
-            )
         return cls
 
     def _names(self, cls: type) -> list[str]:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any, ClassVar, TypeVar
@@ -20,7 +19,7 @@ from tfaip.params import names, tree as trees
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Decoder, Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
-from tfaip.params.resolver import Entry, Node, Resolver, full_name, set_field, walk_entries
+from tfaip.params.resolver import Entry, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
 from tfaip.params.stored import flat_params
@@ -86,7 +85,7 @@ def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[Setting]:
         yield Setting(place.flag, value)
 
 
-def build(root: Node) -> Any:
+def build(root: Entry) -> Any:
     """Build the objects of a resolved tree, and check them.
 
     Raises:
@@ -108,21 +107,19 @@ def check(params: Any, root: str, origins: Mapping[str, str] = _NO_ORIGINS) -> N
     Raises:
         FieldError: if a value is not allowed, or a `__post_init__` fails; the message names the flag.
     """
-    try:
+    with flags_of(params, root, origins=origins):
         trees.post_init(params)
-    except FieldError as error:
-        error.name_flags(partial(_label, params, trees.Place.of_root(root), origins))
-        raise
 
 
 @contextlib.contextmanager
-def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
+def flags_of(params: Any, root: str, path: str = "", origins: Mapping[str, str] = _NO_ORIGINS) -> Iterator[None]:
     """Context that adds its flag to the error of a field of a tree.
 
     Args:
         params: the root of the tree.
         root: name of the root, which begins its flags.
         path: dotted path of the object that the block checks, if it is not the root.
+        origins: flag -> where its value comes from.
     """
     try:
         yield
@@ -130,16 +127,16 @@ def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
         if not error.flags:  # else a context within this one knew more
             if path:
                 error.move_below(path)
-            error.name_flags(lambda field: _label(params, trees.Place.of_root(root), _NO_ORIGINS, field) or field)
+            error.flags = [_label(params, trees.Place.of_root(root), origins, field) for field in error.paths]
         raise
 
 
-def _label(value: Any, place: trees.Place, origins: Mapping[str, str], path: str) -> str | None:
-    """Return the flag of a field at a path, with the file that gives its value; None if there is no such field."""
+def _label(value: Any, place: trees.Place, origins: Mapping[str, str], path: str) -> str:
+    """Return the flag of a field at a path, with the file that gives its value; the path if there is no such field."""
     for name in path.split("."):
         parts = trees.children(value) or {}
         if name not in parts and name != "*":
-            return None
+            return path
         place, value = place.below(name, value), parts.get(name)
     origin = origins.get(place.flag, DEFAULT)
     return place.label if origin in (COMMAND_LINE, DEFAULT) else f"{place.flag} in {shorten_text(origin)}"
@@ -236,7 +233,7 @@ def _name(flag: str) -> str:
     return flag.lstrip("-")
 
 
-def _resolve(params: Any, sources: Sequence[Source]) -> Node:
+def _resolve(params: Any, sources: Sequence[Source]) -> Entry:
     """Return a tree with the settings that are given; `construct` sets them in it."""
     settings = Settings(sources)
     root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
@@ -269,7 +266,7 @@ class UnknownFlag(UsageError):
     """A key of a config file that no params have."""
 
 
-def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
+def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence[str] = ()) -> None:
     """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
 
     Args:
@@ -298,18 +295,17 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
         raise UnknownFlag(f"{place}: unknown key {shown}{_hint(key, roots, general, '')}")
 
 
-def removed_note(key: str, roots: Sequence[Node]) -> str | None:
+def removed_note(key: str, roots: Sequence[Entry]) -> str | None:
     """Return what to know of a flag of a removed field, or of one below it; None if it is no such flag."""
     for node in all_entries(roots):
-        if not isinstance(node, Node) or node.cls is None:
-            continue
-        for name, note in names.removed_fields(origin_of(node.cls)).items():
+        removed = {} if node.cls is None else names.removed_fields(origin_of(node.cls))
+        for name, note in removed.items():
             if f"{key}.".startswith(f"{node.flag}.{name}."):
                 return note
     return None
 
 
-def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) -> str:
+def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str) -> str:
     """Return what to type instead, to be appended to a message."""
     entries = all_entries(roots)
     for node in _nodes(entries):
@@ -321,23 +317,18 @@ def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) 
     if counterpart is not None:
         near = [counterpart]
     else:
-        near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])
+        near = _near_flags(key, [*(entry.flag for entry in entries if entry.is_flag), *general])
     if not near:
         return "; --help all lists all flags"
     return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
 
 
-def all_entries(roots: Sequence[Node]) -> list[Entry]:
+def all_entries(roots: Sequence[Entry]) -> list[Entry]:
     """Return all entries of resolved trees, in order."""
     return [entry for root in roots for entry in walk_entries(root)]
 
 
-def is_flag(entry: Entry) -> bool:
-    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
-    return not isinstance(entry, Node) or entry.choice is not None
-
-
-def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
+def flags_of_other_classes(roots: Sequence[Entry], word: str) -> Iterator[tuple[str, str]]:
     """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
     for node in _nodes(all_entries(roots)):
         known = {entry.name for entry in node.entries}
@@ -369,17 +360,17 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(alike))[:3]
 
 
-def _nodes(entries: Iterable[Entry]) -> Iterator[Node]:
-    return (entry for entry in entries if isinstance(entry, Node))
+def _nodes(entries: Iterable[Entry]) -> Iterator[Entry]:
+    return (entry for entry in entries if entry.kind == "node")
 
 
-def _other_classes(node: Node) -> list[type]:
+def _other_classes(node: Entry) -> list[type]:
     """Return the classes that could be chosen for a node, without the chosen one."""
     chosen = None if node.cls is None else origin_of(node.cls)
     return [] if node.choice is None else [cls for cls in node.choice.classes if cls is not chosen]
 
 
-def _choice(node: Node, cls: type) -> str:
+def _choice(node: Entry, cls: type) -> str:
     return node.choice.name_of(cls) if node.choice is not None else cls.__name__
 
 
@@ -483,7 +474,9 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     except (AttributeError, TypeError) as error:
         raise UsageError(str(error)) from error
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
-    before, after = flat_params(encoded), flat_params(encode(_OWN.decode(encoded, cls, root)))
+    decoded = _OWN.decode(encoded, cls, root)
+    trees.post_init(decoded)
+    before, after = flat_params(encoded), flat_params(encode(decoded))
     for path in before | after:
         old, new = before.get(path), after.get(path)
         if old != new and repr(old) != repr(new):  # NaN is not equal to itself

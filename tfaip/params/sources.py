@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -57,12 +57,10 @@ class Source:
     Args:
         origin: its name.
         tree: flags and values; the keys may be dotted or nested.
-        former: beginnings of flags -> how they were called before; both spellings are read.
     """
 
     origin: str
     tree: Mapping[str, Any]
-    former: Mapping[str, str] = field(default_factory=dict)
 
 
 class Settings:
@@ -83,19 +81,35 @@ class Settings:
         """Add what a value holds; the keys of a file may be dotted, or nested in any way: `a: {b.c: ...}`."""
         for key, item in (_parts(value) or {}).items():
             path = join_path(parent, key)
-            for new, old in source.former.items():
-                if f"{path}.".startswith(f"{old}."):
-                    path = new + path[len(old) :]
             found = self._given.setdefault(path, {})
             if rank in found:
                 raise UsageError(f"{label(path, source.origin)} is given twice: give it once")
             found[rank] = Setting(path, item, source.origin, rank, parent)
             self._add(item, source, rank, path)
 
+    def rename(self, old: str, new: str) -> bool:
+        """Read what is given for an old flag, or below it, as that of the new one; return True if there was anything.
+
+        Raises:
+            UsageError: if one source gives both.
+        """
+        paths = [path for path in self._given if f"{path}.".startswith(f"{old}.")]
+        for path in paths:
+            present = self._given.setdefault(new + path[len(old) :], {})
+            for rank, given in self._given.pop(path).items():
+                parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
+                moved = replace(given, path=new + path[len(old) :], parent=parent)
+                if rank in present:
+                    raise UsageError(
+                        f"both {given.label} (the old name) and {moved.label} are given: give only {moved.label}"
+                    )
+                present[rank] = moved
+        return bool(paths)
+
     def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
         """Return what is given for a flag that holds a value, or a list or dict of nodes, which are looked up later."""
         found: Setting | None = None
-        for rank, given in self._given.get(flag, {}).items():
+        for rank, given in sorted(self._given.get(flag, {}).items()):
             if not holds_nodes or not _parts(given.value):
                 self._used.add((flag, rank))
             if rank >= lowest:
@@ -108,7 +122,7 @@ class Settings:
         A class that is fixed cannot be selected.
         """
         found: Setting | None = None
-        for rank, given in self._given.get(flag, {}).items():
+        for rank, given in sorted(self._given.get(flag, {}).items()):
             path = flag
             if isinstance(given.value, Mapping) and CLASS_KEY in given.value:
                 path = join_path(flag, CLASS_KEY)

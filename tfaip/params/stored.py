@@ -19,7 +19,7 @@ from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, join_path, nodes_of
+from tfaip.params.tree import Place, field_default, get_path, join_path, nodes_of, post_init
 from tfaip.params.trust import Trust, UntrustedName
 from tfaip.util.files import write_text
 from tfaip.util.logging import logger
@@ -124,7 +124,10 @@ def _decode(
     kind = FormerDecoder if is_former(document) else Decoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
-    if isinstance(decoder, FormerDecoder):
+    if not isinstance(decoder, FormerDecoder):
+        post_init(decoded, "params")
+    else:
+        decoder.check(decoded)
         report(tuple(decoder.notes), "a dict" if path is None else str(path))
     return decoded
 
@@ -133,11 +136,12 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
     if isinstance(value, dict) and value.keys() == {types.CLASS, types.ARGUMENTS}:
         return {path: value[types.CLASS], **{f"{path}.{name}": item for name, item in value[types.ARGUMENTS].items()}}
-    parts = _parts(value)
-    if parts is None:
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
         return {path: value}
     flat: dict[str, Any] = {}
-    for name, item in parts.items():
+    for name, item in value.items():
         flat.update(flat_params(item, join_path(path, str(name))))
     return flat
 
@@ -167,15 +171,6 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
         flag = path if is_path else place.flag
         flat[path if flag in flat else flag] = value
     return flat
-
-
-def _parts(value: Any) -> dict[Any, Any] | None:
-    """Return the parts of a stored node or container of nodes; None for a plain value."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return dict(enumerate(value))
-    return None
 
 
 # A field of all scenario params of 1.2, which are also a part of its trainer params.
@@ -264,19 +259,21 @@ class FormerDecoder(Decoder):
             return made
         return super()._find_class(name, declared, place)
 
-    def _build(self, cls: Any, values: dict[str, Any], place: str) -> Any:
-        # Every turn leaves out one value.
-        for _ in range(len(values)):
+    def check(self, params: Any) -> None:
+        """Check all limits; a value of the toolkit or of the scenario that is refused takes its default."""
+        refused = set()
+        while True:
             try:
-                return super()._build(cls, values, place)
-            except UsageError as error:
-                cause = error.__cause__
-                name = cause.path.partition(".")[0] if isinstance(cause, FieldError) else None
-                if name not in values:
+                return post_init(params)
+            except FieldError as error:
+                parent, _, name = error.path.rpartition(".")
+                node = get_path(params, parent)
+                field = getattr(node, "__dataclass_fields__", {}).get(name)
+                if field is None or error.path in refused:
                     raise
-                self.notes.append(f"{place}.{name}, default instead: {cause}")
-                values = {key: value for key, value in values.items() if key != name}
-        return super()._build(cls, values, place)
+                refused.add(error.path)
+                self.notes.append(f"params.{error}, default instead")
+                object.__setattr__(node, name, field_default(field))
 
 
 def _may_name(declared: Any) -> bool:

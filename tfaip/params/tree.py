@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
 from tfaip.params.names import current_name, did_you_mean, top_package
-from tfaip.params.types import members_of, resolve_annotation, strip
+from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 
@@ -47,6 +47,16 @@ def field_default(field: dataclasses.Field[Any]) -> Any:
 def has_default(field: dataclasses.Field[Any]) -> bool:
     """Return True if the class gives a default to a field, which is not made here."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Return a node with values, and defaults for other fields; `__post_init__` is left to the caller."""
+    node = cls.__new__(cls)
+    for field in node_fields(cls):
+        if field.name in values or has_default(field):
+            value = values[field.name] if field.name in values else field_default(field)
+            object.__setattr__(node, field.name, value)  # also in frozen nodes
+    return node
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
@@ -336,7 +346,7 @@ def with_shared(params: T, source: Any) -> T:
 def _shared_values(params: Any, source: Any, strict: bool = True) -> Iterator[tuple[Any, Shared, Any]]:
     """Yield each shared attribute that has another value than the one in the source, with its node and this value."""
     for path, node in nodes_by_path(params):
-        for attribute in shared_of(type(node)).values():
+        for attribute in shared_of(node.__class__).values():
             given = vars(node).get(attribute.name)
             with contextlib.nullcontext() if strict else contextlib.suppress(UsageError):
                 value = _find(attribute, node, path, source, given)
@@ -385,27 +395,15 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
         place = f"{place} ({path}.{attribute.name})"
     if found:
         names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
-        raise UsageError(f"{place} is shared: {declared.__name__}, which the scenario has several times, at {names}")
+        raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario has several times, at {names}")
     data = source if data is None else data
     raise UsageError(
-        f"{place} is shared: {declared.__name__}, which the scenario does not have; its data are {type(data).__name__}"
+        f"{place} is shared: {attribute.kind}, which the scenario does not have; its data are {type(data).__name__}"
     )
 
 
 @functools.cache
 def declared_class(attribute: Shared) -> type:
-    """Return the class that a shared attribute is annotated with.
-
-    Raises:
-        TypeError: if it is annotated with something else.
-    """
-    declared = strip(resolve_annotation(attribute.declared, attribute.owner))
-    members, _ = members_of(declared)
-    if len(members) == 1:
-        declared = members[0]
-    if not isinstance(declared, type):
-        raise TypeError(
-            f"{attribute.owner.__qualname__}.{attribute.name} = shared() is annotated with {attribute.declared}, "
-            "expected a class of params"
-        )
+    """Return the class that a shared attribute is annotated with."""
+    declared: type = field_kind(resolve_annotation(attribute.declared, attribute.owner)).declared
     return declared

@@ -190,11 +190,8 @@ class UntrustedName(UsageError):
 
     def __init__(self, refusal: str, package: str) -> None:
         self.refusal, self.package = refusal, package
-        super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
-
-    def how_to_trust(self) -> str:
-        """Return the flag that trusts the package, or what to change in the file."""
-        return f"trust it: --trust {self.package}" if self.package else "write the name in full"
+        advice = f"trust it: --trust {package}" if package else "write the name in full"
+        super().__init__(f"{refusal}; if you know the file, {advice}")
 
 
 class NotImportable(UsageError):
@@ -254,13 +251,14 @@ def _class_in(module: ModuleType, name: str) -> Any:
     return found
 
 
-def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
+def find_class(name: Any, declared: Any, trusted: Trust | None, place: str) -> type:
     """Return the params class that a file names.
 
     Args:
         name: value of `__cls__`, expected to be `module:Class`.
         declared: type of the field; the class must be a subclass.
-        trusted: what the file may name, besides classes of `tfaip` and of the package of `declared`.
+        trusted: what the file may name, besides classes of `tfaip` and of the package of `declared`; None: the user has
+            named the class, which may be any.
         place: dotted path, for messages.
 
     Raises:
@@ -269,17 +267,19 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     current = RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
     if not is_full_name(current, CLASS_NAME):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
-    trusted = trusted.and_code_of(declared)
-    what = f"{place}: __cls__ {shorten(name)}"
-    trusted.require(current.partition(":")[0], what, {OWN_PACKAGE})
+    module, what = current.partition(":")[0], f"{place}: __cls__ {shorten(name)}"
+    if trusted is not None:
+        trusted = trusted.and_code_of(declared)
+        trusted.require(module, what, {OWN_PACKAGE})
     cls = import_named(current, place, "class")
     base = get_origin(declared) or declared
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
-    if base is object:  # a field of any type; a dataclass that is not made for params may do anything when it is built
-        trusted.require_made(cls, current.partition(":")[0], what)
-    # An allowed module may import a class from one that is not, and hold it by another name.
-    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
+    if trusted is not None:
+        if base is object:  # any type; a dataclass that is not made for params may do anything when it is built
+            trusted.require_made(cls, module, what)
+        # An allowed module may import a class from one that is not, and hold it by another name.
+        trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
     return cls
 
 

@@ -14,6 +14,7 @@ from tfaip.backend.environment import compiles_each_shape
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.device.collectives import all_gather_arrays
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 
@@ -142,6 +143,14 @@ def run_pass(
             f"the {pipeline.mode.value} data give no batch: use a smaller batch size, or keep the remainder "
             "(batch_drop_remainder)"
         )
+
+
+def gathered_by_chief(devices: Devices, outputs: Mapping[str, Any] | None) -> list[Any]:
+    """Return, on the chief, the outputs of each batch of a round, given those of this process (None: it had none)."""
+    if devices.num_processes == 1:
+        return [outputs]
+    gathered = all_gather_arrays(devices, {name: backend.to_numpy(value) for name, value in (outputs or {}).items()})
+    return gathered if devices.is_chief else []
 
 
 def _delayed(items: Iterable[T], distance: int) -> Iterator[T]:

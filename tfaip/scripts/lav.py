@@ -18,7 +18,7 @@ data that the training validated on.
 
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
+{PROG} {FLAG} DIR --help shows the flags of a model (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

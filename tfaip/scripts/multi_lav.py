@@ -16,7 +16,7 @@ dump, and the events for TensorBoard, are those of the vote.
 
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR DIR --help shows the flags (--help all: every one)."""
+{PROG} {FLAG} DIR DIR --help shows the flags of a model (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

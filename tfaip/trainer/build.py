@@ -153,7 +153,7 @@ def build_run(
     if directory is not None and params.profile:
         first, last = params.profile_steps
         flag = flag_of(params, params.flag_root, "profile_steps")
-        profiler = Profiler(directory.events(names.TRAIN), first, last, flag)
+        profiler = Profiler(directory.root / names.TRAIN, first, last, flag)
     output = RunOutput(directory, store, history_file=history_file)
     return Run(params, preview, devices, stop, directory, output, profiler)
 
@@ -307,20 +307,9 @@ def build_training(
     evaluation = EpochEvaluation(
         params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
     )
+    state = TrainState(model, run.params, progress, place)
     training = Training(
-        run=run,
-        stage=stage,
-        params=params,
-        scenario=scenario,
-        devices=devices,
-        train_data=train_data,
-        schedules=schedules,
-        model=model,
-        state=TrainState(model, run.params, progress, place),
-        evaluation=evaluation,
-        best=best,
-        events=events,
-        built_from=facts,
+        run, stage, params, scenario, devices, train_data, schedules, model, state, evaluation, best, events, facts
     )
     _prepare_export(training, sample_data, None if kept is None else run.output.models)
     return training

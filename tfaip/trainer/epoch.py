@@ -24,9 +24,9 @@ from tfaip.trainer.build import Training
 from tfaip.trainer.datasets import Feed, OpenBatches
 from tfaip.trainer.modelbuilding import most_steps_per_execution
 from tfaip.trainer.params import Params
+from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.run.names import RATE
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.state import EvaluationState
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import with_epoch_mean
 from tfaip.util.logging import logger
@@ -215,7 +215,7 @@ class TrainingEpoch(StepCallbacks):
         # All processes save the same batch: when the chief says so.
         return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
-    def save_checkpoint(self, before: EvaluationState | None = None) -> None:
+    def save_checkpoint(self, before: Checkpoint | None = None) -> None:
         """Save a checkpoint within the epoch.
 
         Args:

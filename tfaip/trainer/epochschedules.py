@@ -14,9 +14,8 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.datasets import check_batch_sizes, create_training_pipeline
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
-from tfaip.trainer.schedules.epochvalues import EpochValues
 from tfaip.trainer.schedules.instep import objects_of_epochs
-from tfaip.trainer.schedules.targets import shown_name
+from tfaip.trainer.schedules.targets import EpochValues, shown_name
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 

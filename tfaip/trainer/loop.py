@@ -205,9 +205,11 @@ class TrainingLoop:
         seconds = progress.history[number].meta["seconds"]
         row = self._table.add(number, logs, seconds, is_best)
         log.info("%s", result_line(number, logs), extra={CONSOLE_TEXT: row})
-        dropped = DropCounts(*progress.position.dropped)
+        earlier = progress.history[number - 1].meta if number - 1 in progress.history else {}
+        before = earlier.get("position", {}).get("dropped", (0, 0, 0))
+        dropped = DropCounts(*(now - then for now, then in zip(progress.position.dropped, before, strict=True)))
         if dropped.total:
-            log.info("dropped training samples so far: %s", dropped)
+            log.info("dropped training samples: %s", dropped)
         return measured.values
 
     def _record(self, epoch: TrainingEpoch, measured: Measured) -> Logs:

@@ -27,7 +27,7 @@ from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
-from tfaip.trainer.schedules.epochvalues import EpochValues
+from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
@@ -261,8 +261,9 @@ class StageRunner:
         if epochs > 0:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
             own = copy_for_stage(params)  # the caller may change the params in place
-            again = replace(before, first_epoch=last + 1, last_epoch=last + epochs, params=own)
-            self._sequence.stage = replace(again, epoch_offset=last - done)
+            self._sequence.stage = replace(
+                before, first_epoch=last + 1, last_epoch=last + epochs, params=own, epoch_offset=last - done
+            )
 
     @property
     def current_epoch(self) -> int:

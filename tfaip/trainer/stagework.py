@@ -12,10 +12,10 @@ from typing import Any
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.device.collectives import gathered_by_chief, run_long_on_chief
+from tfaip.device.collectives import run_long_on_chief
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import full_precision
-from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.trainer.build import Run, Training
 from tfaip.trainer.datasets import Scenario

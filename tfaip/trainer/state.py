@@ -81,19 +81,6 @@ class TrainingProgress:
         return cls(**numbers, position=Position.from_dict(state["position"]), history=history)
 
 
-@dataclass(frozen=True)
-class EvaluationState:
-    """Part of the state that an evaluation changes.
-
-    Args:
-        arrays: values of variables by name.
-        random: states of the global generators.
-    """
-
-    arrays: Mapping[str, np.ndarray]
-    random: Mapping[str, Any]
-
-
 class TrainState:
     """Progress, variables and random generators of a training, saved and restored as a whole.
 
@@ -136,7 +123,7 @@ class TrainState:
         self._model.optimizer.reset()
         return self._best_epoch
 
-    def capture(self, buffer: HostBuffer | None = None, before: EvaluationState | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
         """Return a copy of the whole state.
 
         Args:
@@ -150,7 +137,7 @@ class TrainState:
             **self.progress.to_dict(),
             **self._place,
             "backend": keras.backend.backend(),
-            "random": _random_state() if before is None else before.random,
+            "random": _random_state() if before is None else before.state,
             "params": stored_params(self._params),
             "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,
@@ -188,11 +175,11 @@ class TrainState:
         is_automatic = model.execution.is_automatic
         model.execution = replace(Execution.from_dict(state["execution"]), is_automatic=is_automatic)
 
-    def evaluation_state(self) -> EvaluationState:
+    def evaluation_state(self) -> Checkpoint:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
         weights = {name: v for name, v in self._graph_variables().items() if id(v) in untrained}
-        return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
+        return Checkpoint(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
         """Return a copy of the metric accumulators."""
@@ -202,11 +189,11 @@ class TrainState:
         """Set the metric accumulators."""
         assign_arrays(self._metric_variables(), arrays, "the metrics")
 
-    def set_back(self, before: EvaluationState) -> None:
+    def set_back(self, before: Checkpoint) -> None:
         """Undo what an evaluation has changed."""
         named = {**self._graph_variables(), **self._metric_variables()}
         assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
-        _set_random_state(before.random)
+        _set_random_state(before.state)
 
     def optimizer_variables(self) -> dict[str, keras.Variable]:
         """Return the variables of the optimizer by name."""

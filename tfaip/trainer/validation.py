@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -91,7 +92,6 @@ class EpochEvaluation:
     last_epoch: int
 
     def __post_init__(self) -> None:
-        self._prediction: PredictionEvaluation | None = None
         self._lav_data: list[DataPipeline] = []
         params = self.params
         if not params.lav_every_n:
@@ -138,13 +138,13 @@ class EpochEvaluation:
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self.draw()
             if not self.params.val_silent and prints_samples(self.scenario):
-                self._prediction_evaluation().print_samples(self.val)
+                self._prediction.print_samples(self.val)
         if self.runs_lav_after(epoch, is_last(measured.values)):
             measured.has_lav = True
             for i, pipeline in enumerate(self._lav_data):
                 # A new one each time, so that no worker waits until the next evaluation.
                 seeded = pipeline.with_seed(self.params.random_seed or 0)
-                results = self._prediction_evaluation().run_pipeline(seeded)
+                results = self._prediction.run_pipeline(seeded)
                 values = with_epoch_mean(scalar_results(results))
                 measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
                 measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
@@ -186,20 +186,13 @@ class EpochEvaluation:
             values.pop(REGULARIZATION, None)
         return with_epoch_mean(python_logs(values))
 
-    def _prediction_evaluation(self) -> PredictionEvaluation:
-        if self._prediction is None:
-            params = self.params
-            self._prediction = PredictionEvaluation(
-                self.scenario,
-                params.gen.setup.val,
-                params.random_seed or 0,
-                params.lav_silent,
-                params.force_eager,
-                self._is_asked_to_stop,
-                devices=self.devices,
-                loss_weights=self.model.loss_weights,
-            )
-        return self._prediction
+    @cached_property
+    def _prediction(self) -> PredictionEvaluation:
+        params, setup = self.params, self.params.gen.setup.val
+        flags = params.lav_silent, params.force_eager, self._is_asked_to_stop
+        weights = self.model.loss_weights
+        seed = params.random_seed or 0
+        return PredictionEvaluation(self.scenario, setup, seed, *flags, devices=self.devices, loss_weights=weights)
 
     def _is_asked_to_stop(self) -> bool:
         return self.stop.received is not None

@@ -23,7 +23,7 @@ class SumsDataParams(DataBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.sums.data import SumsData
+        from test.clients.sums.scenario import SumsData
 
         return SumsData
 
@@ -38,7 +38,7 @@ class SumsGeneratorParams(DataGeneratorParams):
 
     @staticmethod
     def cls():
-        from test.clients.sums.data import SumsGenerator
+        from test.clients.sums.scenario import SumsGenerator
 
         return SumsGenerator
 
@@ -51,12 +51,12 @@ class SumsModelParams(ModelBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.sums.model import SumsModel
+        from test.clients.sums.scenario import SumsModel
 
         return SumsModel
 
     def graph_cls(self):
-        from test.clients.sums.model import SumsGraph
+        from test.clients.sums.scenario import SumsGraph
 
         return SumsGraph
 

@@ -1,11 +1,14 @@
-"""Params of the words."""
+"""Params, generator and processors of the words: what data workers import."""
 
+import os
 from dataclasses import dataclass, field
-from typing import List
+from typing import Iterable, List
 
+import numpy as np
 from paiargparse import pai_dataclass, pai_meta
-from tfaip import DataBaseParams, DataGeneratorParams, ModelBaseParams, ScenarioBaseParams
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip import DataBaseParams, DataGeneratorParams, ModelBaseParams, PipelineMode, Sample, ScenarioBaseParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 
 
 @pai_dataclass
@@ -16,7 +19,7 @@ class WordsDataParams(DataBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.data import WordsData
+        from test.clients.words.scenario import WordsData
 
         return WordsData
 
@@ -28,8 +31,6 @@ class LoadParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Load
-
         return Load
 
 
@@ -40,8 +41,6 @@ class ScaleParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Scale
-
         return Scale
 
 
@@ -50,8 +49,6 @@ class ScaleParams(DataProcessorParams):
 class EncodeParams(DataProcessorParams):
     @staticmethod
     def cls():
-        from test.clients.words.processors import Encode
-
         return Encode
 
 
@@ -62,8 +59,6 @@ class NoiseParams(DataProcessorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.processors import Noise
-
         return Noise
 
 
@@ -72,8 +67,6 @@ class NoiseParams(DataProcessorParams):
 class DecodeParams(DataProcessorParams):
     @staticmethod
     def cls():
-        from test.clients.words.processors import Decode
-
         return Decode
 
 
@@ -85,8 +78,6 @@ class FilesParams(DataGeneratorParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.generator import Files
-
         return Files
 
 
@@ -98,12 +89,12 @@ class WordsModelParams(ModelBaseParams):
 
     @staticmethod
     def cls():
-        from test.clients.words.model import WordsModel
+        from test.clients.words.scenario import WordsModel
 
         return WordsModel
 
     def graph_cls(self):
-        from test.clients.words.graph import WordsGraph
+        from test.clients.words.scenario import WordsGraph
 
         return WordsGraph
 
@@ -113,3 +104,61 @@ class WordsModelParams(ModelBaseParams):
 class WordsScenarioParams(ScenarioBaseParams[WordsDataParams, WordsModelParams]):
     def __post_init__(self):
         super().__post_init__()
+
+
+class Files(DataGenerator[FilesParams]):
+    def __init__(self, mode: PipelineMode, params: FilesParams):
+        super(Files, self).__init__(mode, params)
+        self.groups = [params.files[i : i + params.group] for i in range(0, len(params.files), params.group)]
+
+    def __len__(self):
+        return len(self.params.files)
+
+    def yields_batches(self) -> bool:
+        return True
+
+    def generate(self) -> Iterable[List[Sample]]:
+        for group in self.groups:
+            yield [Sample(inputs=path, targets=path) for path in group]
+
+
+class Load(MappingDataProcessor[LoadParams]):
+    def apply(self, sample: Sample) -> Sample:
+        path = sample.inputs
+        meta = {"path": path}
+        sample = sample.new_inputs({"word": np.load(path)})
+        if self.mode in {PipelineMode.TRAINING, PipelineMode.EVALUATION, PipelineMode.TARGETS}:
+            with open(os.path.splitext(path)[0] + self.params.extension) as f:
+                sample = sample.new_targets(f.read().strip())
+        else:
+            sample = sample.new_targets(None)
+        return sample.new_meta(meta)
+
+
+class Scale(MappingDataProcessor[ScaleParams]):
+    def apply(self, sample: Sample) -> Sample:
+        word = sample.inputs["word"].astype("float32") * self.params.factor
+        return sample.new_inputs({"word": word, "length": np.array([len(word)])})
+
+
+class Encode(MappingDataProcessor[EncodeParams]):
+    def __init__(self, *args, **kwargs):
+        super(Encode, self).__init__(*args, **kwargs)
+        self.codec = {name: i for i, name in enumerate(self.data_params.codec)}
+
+    def apply(self, sample: Sample) -> Sample:
+        return sample.new_targets({"label": np.array([self.codec[sample.targets]])})
+
+
+class Noise(MappingDataProcessor[NoiseParams]):
+    def apply(self, sample: Sample) -> Sample:
+        inputs = dict(sample.inputs)
+        inputs["word"] = inputs["word"] + np.random.normal(0, self.params.stddev, inputs["word"].shape)
+        return sample.new_inputs(inputs)
+
+
+class Decode(MappingDataProcessor[DecodeParams]):
+    def apply(self, sample: Sample) -> Sample:
+        outputs = dict(sample.outputs)
+        outputs["name"] = self.data_params.codec[int(np.argmax(outputs["prob"]))]
+        return sample.new_outputs(outputs)

@@ -208,21 +208,6 @@ def test_a_small_file_that_expands_is_refused_before_it_does(tmp_path: Path, mon
         assert np.array_equal(generator[0].inputs["x"], value), name
 
 
-@pytest.mark.parametrize("compression", ["lz4", "zstd", None])
-def test_compressed_batches_and_dictionaries_give_their_rows(compression: str | None, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    columns = {"text": SHORT, "lists": [SHORT[:number] for number in range(40)], "number": list(range(40))}
-    table = pa.table({**columns, "category": pa.array(SHORT).dictionary_encode()})
-    for new in (pa.ipc.new_file, pa.ipc.new_stream):
-        with new(tmp_path / "a", table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-            writer.write_table(table, max_chunksize=7)
-        samples = read(Parquet(files=[str(tmp_path / "a")], input_columns=["text", "lists", "number", "category"]))
-        assert [sample.inputs for sample in samples] == [
-            {"text": text, "lists": SHORT[:number], "number": number, "category": text}
-            for number, text in enumerate(SHORT)
-        ]
-
-
 def test_a_list_without_content_is_not_made(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     nothing = pa.FixedSizeListArray.from_buffers(

@@ -4,7 +4,7 @@ from itertools import count, islice
 
 import pytest
 
-from test.data.support import IterableRowsParams, row, rows
+from test.data.support import row, rows
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -22,39 +22,27 @@ class WithAccess(OnlyLength):
         return row(index)
 
 
-def test_a_length_that_fails() -> None:
-    class Broken(OnlyLength):
-        def __len__(self) -> int:
-            raise KeyError("rows")
-
-    with pytest.raises(KeyError, match="rows") as caught:
-        size_of(Broken(MODE, IterableRowsParams()))
-    assert caught.value.__notes__ == ["while Broken.__len__ ran"]
-
-
-def test_random_access_is_recognised_and_generates() -> None:
-    generator = WithAccess(MODE, DataGeneratorParams())
-    assert generator.has_random_access()
-    assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
-
-
-def test_a_generator_that_overrides_nothing_says_what_to_do() -> None:
-    generator = OnlyLength(MODE, DataGeneratorParams())
-    assert not generator.has_random_access()
-    with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
-        generator.generate()
-
-
-def test_raw_sequences_have_random_access() -> None:
-    samples = tuple(rows(3))
-    generator = RawDataGeneratorParams(samples=samples).create(MODE)
-    assert generator.has_random_access()
-    assert len(generator) == 3
-    assert generator[1].meta == {"id": 1}
-    assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
+def test_random_access_generates() -> None:
+    for generator in (
+        WithAccess(MODE, DataGeneratorParams()),
+        RawDataGeneratorParams(samples=tuple(rows(3))).create(MODE),
+    ):
+        assert generator.has_random_access()
+        assert (size_of(generator), generator[1].meta) == (3, {"id": 1})  # type: ignore[index]
+        assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
 
 
 def test_raw_iterables_may_be_endless() -> None:
     generator = RawDataGeneratorParams(samples=map(row, count())).create(MODE)
-    assert not generator.has_random_access()
+    assert (generator.has_random_access(), bool(generator)) == (False, True)
     assert [sample.meta["id"] for sample in islice(generator.generate(), 3)] == [0, 1, 2]
+
+
+def test_a_generator_that_overrides_too_little_says_what_to_do() -> None:
+    generator = OnlyLength(MODE, DataGeneratorParams())
+    assert not generator.has_random_access()
+    with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
+        generator.generate()
+    with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known") as caught:
+        size_of(DataGenerator(MODE, DataGeneratorParams()))
+    assert caught.value.__notes__ == ["while DataGenerator.__len__ ran"]

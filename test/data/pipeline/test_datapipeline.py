@@ -18,7 +18,7 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -132,30 +132,6 @@ def test_processors_of_a_pipeline_replace_those_of_the_data() -> None:
     assert (thirds.run_parallel, data.params.post_proc.run_parallel) == (False, True)
 
 
-class OwnGenerator(DataPipeline):
-    """Takes its samples from elsewhere."""
-
-    def create_data_generator(self) -> DataGenerator[Any]:
-        return RawDataGenerator(rows(3), self.mode, IterableRowsParams(count=7))
-
-
-def test_a_pipeline_may_create_its_generator() -> None:
-    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=2, worker_start_s=0)
-    pipeline = OwnGenerator(params, RowData(RowDataParams()), IterableRowsParams(count=7))
-    assert batch_ids(pipeline) == batch_ids(pipeline.as_preloaded()) == [[0, 1], [2]]
-    assert pipeline._reader.workers_read is False
-    assert pipeline.generator.params.count == 7
-
-
-@pytest.mark.parametrize("arguments", [(), (3,)])
-def test_generated_samples_have_a_length_where_it_is_known(arguments: tuple[int, ...]) -> None:
-    limit = dict(zip(["limit"], arguments, strict=False))
-    pipeline = make_pipeline(rows(5), [DropParams(every=2)], mode=PipelineMode.EVALUATION, **limit)
-    with pipeline.generate_input_samples() as samples:
-        assert (len(samples), bool(samples)) == (limit.get("limit", 5), True)  # type: ignore[arg-type]
-        assert [sample.meta["id"] for sample in samples] == [1, 3][: len(samples) // 2]  # type: ignore[arg-type]
-
-
 def test_a_length_that_is_not_known(subtests: pytest.Subtests) -> None:
     for source, processors, repeat, reason in [
         (rows(5), [], True, "have no end"),
@@ -171,52 +147,43 @@ def test_a_length_that_is_not_known(subtests: pytest.Subtests) -> None:
             assert list(islice(samples, 2))
 
 
-def test_mode_argument_wins_over_the_params() -> None:
-    params = DataPipelineParams()
-    pipeline = DataPipeline(params, RowData(RowDataParams()), IterableRowsParams(), PipelineMode.TARGETS)
-    assert pipeline.mode is PipelineMode.TARGETS
-    assert params.mode is PipelineMode.TRAINING
+UNKNOWN = IterableRowsParams(length_is_known=False)
 
 
-def test_epoch_size(subtests: pytest.Subtests) -> None:
-    for source, limit, arguments, size in [
+@pytest.mark.parametrize(
+    ("source", "limit", "arguments", "expected"),
+    [
         (rows(10), -1, (), 10),
         (rows(10), 4, (), 4),
         (rows(10), -1, (-1, 2.5), 25),
         (rows(100), -1, (-1, 0.29), 29),
         (rows(10), -1, (7,), 7),
-        (IterableRowsParams(length_is_known=False), -1, (50,), 50),
-        (IterableRowsParams(length_is_known=False), 4, (), 4),
-    ]:
-        with subtests.test(source=source):
-            assert make_pipeline(source, limit=limit).epoch_size(*arguments) == size
+        (UNKNOWN, -1, (50,), 50),
+        (UNKNOWN, 4, (), 4),
+        (UNKNOWN, -1, (), "IterableRows is not known: .*samples_per_epoch"),
+        ([], -1, (), "an epoch has 0 samples"),
+        (rows(3), -1, (-1, 0.1), r"an epoch has 0 samples: .*scale_epoch_size \(0.1\)"),
+        (rows(3), -1, (-2,), r"an epoch has -2 samples: .*samples_per_epoch \(-2\)"),
+    ],
+)
+def test_epoch_size(source: Any, limit: int, arguments: tuple[Any, ...], expected: int | str) -> None:
+    pipeline = make_pipeline(source, limit=limit)
+    if isinstance(expected, int):
+        assert pipeline.epoch_size(*arguments) == expected
+        return
+    with pytest.raises(UsageError, match=expected):
+        pipeline.epoch_size(*arguments)
 
 
-def test_impossible_epoch_sizes_are_refused(subtests: pytest.Subtests) -> None:
-    for source, arguments, message in [
-        (IterableRowsParams(length_is_known=False), (), "IterableRows is not known: .*samples_per_epoch"),
-        ([], (), "an epoch has 0 samples"),
-        (rows(3), (-1, 0.1), r"an epoch has 0 samples: .*scale_epoch_size \(0.1\)"),
-        (rows(3), (0,), r"an epoch has 0 samples: .*samples_per_epoch \(0\)"),
-        (rows(3), (-2,), "an epoch has -2 samples"),
-    ]:
-        with subtests.test(source=source), pytest.raises(UsageError, match=message):
-            make_pipeline(source).epoch_size(*arguments)
-
-
-def test_num_batches_tells_what_training_batches_gives(subtests: pytest.Subtests) -> None:
-    for num_samples in [4, 10, 12]:
-        for drop in [False, True]:
-            with subtests.test(num_samples=num_samples, drop=drop):
-                pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=drop)
-                with pipeline.training_batches(Position(), num_samples) as batches:
-                    assert len(list(batches)) == pipeline.num_batches(num_samples)
-
-
-def test_an_epoch_of_dropped_batches_is_refused() -> None:
-    pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=True)
-    with pytest.raises(UsageError, match="3 samples give no batch of batch_size 4 with batch_drop_remainder"):
-        pipeline.num_batches(3)
+@pytest.mark.parametrize("drop", [False, True])
+def test_num_batches_is_what_training_batches_gives(drop: bool) -> None:
+    pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=drop)
+    for num_samples in (4, 10, 12):
+        with pipeline.training_batches(Position(), num_samples) as batches:
+            assert len(list(batches)) == pipeline.num_batches(num_samples)
+    if drop:
+        with pytest.raises(UsageError, match="3 samples give no batch of batch_size 4 with batch_drop_remainder"):
+            pipeline.num_batches(3)
 
 
 def test_leaving_the_context_closes_the_generator() -> None:

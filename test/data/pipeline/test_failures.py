@@ -136,47 +136,41 @@ class WrongParams(DataGeneratorParams, cls=":Wrong"):
     makes_all: Any = None
     random_access: bool = True
 
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        return Wrong(mode, self) if self.random_access else WrongIterable(mode, self)
 
-
-class WrongIterable(DataGenerator[WrongParams]):
+class Wrong(DataGenerator[WrongParams]):
     def __len__(self) -> int:
         return 6
+
+    def has_random_access(self) -> bool:
+        return self.params.random_access
 
     def generate(self) -> Iterable[Any]:
         made = [self.params.made if index == 3 else row(index) for index in range(6)]
         return made if self.params.makes_all is None else self.params.makes_all
 
-
-class Wrong(WrongIterable):
     def __getitem__(self, index: int) -> Any:
         return list(self.generate())[index]
 
 
-@pytest.mark.parametrize(("before", "preloaded"), [([], False), ([NoiseParams()], True)])
-@pytest.mark.parametrize(("made", "shown"), [(None, "None"), (({"x": 1}, {"y": 1}), r"\({'x': 1}, {'y': 1}\)")])
-def test_a_generator_that_gives_no_sample(made: Any, shown: str, before: list[Any], preloaded: bool) -> None:
-    def read(random_access: bool) -> None:
-        wrong = make_pipeline(WrongParams(made, random_access=random_access), before, batch_size=2, num_processes=0)
-        with (wrong.as_preloaded() if preloaded else wrong).training_batches(Position(), 6) as batches:
-            list(batches)
-
-    with pytest.raises(TypeError, match=rf"^Wrong\[3\] gave {shown}, expected a Sample") as info:
-        read(random_access=True)
-    assert info.value.__notes__[0] == "while Wrong read sample 3"
-    with pytest.raises(TypeError, match=rf"^WrongIterable.generate gave {shown}, expected a Sample"):
-        read(random_access=False)
-
-
-@pytest.mark.parametrize("made", [7, {"x": 1}])
-def test_a_generator_that_gives_no_samples(made: Any) -> None:
-    wrong = make_pipeline(WrongParams(makes_all=made, random_access=False), num_processes=0)
-    message = (
-        rf"WrongIterable.generate gave .*{made if made == 7 else 'x: 1'}.*, expected an iterable of samples: yield"
-    )
-    with pytest.raises(TypeError, match=message), wrong.training_batches(Position(), 6) as batches:
+@pytest.mark.parametrize("preloads", [False, True])
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (WrongParams(), r"^Wrong\[3\] gave None, expected a Sample"),
+        (WrongParams(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
+        (WrongParams(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
+        (WrongParams(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
+        (WrongParams(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
+    ],
+)
+def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, preloads: bool) -> None:
+    wrong = make_pipeline(params, [NoiseParams()], batch_size=2, num_processes=0)
+    with (
+        pytest.raises(TypeError, match=message) as info,
+        (wrong.as_preloaded() if preloads else wrong).training_batches(Position(), 6) as batches,
+    ):
         list(batches)
+    assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
 class CarelessParams(DataProcessorParams, cls=":Careless"):

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-import numpy as np
 import pytest
 
 from test.data.faults import FaultParams
 from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, row, rows
-from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard, shard_batch
+from tfaip.data.pipeline.batching import UNSHARDED, Shard
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
@@ -99,16 +98,6 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
         # What is left in the buckets at the end of a pass cannot be split.
         assert sum(own, []) == targets if len(targets) % 3 == 0 else own == [targets] * 3
         assert all(part[number][1] == position for part in parts)
-
-
-def test_a_batch_that_cannot_be_split_equally_is_given_whole(subtests: pytest.Subtests) -> None:
-    for shard in [(0, 1, 2), (0, 3, 3), (2, 3, 3), (1, 2, 4)]:
-        with subtests.test(shard=shard):
-            batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
-            part = shard_batch(batch, shard)
-            assert (part.inputs["x"].tolist(), part.meta, part.is_whole) == ([0, 1, 2, 3, 4], batch.meta, True)
-            assert shard_batch(batch, UNSHARDED) is batch
-            assert not batch.is_whole
 
 
 @pytest.mark.parametrize("processors", [(NoiseParams(),), (PairParams(),), ()])

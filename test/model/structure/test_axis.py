@@ -36,16 +36,13 @@ def dimension(size: int, name: str = "d") -> Dimension:
     return Dimension(name, size)
 
 
-def test_dimensions_share_their_leading_entries() -> None:
-    assert pairs(dimension(2), dimension(4)) == [(0, 0), (1, 1)]
-    assert pairs(dimension(4), dimension(2, "other")) == [(0, 0), (1, 1)]
-
-
 def test_joined_axes_are_compared_part_by_part() -> None:
     old = Joined((dimension(2, "a"), dimension(1, "b")))
     new = Joined((dimension(3, "a"), dimension(2, "b")))
     assert pairs(old, new) == [(0, 0), (1, 1), (2, 3)]
     assert pairs(new, old) == [(0, 0), (1, 1), (3, 2)]
+    # Dimensions share their leading entries.
+    assert pairs(dimension(2), dimension(4)) == pairs(dimension(4), dimension(2, "other")) == [(0, 0), (1, 1)]
 
 
 def test_parts_are_found_by_their_names_if_they_have_moved_or_are_new() -> None:

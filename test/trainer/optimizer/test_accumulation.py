@@ -2,71 +2,54 @@
 
 from __future__ import annotations
 
-import keras
-import numpy as np
 import pytest
 
 from test.trainer.line import line_params, train, weight
+from test.trainer.optimizer.training import Training
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.optimizer.update import AverageRate
 
 pytestmark = pytest.mark.backend
 
 
-def optimizer_of(params, weight, rate=1.0, **kwargs):
-    optimizer = build_optimizer(params, {"w": weight}, [weight], **kwargs)
-    optimizer.schedule.base.assign(rate)
-    return optimizer
-
-
-def weights_after(optimizer, weight, gradients):
-    values = []
-    for gradient in gradients:
-        optimizer.apply([keras.ops.convert_to_tensor(np.float32(gradient))], [weight])
-        values.append(float(keras.ops.convert_to_numpy(weight.value)))
-    return values
+def weights_after(training, gradients):
+    return [training.step(gradient)[0] for gradient in gradients]
 
 
 def test_mean_of_three_micro_batches_moves_the_weight_on_every_third():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=3)
     # Means of (1, 2, 3) and (4, 5, 6); the 7 waits for two more.
-    assert weights_after(optimizer, weight, range(1, 8)) == [0, 0, -2, -2, -2, -7, -7]
-    assert int(optimizer.iterations) == 2
+    assert weights_after(training, range(1, 8)) == [0, 0, -2, -2, -2, -7, -7]
+    assert int(training.optimizer.iterations) == 2
 
 
 def test_clipping_acts_on_the_mean():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(clip_global_norm=1), weight, accum_steps=2)
+    training = Training(SGDOptimizer(clip_global_norm=1), {"w": 0.0}, accum_steps=2)
     # The mean 1.55 is clipped to 1; clipping each of 3 and 0.1 would give 0.55.
-    assert weights_after(optimizer, weight, [3, 0.1]) == [0, -1]
+    assert weights_after(training, [3, 0.1]) == [0, -1]
 
 
 def test_the_average_moves_only_with_an_update():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))
-    average = optimizer.named_variables({"w": weight})["average/w"]
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))
     values = []
     for gradient in (1, 3, 5, 7):
-        weights_after(optimizer, weight, [gradient])
-        values.append(float(keras.ops.convert_to_numpy(average.value)))
+        training.step(gradient)
+        values.append(training.state()["average/w"])
     # Weights 0 -2 -2 -8: the average is 0, then (0 - 2) / 2, then unchanged, then (-1 - 8) / 2.
     assert values == [0, -1, -1, -4.5]
 
 
 def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forgotten():
-    weight = keras.Variable(0.0, name="w")
-    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
-    assert weights_after(optimizer, weight, [100, 200]) == [0, 0]
-    optimizer.reset()
-    # The update comes with the third batch all the same, of that batch alone; those behind it are whole again.
-    assert weights_after(optimizer, weight, [3, 4, 5, 6]) == [-3, -3, -3, -8]
-    assert weights_after(optimizer, weight, [100]) == [-8]
-    optimizer.reset()
-    assert weights_after(optimizer, weight, [1, 2]) == [-8, -9.5]
-    optimizer.reset()  # between two updates there is nothing to forget
-    assert weights_after(optimizer, weight, [1, 2, 3]) == [-9.5, -9.5, -11.5]
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=3)
+    assert weights_after(training, [100, 200]) == [0, 0]
+    training.optimizer.reset()
+    # The update comes with the third batch all the same, of that batch alone; those after it are whole again.
+    assert weights_after(training, [3, 4, 5, 6]) == [-3, -3, -3, -8]
+    assert weights_after(training, [100]) == [-8]
+    training.optimizer.reset()
+    assert weights_after(training, [1, 2]) == [-8, -9.5]
+    training.optimizer.reset()  # between two updates there is nothing to forget
+    assert weights_after(training, [1, 2, 3]) == [-9.5, -9.5, -11.5]
 
 
 @pytest.mark.parametrize(

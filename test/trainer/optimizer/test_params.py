@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any
 
 import keras
 import pytest
@@ -23,7 +22,6 @@ from tfaip.trainer.optimizer import (
     LambOptimizer,
     OptimizerGroupParams,
     OptimizerParams,
-    SGDOptimizer,
 )
 from tfaip.trainer.params import TrainerParams
 
@@ -47,19 +45,6 @@ def test_arguments_and_defaults_are_those_of_keras(cls: type[KerasOptimizerParam
     assert arguments.pop("adam_weight_decay", params.weight_decay) == params.weight_decay
     assert arguments == {name: getattr(params, name) for name in arguments}
     assert {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT <= set(arguments)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"clip_value": 0.0}, "clip_value is 0.0, expected a number above 0, or None$"),
-        ({"momentum": 1.5}, "momentum is 1.5, expected a number from 0 to 1$"),
-        ({"exclude_from_weight_decay": "bias("}, r"is 'bias\(', expected a regular expression \(missing"),
-    ],
-)
-def test_impossible_values_name_the_field(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SGDOptimizer(**fields)
 
 
 def parse(*flags: str) -> TrainerParams:

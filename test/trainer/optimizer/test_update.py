@@ -8,7 +8,6 @@ import pytest
 
 from test.trainer.optimizer.training import Training
 from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
 from tfaip.trainer.optimizer.update import AverageRate
 
 
@@ -65,17 +64,6 @@ def test_one_draw_per_update_on_the_mean_of_its_batches():
     assert drawn[[3, 7]].std(axis=1) == pytest.approx([1.0, 1.0], rel=0.1)
 
 
-def number(variable):
-    return float(keras.ops.convert_to_numpy(variable.value))
-
-
-def averaged(rate, initial=1.0):
-    weight = keras.Variable(initial, name="w")
-    optimizer = build_optimizer(SGDOptimizer(), {"w": weight}, [weight], average_rate=rate)
-    optimizer.schedule.base.assign(1.0)
-    return weight, optimizer, optimizer.named_variables({"w": weight})["average/w"]
-
-
 @pytest.mark.parametrize(
     ("given", "updates_per_epoch", "rate"),
     [
@@ -100,22 +88,21 @@ def test_the_automatic_rate_ramps_up():
 
 @pytest.mark.backend
 def test_worked_out_average():
-    weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
-    assert number(average) == 1  # starts at the weight
-    values = []
+    training = Training(SGDOptimizer(), {"w": 1.0}, average_rate=AverageRate(0.75, ramp=False))
+    values = [training.state()["average/w"]]
     for gradient in (4, -8):
-        optimizer.apply([keras.ops.convert_to_tensor(np.float32(gradient))], [weight])
-        values.append(number(average))
-    # Weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4.
-    assert values == [0, 1.25]
+        training.step(gradient)
+        values.append(training.state()["average/w"])
+    # It starts at the weight; weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4.
+    assert values == [1, 0, 1.25]
 
 
 @pytest.mark.backend
 def test_averages_in_place_and_back_also_after_an_error():
-    weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
-    optimizer.apply([keras.ops.convert_to_tensor(np.float32(4))], [weight])
-    with optimizer.with_averages():
-        assert (number(weight), number(average)) == (0, 0)
-    with pytest.raises(RuntimeError, match="on purpose"), optimizer.with_averages():
+    training = Training(SGDOptimizer(), {"w": 1.0}, average_rate=AverageRate(0.75, ramp=False))
+    training.step(4)
+    with training.optimizer.with_averages():
+        assert (training.values(), training.state()["average/w"]) == ([0], 0)
+    with pytest.raises(RuntimeError, match="on purpose"), training.optimizer.with_averages():
         raise RuntimeError("on purpose")
-    assert (number(weight), number(average)) == (-3, 0)
+    assert (training.values(), training.state()["average/w"]) == ([-3], 0)

@@ -93,6 +93,17 @@ def test_names_take_two_lines_before_a_value_is_left_out(monkeypatch: pytest.Mon
     ]
 
 
+def test_metrics_have_room_before_the_losses_of_single_outputs() -> None:
+    bases = ["loss", "form_loss", "size_loss", "form_acc", "size_mae"]
+    lines = table(*bases, *(f"val_{base}" for base in bases)).row(1, {}).splitlines()
+    assert lines[1] == "4 more in train.log: form_loss, size_loss, val_form_loss, val_size_loss"
+    assert [line[:59].rstrip() for line in lines[2:5]] == [
+        "       |          train          |           val",
+        "       |           form_   size_ |           form_   size_",
+        "epoch  |    loss     acc     mae |    loss     acc     mae",
+    ]
+
+
 def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = [f"metric_{number}" for number in range(20)]
     names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]

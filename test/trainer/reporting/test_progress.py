@@ -8,7 +8,6 @@ import logging
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -61,31 +60,23 @@ def test_each_number_is_shown_once_and_the_monitored_one_first(monitor: str, fir
     assert list(shown_once({"ce": 1.0, "acc": 0.5}, "acc", "ce")) == ["acc", "ce"]  # there is no loss
 
 
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the bar be drawn though the output is captured."""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
+@pytest.fixture
+def _on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar is drawn though the output is captured."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "200")):
+        monkeypatch.setenv(name, value)
 
 
-def test_the_bar_shows_how_far_and_how_good(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    on_a_terminal(monkeypatch)
+@pytest.mark.usefixtures("_on_a_terminal")
+def test_the_bar_shows_how_far_and_how_good(capsys: pytest.CaptureFixture[str]) -> None:
     read: list[int] = []
-
-    def values_at(done: int) -> Any:
-        return lambda: read.append(done) or {"loss": 0.25, "acc": 0.5}
-
     bar = ProgressBar("batch")
     bar.start("Epoch 3/10", total=8, done=2)
     for done in (3, 4, 5):
-        bar.advance(done, values_at(done))
+        bar.advance(done, lambda done=done: read.append(done) or {"loss": 0.25, "acc": 0.5})  # type: ignore[misc]
     bar.stop()
     shown = capsys.readouterr().out
-    assert "Epoch 3/10" in shown
-    assert "3/8" in shown
-    assert "loss 0.2500, acc 0.5000, " in shown
+    assert all(text in shown for text in ("Epoch 3/10", "3/8", "loss 0.2500, acc 0.5000, "))
     # Reading values is not free: not for every batch.
     assert read == [3]
     bar.start("Validation", total=None)
@@ -94,8 +85,8 @@ def test_the_bar_shows_how_far_and_how_good(
     assert "1/?" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("_on_a_terminal")
 def test_items_are_passed_on_with_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    on_a_terminal(monkeypatch)
     assert list(track("abc", "Work", 3, shown=False)) == ["a", "b", "c"]
     assert capsys.readouterr().out == ""
     assert list(track("abc", "Work", 3, shown=True)) == ["a", "b", "c"]
@@ -183,9 +174,9 @@ def test_an_epoch_without_an_update_shows_the_rate_to_come(caplog: pytest.LogCap
     assert re.findall(r"Results of epoch 000\d .* - lr: (\S+)", caplog.text) == ["1.0000", "1.0000", "0.5000"]
 
 
-def test_a_validation_has_a_total(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("_on_a_terminal")
+def test_a_validation_has_a_total(capsys: pytest.CaptureFixture[str]) -> None:
     """Three samples in batches of one, of which one execution takes more."""
-    on_a_terminal(monkeypatch)
     train(line_params([1], [1, 2, 3], epochs=2, progress_bar_mode=ProgressBarMode.BAR))
     shown = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", capsys.readouterr().out)
     begins = [line.split()[2] for line in re.split(r"[\r\n]", shown) if line.startswith("Validation")]

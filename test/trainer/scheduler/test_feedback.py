@@ -117,6 +117,8 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
         [1.0, None, 1.0, None, None, None, None],
         [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5],
     ),
+    # Changes of inf, then of inf and -inf.
+    "multi without end": (multi(window_epochs=2, update_every_n_epochs=1), [1.0, NAN, 1.0], [1, 1, 0.5, 0.25]),
     # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
     "plateau": (plateau(), [2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6], [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]),
     "plateau with growth": (plateau(growth=2.0), [4.0, 2.0, 1.0], [4.0]),

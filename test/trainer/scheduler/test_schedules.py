@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test.support.commands import CommandResult
 from test.trainer.line import LineTrainerParams
 from tfaip.errors import UsageError
 from tfaip.params import post_init
@@ -250,22 +246,3 @@ def test_monitors_and_factors() -> None:
     flags = "--learning_rate.monitor lav_l0_acc val_acc --learning_rate.decay 0.9 --learning_rate.growth pkg.rates:more"
     params = parse("--learning_rate", "NewbobRel", *flags.split())
     assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
-
-
-@pytest.mark.slow
-def test_a_run_compiled_by_xla(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
-    flags = ["--trainer.epochs", "2", "--trainer.samples_per_epoch", "48", "--train.batch_size", "16"]
-    flags += ["--trainer.jit_compile", "True", "--trainer.export_best", "False", "--trainer.export_final", "False"]
-    flags += ["--learning_rate", "Function", "--learning_rate.lr", "0.5"]
-    flags += ["--learning_rate.function", "test.trainer.scheduler.ratefunctions:falling"]
-    flags += ["--learning_rate.modulation", "Cyclic", "--learning_rate.modulation.interval_steps", "2"]
-    flags += ["--learning_rate.modulation.decay", "0.5"]
-    run = tmp_path / "run"
-    # Keras does not use XLA where TensorFlow shall be deterministic.
-    env = {"TF_DETERMINISTIC_OPS": "0", "KERAS_BACKEND": "tensorflow"}
-    result = run_command("train", MIN, "--trainer.output_dir", run, *flags, env=env)
-    assert result.rc == 0, result
-    assert "jit_compile" not in result.stderr
-    records = json.loads((run / "history.json").read_text())
-    means = [record["effective_lr"] for record in records.values()]
-    assert means == pytest.approx([(1 / 2 + 1 / 8 + 1 / 6) / 3, (1 / 16 + 1 / 10 + 1 / 24) / 3], rel=1e-6)

@@ -81,55 +81,44 @@ def test_a_generator_of_a_stage() -> None:
     assert params.stages["p"] == PredictStage(generator=TinyGenerator(samples=3))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "argument"),
-    [
-        ({"optimizer": "foreign:Mine"}, "foreign"),
-        ({"a": "x=1 b=foreign:f"}, "foreign"),
-        ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
-        ({"learning_rate.decay": "tfaip.trainer.stages.program:contextmanager"}, "contextlib"),
-    ],
-)
-def test_overrides_of_a_file_name_trusted_packages_only(
-    overrides: dict[str, Any], argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "foreign.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\nclass Mine: pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    file = json.dumps({"stages": {"a": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}})
-    (tmp_path / "config.json").write_text(file)
-    with pytest.raises(UsageError, match=rf"is refused: {argument} is not among the trusted .*--trust {argument}"):
-        tiny_params("--config", str(tmp_path / "config.json"))
-    values = tiny_params().to_dict()
-    values["stages"] = {"a": {"__cls__": "tfaip.trainer.stages.params:TrainStage", "overrides": overrides}}
+FOREIGN = {"a": "x=1 b=foreign:f", "learning_rate": "function=\"'foreign.'tfaip:f\"", "optimizer": "foreign:Mine"}
+LOAD = "tfaip.components.loading:load_scenario"
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_overrides_of_a_file_name_trusted_packages_only(name: str, tmp_path: Path) -> None:
+    stage = {"epochs": 1, "overrides": {name: FOREIGN[name]}}
+    with pytest.raises(UsageError, match=r"is refused: foreign is not among the trusted .*--trust foreign"):
+        from_file(tmp_path, json.dumps({"stages": {"a": {"__cls__": "Train", **stage}}}))
     with pytest.raises(UntrustedName):
-        TinyTrainerParams.from_dict(values)
-    assert not (tmp_path / "marker").exists()
+        stored_with(TrainStage, **stage)
+
+
+def stored_with(cls: type[StageParams], trusted: Any = (), **fields: Any) -> StageParams:
+    """Return a stage of stored params."""
+    stage = {"__cls__": f"tfaip.trainer.stages.params:{cls.__name__}", **fields}
+    return TinyTrainerParams.from_dict({**tiny_params().to_dict(), "stages": {"a": stage}}, trusted=trusted).stages["a"]
 
 
 def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> None:
-    """One of them imports the file that its argument names."""
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
-    function, arguments = "tfaip.components.loading:load_scenario", {"name": str(tmp_path / "evil.py")}
-    call = {"__cls__": "tfaip.trainer.stages.params:CallStage", "function": function, "arguments": arguments}
-    values = {**tiny_params().to_dict(), "stages": {"a": call}}
+    """This one imports the file that its argument names."""
+    call = {"function": LOAD, "arguments": {"name": str(tmp_path / "evil.py")}}
     for packages in ([], TinyScenario.declared_packages(), TutorialScenario.declared_packages()):
         with pytest.raises(UntrustedName, match="load_scenario' is refused: tfaip is not among the trusted"):
-            TinyTrainerParams.from_dict(values, trusted=packages)
-    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": {**call, "__cls__": "Call"}}}))
-    with pytest.raises(UsageError, match="load_scenario' is refused: .*: name it on the command line"):
-        tiny_params("--config", str(tmp_path / "config.json"))
-    assert not (tmp_path / "marker").exists()
-    typed = ["--stages", "a=Call", "--stages.a.function", function]
-    assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(function))
-    assert TinyTrainerParams.from_dict(values, trusted=["tfaip"]).stages["a"].function == function  # type: ignore[attr-defined]
+            stored_with(CallStage, packages, **call)
+    with pytest.raises(UsageError, match="load_scenario' is refused: .*; if you know the file, trust it"):
+        from_file(tmp_path, json.dumps({"stages": {"a": {"__cls__": "Call", **call}}}))
+    typed = ["--stages", "a=Call", "--stages.a.function", LOAD]
+    assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(LOAD))
+    assert stored_with(CallStage, ["tfaip"], **call).function == LOAD  # type: ignore[attr-defined]
 
 
-def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"])
+def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path) -> None:
     """A reference to a file could complete the name of a module or of a function."""
-    for text in ("foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"):
-        overrides = {"learning_rate": "Function", "learning_rate.function": text}
-        stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
-        (tmp_path / "config.json").write_text(json.dumps({"stages": stages}))
-        message = "its module is known only when the placeholder is filled in: name it.* in full$"
-        with pytest.raises(UsageError, match=message):
-            tiny_params("--config", str(tmp_path / "config.json"))
+    overrides = {"learning_rate": "Function", "learning_rate.function": text}
+    stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
+    with pytest.raises(
+        UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"
+    ):
+        from_file(tmp_path, json.dumps({"stages": stages}))

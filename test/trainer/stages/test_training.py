@@ -224,6 +224,7 @@ def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
     assert seen.weights == [-6.0, -7.0, -8.0]
 
 
+@pytest.mark.slow
 def test_the_best_model_is_that_of_the_last_stage(tmp_path: Path) -> None:
     # In stage a the loss falls to -2 with the weight -3; in main it falls from 3 to 1, with the weight 0 at last.
     params = staged_params([-1.0], {"a": stage(3, train__x="1")}, epochs=6, output_dir=tmp_path / "r", export_best=True)
@@ -279,6 +280,7 @@ def test_samples_that_failed_count_in_each_pass() -> None:
         train(params)
 
 
+@pytest.mark.slow
 def test_a_later_stage_checks_the_export_that_the_first_had_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 
-from test.support.keras2 import BATCH, example, keras_2_models
 from tfaip.errors import UsageError
 from tfaip.imports import GraphBase, ModelBaseParams
 from tfaip.model.variables import variables_by_path
@@ -52,11 +51,11 @@ def below(prefix: str, factor: float) -> dict[str, list[Any]]:
     return {f"{prefix}/{name}": array.tolist() for name, array in values(factor).items()}
 
 
-def started(kind: type[GraphBase[Any]] | None = None, **fields: Any) -> dict[str, list[Any]]:
+def started(**fields: Any) -> dict[str, list[Any]]:
     """The weights after a warm start; those that are left fresh are drawn with the same seed."""
     keras.utils.set_random_seed(1)
-    graph: Any = (kind or JointGraph)()
-    graph.predict({"x": np.ones((2, 2), "float32"), **BATCH})
+    graph = JointGraph()
+    graph.predict({"x": np.ones((2, 2), "float32")})
     WarmStarter(WarmStartParams(**fields)).apply(graph)
     found = variables_by_path(graph)
     return {name: keras.ops.convert_to_numpy(found[name]).tolist() for name in found}
@@ -80,7 +79,7 @@ def test_each_source_has_its_part_of_the_model(sources: list[str], logged: list[
 
 def test_what_no_source_has_is_an_error_unless_it_is_allowed_or_not_included(sources: list[str]) -> None:
     one: dict[str, Any] = {"model": sources[1], "prefixes": ["lm"]}
-    with pytest.raises(UsageError, match="4 of 8 weights match, not am/hidden/bias, am/hidden/kernel, am/out/bias"):
+    with pytest.raises(UsageError, match="4 of 8 weights match, not am/hidden/bias, am/hidden/kernel and 2 more;"):
         started(**one)
     expected = {**started(), **below("lm", 10)}
     assert started(**one, allow_partial=True) == started(**one, include="lm") == expected
@@ -97,30 +96,3 @@ def test_substitutions_see_the_prefix(sources: list[str]) -> None:
     """So one can be meant for a single source."""
     swapped = started(model=sources, prefixes=["am", "lm"], rename=["^am->x", "^lm->am", "^x->lm"])
     assert swapped == {**below("am", 10), **below("lm", 1)}
-
-
-class TwinGraph(GraphBase[ModelBaseParams]):
-    """Two layers whose names end as one of the source."""
-
-    def __init__(self) -> None:
-        super().__init__(ModelBaseParams())
-        self.first, self.second = Features(), Features()
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        return {"y": self.first(inputs["feat"]) + self.second(inputs["feat"])}
-
-
-class Features(keras.layers.Layer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.features = keras.layers.Dense(5)
-
-    def call(self, inputs: Any) -> Any:
-        return self.features(inputs)
-
-
-def test_variables_of_a_saved_model_are_found_below_the_prefix(tmp_path_factory: pytest.TempPathFactory) -> None:
-    model = keras_2_models(tmp_path_factory) / "wrapped"
-    after = started(TwinGraph, model=str(model), prefixes=["second"], allow_partial=True)
-    assert after["second/features/kernel"] == example(model, "weights")["graph/features/kernel:0"].tolist()
-    assert after["first/features/kernel"] == started(TwinGraph)["first/features/kernel"]

@@ -89,8 +89,8 @@ def test_what_a_file_does_not_tell_is_given() -> None:
     with pytest.raises(UsageError) as caught:
         joined_head(**unknown)
     assert str(caught.value) == (
-        "nothing in memory matches the model: it holds head/kernel, left/kernel, right/kernel, the model "
-        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel, right/kernel; "
+        "nothing in memory matches the model: it holds head/kernel, left/kernel and 1 more, the model "
+        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel and 1 more; "
         "map names with warmstart.rename 'old->new', or choose another warmstart.model, or give the sizes of joined "
         "inputs with warmstart.blocks 'path=[3,5]'"
     )

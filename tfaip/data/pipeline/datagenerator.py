@@ -131,7 +131,7 @@ class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
 
 
 class RawDataGenerator(DataGenerator[Any]):
-    """Generator over samples that exist already, with random access if they are a list or another sequence.
+    """Generator over samples that exist already, with random access if they have a length and an index.
 
     Args:
         samples: the samples; None: those of `params`.
@@ -160,7 +160,7 @@ class RawDataGenerator(DataGenerator[Any]):
         return samples
 
     def has_random_access(self) -> bool:
-        return isinstance(self._samples, Sequence)
+        return hasattr(self._samples, "__len__") and hasattr(self._samples, "__getitem__")
 
     def in_memory(self) -> bool:
         return True

@@ -134,8 +134,14 @@ class EpochTable:
         shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
         trained = [TOTAL_LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
         ranks = {base: rank for rank, base in reversed([*enumerate(trained)])}
-        # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
-        shown.sort(key=lambda name: (_group(name)[0], name != RATE, ranks.get(split_name(name)[1], len(trained))))
+
+        def place(name: str) -> tuple[object, ...]:
+            # Within a group the loss comes first, then what the training logs too, in its order, then the rest; the
+            # losses of single outputs come last, since there may be no room for them.
+            base = split_name(name)[1]
+            return _group(name)[0], name != RATE, base.endswith(f"_{TOTAL_LOSS}"), ranks.get(base, len(trained))
+
+        shown.sort(key=place)
         for on_two_lines in (False, True):
             self._columns = [_column(name, on_two_lines) for name in shown]
             if _width(self._columns) <= width:

@@ -16,7 +16,7 @@ from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.errors import TfaipError
-from tfaip.events.writer import EventWriter
+from tfaip.events.writer import EventWriter, write_hparams
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
@@ -25,7 +25,7 @@ from tfaip.params.fields import FieldAdvice
 from tfaip.params.settings import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, UPDATES, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, HPARAMS_FILE, TRAIN, UPDATES, VALIDATION, split_name
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -103,7 +103,7 @@ class TensorBoardEvents:
                 for path, weight in variable_arrays(variables_by_path(self.scenario.graph)).items():
                     writer(TRAIN).histogram(f"weights/{path}", weight, epoch)
             for collected in layer_values:
-                drawing = self._drawing(self.directory.events(VALIDATION), collected, epoch)
+                drawing = self._drawing(self.directory.root / VALIDATION, collected, epoch)
                 if drawing is not None:
                     writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
             for opened in self._writers.values():
@@ -141,12 +141,13 @@ class TensorBoardEvents:
             self._tf_summary = None
 
     def _writer(self, directory: RunDirectory, epoch: int, kind: str) -> EventWriter:
-        """Return the writer of a directory, which begins with the hyper-parameters and the name of the stage."""
+        """Return the writer of a directory; the first one also writes the hyper-parameters of the run."""
         if kind not in self._writers:
-            writer = self._writers[kind] = EventWriter(directory.events(kind))
-            # In each directory: TensorBoard compares the values of those that have hyper-parameters.
-            flags = flag_values(self.params).items()
-            writer.hparams({flag: value for flag, value in flags if isinstance(value, bool | int | float | str)})
+            if not self._writers:
+                flags = flag_values(self.params).items()
+                shown = {flag: value for flag, value in flags if isinstance(value, bool | int | float | str)}
+                write_hparams(directory.root / HPARAMS_FILE, shown)
+            writer = self._writers[kind] = EventWriter(directory.root / kind)
             if kind == TRAIN and self.stage is not None:
                 writer.text("stage", self.stage, epoch)
         return self._writers[kind]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, r
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
+_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE)
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
 
 
-@dataclass(frozen=True)
 class RunDirectory:
     """Paths below `trainer.output_dir`, and the checks before it is used.
 
@@ -32,16 +31,22 @@ class RunDirectory:
         UsageError: if a name leads out of the directory, is used twice or is reserved.
     """
 
-    root: Path
-    checkpoint_sub_dir: str = names.CHECKPOINT_DIR
-    best_model_name: str = names.BEST_DIR
-    params_copy: str = ""
-
-    def __post_init__(self) -> None:
-        problem = files.path_problem(self.root)
+    def __init__(
+        self,
+        root: Path,
+        checkpoint_sub_dir: str = names.CHECKPOINT_DIR,
+        best_model_name: str = names.BEST_DIR,
+        params_copy: str = "",
+    ) -> None:
+        problem = files.path_problem(root)
         if problem is not None:
-            raise UsageError(f"{shorten(str(self.root))} is not a directory of a run: the path {problem}")
-        names.check_directory_names(self.checkpoint_sub_dir, self.best_model_name, self.params_copy)
+            raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
+        names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
+        self.root, self.params_copy = root, params_copy
+        self.params_file, self.history_file, self.log_file = (root / name for name in _FILES)
+        self._files = [*_FILES, names.HPARAMS_FILE, *filter(None, [params_copy])]
+        self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
+        self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
     @classmethod
     def stored(cls, root: Path) -> RunDirectory:
@@ -59,52 +64,9 @@ class RunDirectory:
         except TfaipError:
             return cls(root)
 
-    @property
-    def _files(self) -> list[str]:
-        return [PARAMS_FILE, HISTORY_FILE, LOG_FILE, *filter(None, [self.params_copy])]
-
-    @property
-    def params_file(self) -> Path:
-        """File of the resolved trainer params."""
-        return self.root / PARAMS_FILE
-
-    @property
-    def history_file(self) -> Path:
-        """File of the history of epochs."""
-        return self.root / HISTORY_FILE
-
-    @property
-    def log_file(self) -> Path:
-        """File of the log."""
-        return self.root / LOG_FILE
-
-    @property
-    def checkpoints(self) -> Path:
-        """Directory of the checkpoints."""
-        return self.root.joinpath(*names.checkpoint_parts(self.checkpoint_sub_dir))
-
-    @property
-    def best(self) -> Path:
-        """Directory of the best model so far."""
-        return self.root / self.best_model_name
-
-    @property
-    def export(self) -> Path:
-        """Directory of the final model."""
-        return self.root / names.EXPORT_DIR
-
-    @property
-    def stages(self) -> Path:
-        """Directory that contains those of the stages."""
-        return self.root / names.STAGES_DIR
-
     def stage_directories(self) -> StageDirectories:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
-
-    def events(self, name: str) -> Path:
-        """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
-        return self.root / name
 
     def possible_runs(self) -> list[RunDirectory]:
         """Return the paths that an existing run may have: flags may have changed their names."""
@@ -130,22 +92,15 @@ class RunDirectory:
         shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():
             # Only a run may be replaced: a mistyped path must never cost a user other files.
-            raise FieldAdvice(
-                f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
-            )
+            text = f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}"
+            raise FieldAdvice(text, "output_dir")
         if not overwrite and not self.may_begin_again():
-            raise FieldAdvice(
-                f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
-                f"'tfaip-resume-training {shown}', or replace it with --overwrite",
-                "output_dir",
-            )
+            text = f"continue that run with 'tfaip-resume-training {shown}', or replace it with --overwrite"
+            raise FieldAdvice(f"{shown} holds another run: choose another {{output_dir}}, {text}", "output_dir")
         for path in self.foreign_entries():
             if overwrite or path.parent != self.root:
-                raise FieldAdvice(
-                    f"{shorten_text(str(path), 160)} is not what a run writes: move it away, or choose another "
-                    "{output_dir}",
-                    "output_dir",
-                )
+                text = f"{shorten_text(str(path), 160)} is not what a run writes: move it away"
+                raise FieldAdvice(f"{text}, or choose another {{output_dir}}", "output_dir")
 
     def claim(self, overwrite: bool) -> None:
         """Make the (locked) directory that of a new run: check it once more, then remove the existing run.
@@ -171,7 +126,7 @@ class RunDirectory:
     def foreign_entries(self) -> Iterator[Path]:
         """Yield what is in the directory of a run, at the places where it writes, and no run has written."""
         runs = self.possible_runs()
-        models = {names.EXPORT_DIR, *(run.best_model_name for run in runs)}
+        models = {names.EXPORT_DIR, *(run.best.name for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
         stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
         plain = {name for run in runs for name in run._files}
@@ -218,22 +173,21 @@ class RunDirectory:
 
     def check_resumable(self) -> None:
         """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
-        events = self._event_directories() if self.root.is_dir() else []
-        for path in (*self._paths(), *(path for directory in events for path in directory.rglob("*"))):
+        events = [path for directory in self._event_directories() for path in directory.rglob("*")]
+        for path in (*self._paths(), *events):
             if path.is_symlink():
-                raise UsageError(
-                    f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; put there "
-                    "what it leads to"
-                )
+                text = "a run writes within its own directory only; put there what it leads to"
+                raise UsageError(f"{shorten_text(str(path), 160)} is a link: {text}")
 
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
         stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
-        events = self._event_directories() if self.root.is_dir() else []
-        return [*(self.root / name for name in self._files), self.best, self.export, self.stages, *stores, *events]
+        own = [self.root / name for name in self._files]
+        return [*own, self.best, self.export, self.stages, *stores, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
-        return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
+        entries = self.root.iterdir() if self.root.is_dir() else ()
+        return [path for path in entries if names.EVENTS_NAME.fullmatch(path.name)]
 
     def identity(self) -> tuple[int, int] | None:
         """Return device and number of the directory, which another one of its name has not; None: it is missing."""
@@ -256,16 +210,15 @@ class RunDirectory:
                 self.root.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(files.locked_directory(self.root))
             except BlockingIOError as error:
-                raise FieldAdvice(
-                    f"another process trains in {shown}: choose another {{output_dir}}", "output_dir"
-                ) from error
+                text = f"another process trains in {shown}: choose another {{output_dir}}"
+                raise FieldAdvice(text, "output_dir") from error
             except OSError as error:
                 raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
+        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
         files.remove_temporaries(self.root, lambda name: name in own)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():

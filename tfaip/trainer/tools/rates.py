@@ -9,8 +9,7 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.epochvalues import EpochValues
-from tfaip.trainer.schedules.targets import schedules_of
+from tfaip.trainer.schedules.targets import EpochValues, schedules_of
 from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40

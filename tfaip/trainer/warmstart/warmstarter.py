@@ -32,7 +32,7 @@ from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
-_SHOWN = 5
+_SHOWN = 2
 _UNCALLED = {
     **dict.fromkeys(("_apply_renamings", "_auto_replace_numbers", "_replace_name"), "_trim"),
     **{"warmstart": "read_sources or apply_weights", "_transform_weight": "apply_weights"},
