@@ -163,6 +163,7 @@ def test_a_training(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(path.name for path in place.rglob("*")) == ["here", "temporary"]
 
 
+@pytest.mark.slow
 def test_damage_is_found_before_anything_is_written(run: Run, tutorial: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     shutil.copytree(tutorial, bad)
