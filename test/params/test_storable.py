@@ -120,8 +120,6 @@ def test_values_that_fit_stay_the_same_objects() -> None:
 
 
 NESTED: list[Any] = []
-
-
 NESTED.append(NESTED)
 
 
@@ -162,6 +160,13 @@ def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, m
     with pytest.raises(UsageError) as error:
         begin(params)
     assert str(error.value).startswith(message)
+
+
+def test_a_tree_that_contains_itself() -> None:
+    params = HolderParams()
+    params.anything = params
+    with pytest.raises(UsageError, match=r"^the params of --holder contain themselves: give the inner ones a copy$"):
+        prepare(params, "holder")
 
 
 def test_what_cannot_be_stored_is_named() -> None:

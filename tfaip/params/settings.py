@@ -394,15 +394,17 @@ def prepare(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit its field.
         FieldError: a field does not keep its limits; the message names the flag.
-
     """
     try:
-        check(params, root)
-    # What a `__post_init__` raises for a value of a wrong type.
-    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+        try:
+            check(params, root)
+        # What a `__post_init__` raises for a value of a wrong type.
+        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+            conform(params, root)
+            check(params, root)
         conform(params, root)
-        check(params, root)
-    conform(params, root)
+    except RecursionError as error:
+        raise UsageError(f"the params of --{root} contain themselves: give the inner ones a copy") from error
 
 
 def conform(params: Any, root: str) -> None:

@@ -87,6 +87,7 @@ class OverridingStage(StageParams):
                 raise FieldError("overrides", value, expected, index=key) from error
         self.overrides = texts
 
+    @abstractmethod
     def describe(self) -> list[str]:
         return [f"{flag}={text}" for flag, text in self.overrides.items()]
 
