@@ -223,7 +223,8 @@ def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_d
         (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
         (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
     ]:
-        params = with_validation(generator, output_dir=tmp_path / "run", preload_data=preload_data)
+        run = tmp_path / "run" if isinstance(generator, FolderParams) else None
+        params = with_validation(generator, output_dir=run, preload_data=preload_data)
         if type(generator) is PointsParams:
             params.gen = FromCode(setup=params.gen.setup, train=params.gen.train)
         with pytest.raises(UsageError, match=f"have no sample {named}") as raised:
