@@ -126,6 +126,15 @@ def test_training_without_validation(how: str, tmp_path: Path, caplog: pytest.Lo
     assert "Best epoch   loss/mean_epoch -5.5000 in epoch 2" in caplog.messages
 
 
+def test_a_scenario_of_a_script_is_named_when_the_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(LineScenario, "scenario_id", classmethod(lambda cls: f"__main__:{cls.__name__}"))
+    LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=1)).train()
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning.startswith("LineScenario is a class of this script, which commands (tfaip-predict, ")
+
+
 def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     params = line_params([1], [1], epochs=2, export_best=True, export_final=True, skip_model_load_test=False)
