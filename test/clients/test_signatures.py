@@ -242,7 +242,7 @@ def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
 def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.output_dir, params.early_stopping.best_model_name = str(tmp_path), ""
-    assert params.run_directory() == RunDirectory(tmp_path)
+    assert vars(params.run_directory()) == vars(RunDirectory(tmp_path))
 
 
 class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):

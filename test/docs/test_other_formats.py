@@ -55,9 +55,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.slow
 # webdataset leaves its files to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed file .*tar:ResourceWarning")
-@pytest.mark.parametrize(
-    ("module", "name", "write"), [("hdf5", "Hdf5Rows", write_hdf5), ("tar", "TarShards", write_tar)]
-)
+@pytest.mark.parametrize(("name", "write"), [("hdf5.Hdf5Rows", write_hdf5), ("tar.TarShards", write_tar)])
 def test_rows_of_a_file_are_those_in_memory(name: str, write: Any, page: None, tmp_path: Path) -> None:
     module, _, cls = name.partition(".")
     generator = getattr(importlib.import_module(f"formats.{module}"), cls)(**write(tmp_path))

@@ -47,7 +47,7 @@ def test_files_of_a_run(whole: Path) -> None:
             *(f"{directory}/{name}" for directory in ("best", "export") for name in MODEL),
             *("history.json", "train.log", "trainer_params.json"),
             *("train/events.out.tfevents", "validation/events.out.tfevents"),
-            *("train/events.out.tfevents", "validation/events.out.tfevents"),  # the hyper-parameters
+            "events.out.tfevents",  # the hyper-parameters
         ]
     )
     assert latest(run) == "epoch_0004"
@@ -155,7 +155,7 @@ def test_checkpoints_and_exports_can_be_left_out(run: Run, tmp_path: Path) -> No
     flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--trainer.val_every_n", "0"]
     printed = well(run("train", TINY, *flags, *off))
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        *("history.json", "train", "train.log", "trainer_params.json")
+        *("events.out.tfevents.hparams", "history.json", "train", "train.log", "trainer_params.json")
     ]
     assert "no validation: the best model follows loss/mean_epoch of the training" in printed.splitlines()
 

@@ -136,8 +136,9 @@ def test_links_out_of_the_run(name: str, place: Path) -> None:
     (run / name).symlink_to(place / "other" / name)
     with pytest.raises(UsageError, match=f"run/{name} is a link: a run writes within its own directory only"):
         train(params_of(run, epochs=3), restore=True)
-    train(params_of(run, epochs=1, overwrite=True))
-    assert not (run / name).is_symlink()
+    if name != "train/plugins":  # no run writes such a link, and its target may be anything
+        train(params_of(run, epochs=1, overwrite=True))
+        assert not (run / name).is_symlink()
 
 
 @pytest.mark.parametrize("name", ["best", "checkpoint/epoch_0008"])

@@ -45,6 +45,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_an_uncaught_stop_has_an_exit_code_and_no_traceback() -> None:
     codes = [TrainingInterrupted(number).exit_code for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
     assert codes == [130, 143, 138]

@@ -93,13 +93,15 @@ def state_to_continue(
         start = StartState(name, checkpoint, store.best_of(name))
     state = start.checkpoint.state
     try:
-        TrainingProgress.from_dict(state)
+        progress = TrainingProgress.from_dict(state)
+        if min(progress.epoch, progress.step, progress.samples) < 0:
+            raise ValueError("it has a negative count")
+        before, now = state["backend"], keras.backend.backend()
         Execution.from_dict(state["execution"])
         int(state["params"]["early_stopping"]["n_to_go"])  # which `end_comparisons` reads
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
     require_place(state)
-    before, now = state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
     return start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -64,7 +65,9 @@ class DataProcessorPipelineParams(ParamsBase):
 
         They stay in their places, which select the random numbers of those after them.
         """
-        rest = copied(self)  # also a processor that is listed twice
+        rest = copied(self)
+        for sequence in rest._sequences():  # one that is listed twice becomes two
+            sequence.processors = list(map(copy.copy, sequence.processors))
         running = [processor for processor in rest.flatten_processors() if mode in processor.modes]
         for processor in running[:count]:
             processor.modes = set()
