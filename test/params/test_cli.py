@@ -326,6 +326,7 @@ def test_accepted_names(base: type, meta: dict[str, Any], cls: type, names: list
         (p.OptimizerParams, {}, f"{ALL}DataParams", "is not a params class derived from OptimizerParams"),
         (p.OptimizerParams, {}, ":X", "expected the name of a class or module:Class, got ':X'"),
         (p.OptimizerParams, {}, "broken_params:X", "'broken_params' cannot be imported (RuntimeError: boom second l"),
+        (p.OptimizerParams, {}, "ending:X", "module 'ending' cannot be imported (SystemExit: 0)"),
         (p.GraphParams, ENFORCED, f"{ALL}CNNGraphParams", "CNNGraphParams is not allowed here; expected one of: MLP"),
         (p.GraphParams, ENFORCED, "CNN", "no class 'CNN'; expected one of: MLP"),
         (TutorialGraphBaseParams, {"choices": [LSTMGraphParams, Clone]}, "LSTM", ": LSTM may be any of test.params.te"),
@@ -335,6 +336,7 @@ def test_wrong_names(
     base: type, meta: dict[str, Any], name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_params.py").write_text("raise RuntimeError('boom\\nsecond line')")
+    (tmp_path / "ending.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError) as error:
         ClassChoice(base, meta).select(name, "--x")

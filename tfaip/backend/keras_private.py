@@ -8,6 +8,7 @@ What Keras guarantees ends at its public names, so that a new version may rename
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -259,4 +260,9 @@ def write_fingerprint(directory: Path) -> None:
     """Write the file with the checksums of a SavedModel that is written completely."""
     from tensorflow.python.saved_model import fingerprinting_utils
 
-    fingerprinting_utils.write_fingerprint(str(directory))
+    handler = logging.NullHandler()  # a root logger without any would get one that prints all messages of the program
+    logging.root.addHandler(handler)
+    try:
+        fingerprinting_utils.write_fingerprint(str(directory))
+    finally:
+        logging.root.removeHandler(handler)

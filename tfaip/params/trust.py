@@ -222,7 +222,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a module may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         reason = f"{type(error).__name__}: {shorten_text(str(error))}"
         hint = ""
         if isinstance(error, ModuleNotFoundError):

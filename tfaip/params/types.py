@@ -326,7 +326,7 @@ class FunctionName(str):
 
 def expected_function(name: str) -> str | None:
     """Return in words what is expected instead of a text, or None if it has the form `module:function`."""
-    return None if FULL_NAME.fullmatch(name) else "module:function"
+    return None if FULL_NAME.fullmatch(str(name)) else "module:function"
 
 
 def load_function(name: str, path: str) -> Callable[..., Any]:

@@ -122,3 +122,17 @@ def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path)
         UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"
     ):
         from_file(tmp_path, json.dumps({"stages": stages}))
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([TrainStage(name="a", epochs=1)], r"^--stages: expected dict\[str, StageParams\], got \[Tr"),
+        ({"a": TrainStage(name="b", epochs=1)}, "^stage a has another name, 'b': give it one of them$"),
+    ],
+)
+def test_a_list_and_two_names_are_refused(stages: Any, message: str) -> None:
+    params = tiny_params()
+    params.stages = stages
+    with pytest.raises(UsageError, match=message):
+        TinyScenario.create_trainer(params).train()

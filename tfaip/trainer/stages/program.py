@@ -182,6 +182,8 @@ def _all_stages(params: Any, planner: _Planner, scenario: Any, history: Any) -> 
     if has_hooks and params.pretraining.max_epochs != 0:
         yield from _hook_stages(planner.plain, params.pretraining, scenario, history)
     for name, stage in params.stages.items():
+        if stage.name not in ("", name):
+            raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
         yield dataclasses.replace(stage, name=name)
     if has_program:
         program = scenario.stages(copy_for_stage(planner.plain), history)

@@ -93,7 +93,7 @@ def read_run(path: Path) -> dict[str, Any]:
     values = history.values(best_epoch or epoch)
     has_ended = not isinstance(epochs, int) or epoch >= epochs
     scores = history.of_epochs(first, epoch).scores(monitor)
-    with contextlib.suppress(TfaipError):  # params of another version
+    with contextlib.suppress(TfaipError, AttributeError, TypeError):  # params of another version, or none
         stopping: EarlyStoppingParams = from_dict(EarlyStoppingParams, stored.get("early_stopping", {}))
         status = stopping.status(scores, mode, history.epoch_after(EARLY_STOPPING))
         has_ended = has_ended or status.stops_after is not None
