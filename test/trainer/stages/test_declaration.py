@@ -11,6 +11,7 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from tfaip.errors import UsageError
+from tfaip.params.fields import FieldError
 from tfaip.params.trust import UntrustedName
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -136,3 +137,8 @@ def test_a_list_and_two_names_are_refused(stages: Any, message: str) -> None:
     params.stages = stages
     with pytest.raises(UsageError, match=message):
         TinyScenario.create_trainer(params).train()
+
+
+def test_a_function_is_given_by_its_name() -> None:
+    with pytest.raises(FieldError, match=r"^function is <built-in function len>, expected module:function$"):
+        CallStage(function=len)  # type: ignore[arg-type]
