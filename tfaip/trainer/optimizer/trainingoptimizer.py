@@ -15,10 +15,9 @@ from tfaip.backend.active import backend
 from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
 from tfaip.model.losses import batch_samples
-from tfaip.trainer.optimizer import update
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.rate import ScheduledRate
-from tfaip.trainer.optimizer.update import AverageRate, WeightAverages
+from tfaip.trainer.optimizer.update import AverageRate, GradientNoise, LossScale, NonFiniteUpdates, WeightAverages, clip
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.util.logging import logger
@@ -180,12 +179,12 @@ class TrainingOptimizer(SlotOptimizer):
         # them. Resets and skipped updates only move this offset between updates and those that the
         # moments have seen, so they disturb neither schedules nor the accumulation.
         self._uncounted = self.add_variable((), dtype="int", name="updates_before_moments")
-        self._nonfinite = update.NonFiniteUpdates(params.skip_nonfinite, self.add_variable)
-        self._loss_scale = update.LossScale(self.add_variable) if scales_loss else None
+        self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self.add_variable)
+        self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
         stddev = self.scheduled.get("gradient_noise.stddev", noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
-        self._noise = update.GradientNoise(stddev, noise.gamma, seed) if has_noise else None
+        self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
             self.track(self._noise.generator.state)
         clips = ("clip_value", "clip_norm", "clip_global_norm")
@@ -405,7 +404,7 @@ class TrainingOptimizer(SlotOptimizer):
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
         # XLA cost three to five times as much (benchmarks/overhead.py).
         def step_if_finite() -> None:
-            clipped = update.clip(gradients, **self._clips)
+            clipped = clip(gradients, **self._clips)
             self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
         self._branch(ops.logical_not(self._nonfinite.is_stopped()), step_if_finite, self._skip)
