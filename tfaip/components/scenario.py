@@ -54,7 +54,7 @@ ARGUMENT_HOOKS: Mapping[str, tuple[str, ...]] = {
 _HOOKS = (
     *("params_cls", "data_cls", "model_cls", "evaluator_cls", "trainer_params_cls", "trainer_pipeline_params_cls"),
     *("trainer_cls", "lav_cls", "multi_lav_cls", "predictor_cls", "multi_predictor_cls", "default_params"),
-    *("default_trainer_params", "predict_generator_params_cls", "pretraining", "params_for_epoch"),
+    *("default_trainer_params", "predict_generator_params_cls", "pretraining", "params_for_epoch", "stages"),
     *("best_logging_settings", "create_data", "create_evaluator", "create_trainer", "create_lav", "create_multi_lav"),
     *("create_predictor", "create_multi_predictor", *chain.from_iterable(ARGUMENT_HOOKS.values())),
 )
