@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfaip.backend import distributed
@@ -64,15 +63,6 @@ def all_gather_arrays(devices: Devices, arrays: dict[str, np.ndarray]) -> list[d
 
     ours = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     return [load(data) for data in all_gather(devices, ours)]
-
-
-def gathered_by_chief(devices: Devices, outputs: Mapping[str, Any] | None) -> list[Any]:
-    """Return, on the chief, the outputs of each batch of a round, given those of this process (None: it had none)."""
-    if devices.num_processes == 1:
-        return [outputs]
-    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in (outputs or {}).items()}
-    gathered = all_gather_arrays(devices, arrays)
-    return gathered if devices.is_chief else []
 
 
 def all_reduce_sum(devices: Devices, values: list[np.ndarray], initial: list[np.ndarray]) -> list[np.ndarray]:

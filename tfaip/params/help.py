@@ -445,7 +445,9 @@ def yaml_text(text: str) -> str:
     """Return a string in YAML, quoted if it could be read as something else."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    # Not the escapes of JSON: to YAML, two of them are never one character.
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 def _flags(root: Entry) -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, field_default, get_path, join_path, nodes_of, post_init
+from tfaip.params.tree import Place, field_default, get_path, has_default, join_path, nodes_of, post_init
 from tfaip.params.trust import Trust, UntrustedName
 from tfaip.util.files import write_text
 from tfaip.util.logging import logger
@@ -269,7 +269,7 @@ class FormerDecoder(Decoder):
                 parent, _, name = error.path.rpartition(".")
                 node = get_path(params, parent)
                 field = getattr(node, "__dataclass_fields__", {}).get(name)
-                if field is None or error.path in refused:
+                if field is None or not has_default(field) or error.path in refused:
                     raise
                 refused.add(error.path)
                 self.notes.append(f"params.{error}, default instead")

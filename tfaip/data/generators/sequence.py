@@ -132,7 +132,9 @@ class DatasetGenerator(SequenceGenerator):
     def __getitem__(self, index: int) -> Sample:
         return self._numbered(index, self._items[index])
 
-    def generate(self) -> Iterator[Sample]:
+    def generate(self) -> Iterable[Sample]:
+        if self.has_random_access():  # a data set of PyTorch may have no other end than its length
+            return super().generate()
         return (self._numbered(row, item) for row, item in enumerate(self._items))
 
     def _numbered(self, row: int, item: Any) -> Sample:

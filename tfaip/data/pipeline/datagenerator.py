@@ -157,7 +157,7 @@ class RawDataGenerator(DataGenerator[Any]):
 
     def generate(self) -> Iterable[Sample]:
         samples: Iterable[Sample] = self._samples
-        return samples
+        return super().generate() if self.has_random_access() else samples
 
     def has_random_access(self) -> bool:
         return hasattr(self._samples, "__len__") and hasattr(self._samples, "__getitem__")

@@ -421,6 +421,8 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
     later, stage = _asks_for_history(scenario), None
     asked = {"history": history} if later else {}
     for epoch in range(1, limit + (1 if later else 2)):
+        if epoch > limit and stage is not None and limit == plain.epochs and not diff(plain, stage.params):
+            return  # the last epochs are those of the plain params
         call = f"params_for_epoch({epoch}, params) of {_name_of(scenario)}"
         params = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
         if params is None:
@@ -431,8 +433,6 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
         if type(params) is not type(plain):
             raise _unexpected(call, params, plain, " or None at the end")
         if epoch > limit:
-            if stage is not None and limit == plain.epochs and not diff(plain, stage.params):
-                return  # the last epochs are those of the plain params
             raise UsageError(f"{call} {endless}")
         if stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + 1
