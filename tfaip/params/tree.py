@@ -361,20 +361,23 @@ def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
     while waiting:
         path, value = waiting.popleft()
         parts: Mapping[str, Any] = {}
-        if is_node(value) and id(value) not in seen:
+        if id(value) in seen:
+            continue
+        if is_node(value):
             seen.add(id(value))
             yield path, value
             parts = {field.name: getattr(value, field.name, None) for field in node_fields(value)}
         elif _holds_nodes(value):
+            seen.add(id(value))
             parts = items_of(value) or {}
         waiting.extend((join_path(path, name), part) for name, part in parts.items())
 
 
 def _holds_nodes(value: Any) -> bool:
-    """Return True for a container of nodes; fast for one of a million samples."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return isinstance(value, list | tuple) and any(map(is_node, value[:1]))
+    """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    first = next((item for item in items if item is not None), None)
+    return is_node(first) or (first is not value and _holds_nodes(first))
 
 
 def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = None) -> Any:
