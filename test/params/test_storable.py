@@ -148,6 +148,8 @@ class CountingParams(ParamsBase):
         ("hidden", "x", "holder.hidden: expected int, got 'x'"),
         ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
         ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),
+        ("anything", {"a": [PartParams("x")]}, "--holder.anything.a.0.units: expected int, got 'x'"),  # type: ignore[arg-type]
+        ("anything", [None, PartParams("x")], "--holder.anything.1.units: expected int, got 'x'"),  # type: ignore[arg-type]
         ("anything", NESTED, "--holder.anything contains itself, or is nested too deeply"),
         ("anything", CountingParams(), "--holder.anything.count is 2, but would be read from a file as 3"),
         ("epochs", -1, "--holder.*: epochs is negative"),

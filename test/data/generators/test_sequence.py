@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from test.data.support import epoch, make_pipeline, row
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.sequence import ArrayDataGenerator, DatasetGenerator
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -173,6 +175,21 @@ def test_the_length_is_that_of_the_data_set() -> None:
     assert len(DatasetGenerator(dataset=IterableDataset(), **COLUMNS).create(PipelineMode.TRAINING)) == 9
     with pytest.raises(TypeError, match="not known"):
         len(DatasetGenerator(dataset=Stream(), **COLUMNS).create(PipelineMode.TRAINING))
+
+
+class Endless:
+    """As a data set of PyTorch: nothing but its length says where it ends."""
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> Any:
+        return LIST[index % 9]
+
+
+def test_a_data_set_ends_at_its_length() -> None:
+    for params in (DatasetGenerator(dataset=Endless(), **COLUMNS), RawDataGeneratorParams(samples=Endless())):
+        assert len(list(islice(params.create(PipelineMode.EVALUATION).generate(), 20))) == 9
 
 
 def test_items_of_another_form() -> None:

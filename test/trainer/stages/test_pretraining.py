@@ -135,3 +135,17 @@ def test_a_bound_on_the_epochs() -> None:
 def test_repetitions_that_cannot_work(repetitions: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         PretrainingParams(repetitions=repetitions)
+
+
+def test_params_for_epoch_is_asked_for_the_epochs_of_the_run_only() -> None:
+    asked: list[int] = []
+
+    class Recording(scenarios.AllEpochsScenario):
+        @classmethod
+        def params_for_epoch(cls, epoch: int, params: Any, **kwargs: Any) -> Any:
+            asked.append(epoch)
+            return None if epoch > params.epochs else super().params_for_epoch(epoch, params, **kwargs)
+
+    assert [stage.name for stage in pretrained(Recording)][-1] == "main"
+    assert asked == list(range(1, max(asked) + 1))
+    assert max(asked) == tiny_params().epochs
