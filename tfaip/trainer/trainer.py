@@ -251,12 +251,12 @@ class Trainer(Generic[P]):
             if is_resumed:
                 state = start.state_to_continue(directory, params, self._checkpoint, self._from_stage)
             restored = None if state is None else state.checkpoint
-            # Build the run and the first stage, or the one of the checkpoint.
-            seed_run(params, scenario, devices, restored)
+            seed_run(params, scenario, devices, restored)  # a drawn seed is one of the params that are compared
             is_new = state is None or not self._restore and start.changes_text(params, restored)
             if directory is not None and is_new:
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
                 run_on_chief(devices, partial(check, params.overwrite))
+            # Build the run and the first stage, or the one of the checkpoint.
             preview = self._preview()
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
