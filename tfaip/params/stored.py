@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.codec import CLASS_KEY, Decoder, encode
+from tfaip.params.codec import CLASS_KEY, encode
 from tfaip.params.fields import FieldError
-from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
+from tfaip.params.names import OWN_PACKAGE, top_package
+from tfaip.params.resolver import ClassChoice, Entry, NodeDecoder, StoredResolver
 from tfaip.params.resource import Resource
+from tfaip.params.sources import Setting
 from tfaip.params.tree import Place, field_default, get_path, has_default, join_path, nodes_of, post_init
 from tfaip.params.trust import Trust, UntrustedName
 from tfaip.util.files import write_text
@@ -121,7 +123,7 @@ def _decode(
 ) -> T:
     if isinstance(trusted, str):
         raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
-    kind = FormerDecoder if is_former(document) else Decoder
+    kind = FormerDecoder if is_former(document) else NodeDecoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
     if not isinstance(decoder, FormerDecoder):
@@ -201,7 +203,7 @@ def is_former(document: Mapping[str, Any]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class FormerDecoder(Decoder):
+class FormerDecoder(NodeDecoder):
     """Decoder of a file of tfaip 1.2.
 
     A key without a field is left out. A number, text or None that the type of a field does not allow is kept as it is,
@@ -215,49 +217,8 @@ class FormerDecoder(Decoder):
 
     notes: list[str] = dataclasses.field(default_factory=list)
 
-    def _current_values(
-        self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
-    ) -> dict[str, Any]:
-        removed, renamed = removed_fields(cls), renamed_fields(cls)
-        known = {}
-        for old, value in values.items():
-            # Without a warning: nobody typed these names.
-            key = renamed.get(old, old)
-            if key in types_of:
-                known[key] = value
-            elif removed.get(key):
-                self.notes.append(f"{place}.{key}: {removed[key]}")
-            elif key not in removed:
-                self.notes.append(f"{place}.{shorten_text(str(key))}")
-        return known
-
-    def _decode_field(
-        self, item: Any, declared: Any, decoder: Callable[[Any], Any] | None, place: str, owner: type
-    ) -> Any:
-        name = place.rpartition(".")[2]
-        is_of_toolkit = _is_field_of_toolkit(owner, name)
-        if is_of_toolkit:
-            known = _FORMER_VALUES.get(name, {})
-            item = known.get(item, item) if isinstance(item, int | float | str) else item
-        try:
-            return super()._decode_field(item, declared, decoder, place, owner)
-        except UntrustedName:
-            raise
-        except UsageError as error:
-            holds_text = any(isinstance(part, str) for part in (item if isinstance(item, list) else [item]))
-            if _is_plain(item) and not is_of_toolkit and not (holds_text and _may_name(declared)):
-                self.notes.append(f"{place}, kept although it does not fit: {shorten(item)}")
-                return tuple(item) if isinstance(item, list) and types.origin_of(declared) is tuple else item
-            if not is_of_toolkit or not (_is_plain(item) or _names_toolkit(item)):
-                raise
-            self.notes.append(f"{place}, default instead: {error}")
-            return dataclasses.MISSING
-
-    def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        if name == _MADE_CLASS and types.is_node_type(declared):
-            made: type = types.origin_of(declared)
-            return made
-        return super()._find_class(name, declared, place)
+    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
+        return FormerResolver(self, self.notes).read(value, declared, place)
 
     def check(self, params: Any) -> None:
         """Check all limits; a value of the toolkit or of the scenario that is refused takes its default."""
@@ -274,6 +235,53 @@ class FormerDecoder(Decoder):
                 refused.add(error.path)
                 self.notes.append(f"params.{error}, default instead")
                 object.__setattr__(node, name, field_default(field))
+
+
+class FormerResolver(StoredResolver):
+    """Resolver of params in a file of tfaip 1.2; see `FormerDecoder`."""
+
+    def __init__(self, decoder: FormerDecoder, notes: list[str]) -> None:
+        super().__init__(decoder)
+        self._notes = notes
+
+    def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
+        if note != "":
+            self._notes.append(f"{key}.{name}: {note}" if note else f"{key}.{shorten_text(name)}")
+
+    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
+        if hit.value == _MADE_CLASS and types.is_node_type(node.declared):
+            made: type = types.origin_of(node.declared)
+            return made
+        return super()._chosen_class(node, choice, hit)
+
+    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
+        known = _FORMER_VALUES.get(leaf.name, {})
+        is_plain = isinstance(hit.value, int | float | str)
+        if is_plain and _is_field_of_toolkit(leaf.owner, leaf.name):
+            hit = dataclasses.replace(hit, value=known.get(hit.value, hit.value))
+        return super()._decoded(hit, leaf)
+
+    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
+        try:
+            return super()._entry(place, declared, default, given, lowest, owner)
+        except UntrustedName:
+            raise
+        except UsageError as error:
+            hit, is_of_toolkit = self.settings.value(place.path), _is_field_of_toolkit(owner, place.name)
+            if hit is None:
+                raise
+            items = hit.value if isinstance(hit.value, list) else [hit.value]
+            holds_text = any(isinstance(item, str) for item in items)
+            if _is_plain(hit.value) and not is_of_toolkit and not (holds_text and _may_name(declared)):
+                self._notes.append(f"{place.path}, kept although it does not fit: {shorten(hit.value)}")
+                is_tuple = isinstance(hit.value, list) and types.origin_of(declared) is tuple
+                kept = tuple(hit.value) if is_tuple else hit.value
+            elif is_of_toolkit and (_is_plain(hit.value) or _names_toolkit(hit.value)):
+                self._notes.append(f"{place.path}, default instead: {error}")
+                kept = default
+            else:
+                raise
+            return Entry(place.path, place.name, place.meta, declared, kept)
 
 
 def _may_name(declared: Any) -> bool:
