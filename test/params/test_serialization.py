@@ -160,9 +160,7 @@ def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
     monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", f"{__name__}:Point3")
     assert Needs.from_dict({"old": 3}) == Needs.from_json('{"a": 3}') == Needs(3)
-    with pytest.raises(
-        UsageError, match=r"^both params\.old \(the old name\) and params\.a are given: give only"
-    ):
+    with pytest.raises(UsageError, match=r"^both params\.old \(the old name\) and params\.a are given: give only"):
         Needs.from_dict({"old": 3, "a": 4})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.classes import Part, is_part
 from tfaip.params.codec import (
     CLASS_KEY,
     Decoder,
@@ -29,7 +28,7 @@ from tfaip.params.codec import (
 from tfaip.params.fields import copied, help_of
 from tfaip.params.names import did_you_mean, one_of, removed_fields, renamed_fields, warn_renamed
 from tfaip.params.sources import DEFAULT, Setting, Settings, Source
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, post_init, values_of
 from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -405,6 +404,10 @@ class NodeDecoder(Decoder):
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
         return StoredResolver(self).read(value, declared, place)
 
+    def finish(self, params: Any, source: str) -> None:
+        """Check params that were read from a file, or another source that messages name."""
+        post_init(params, "params")
+
 
 class StoredResolver(Resolver):
     """Resolver of stored params: settings named by their paths, with values of the declared types.
@@ -598,8 +601,8 @@ def full_name(cls: type) -> str:
 def _is_base(cls: Any) -> bool:
     """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
     code = getattr(getattr(cls, "cls", None), "__code__", None)
+    is_bare_part = getattr(cls, "_is_bare", bool)()
     must_override = code is not None and "NotImplementedError" in code.co_names
-    is_bare_part = Part in cls.__bases__ or (issubclass(cls, Part) and not is_part(cls))
     return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
 
 
