@@ -139,7 +139,7 @@ def test_what_params_cannot_hold_is_named() -> None:
         ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),
         ({"ints": [1, "2"]}, "params.ints.1: expected int, got '2'"),
         ({"nested": [[1.0], [None]]}, "params.nested.1.0: expected float, got None"),
-        ({"pair": [1]}, "params.pair: expected 2 values, got 1"),
+        ({"pair": [1]}, "params.pair: expected 2 values, got 1: 1"),
         ({"by_int": {"a": 1.0}}, "params.by_int.a: expected int, got 'a'"),
         ({"by_name": [1]}, "params.by_name: expected dict[str, int], got [1]"),
         ({"point": 3}, "params.point: expected Point, got 3"),

@@ -19,7 +19,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.codec import Decoder, parse_words
+from tfaip.params.codec import Decoder, Words
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
@@ -425,7 +425,7 @@ def test_words_of_every_type(subtests: pytest.Subtests) -> None:
         (["a/b"], Path, Path("a/b")),
     ]:
         with subtests.test(words=words):
-            parsed = parse_words(words, declared, "--x")
+            parsed = Decoder(None).decode(Words(words), declared, "--x")
             assert parsed == value
             assert type(parsed) is type(value)
 
@@ -442,24 +442,24 @@ def test_words_of_every_type(subtests: pytest.Subtests) -> None:
         (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
         ([], int, " needs a value: expected int"),
         (["1", "2"], int, " takes one value, got 2: 1 2"),
-        (["1"], tuple[int, int], " takes 2 values, got 1: 1"),
+        (["1"], tuple[int, int], ": expected 2 values, got 1: 1"),
         (["a"], dict[str, int], ": expected key=value, got 'a'"),
-        (["a=b"], dict[str, int], " a: expected int, got 'b'"),
+        (["a=b"], dict[str, int], ".a: expected int, got 'b'"),
         (["a=1", "a=2"], dict[str, int], ": key 'a' is given twice"),
         (["0=1", "0.0=2"], dict[float, float], ": key 0.0 is given twice"),
-        (["[1"], list[list[int]], ": expected list[int], got '[1'"),
-        (["[1.5]"], list[list[int]], ".0: expected int, got 1.5"),
+        (["[1"], list[list[int]], ".0: expected list[int], got '[1'"),
+        (["[1.5]"], list[list[int]], ".0.0: expected int, got 1.5"),
         (["9" * 400], int, ": expected an int of at most 64 bits, got <integer of 1329 bits>"),
         (["9" * 5000], int, f": expected int, got '{'9' * 50}"),
         (["1e400"], float, ": 1e400 is too large for a float"),
         (["1e400"], Any, ": 1e400 is too large for a float"),
-        (["[" * 100_000], List[List[int]], ": the value is nested too deeply"),  # noqa: UP006
-        (["k=1e400"], Dict[str, float], " k: 1e400 is too large for a float"),  # noqa: UP006
+        (["[" * 100_000], List[List[int]], ".0: the value is nested too deeply"),  # noqa: UP006
+        (["k=1e400"], Dict[str, float], ".k: 1e400 is too large for a float"),  # noqa: UP006
     ],
 )
 def test_wrong_words_are_one_short_line(words: list[str], declared: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
-        parse_words(words, declared, "--x")
+        Decoder(None).decode(Words(words), declared, "--x")
     text = str(error.value)
     assert text == f"--x{message}" or (text.startswith(f"--x{message}") and message.endswith("9") and len(text) < 300)
 

@@ -38,7 +38,8 @@ from tfaip.params.classes import is_part
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.resolver import ClassChoice
 from tfaip.params.settings import prepare, require_readable
-from tfaip.params.tree import diff, fill_shared, walk, with_shared
+from tfaip.params.stored import flat_params, to_dict
+from tfaip.params.tree import diff, fill_shared, with_shared
 
 
 class Tone(ParamsBase):
@@ -151,7 +152,7 @@ def test_json_holds_no_copy() -> None:
     loaded = Trainer.from_json(text)
     check(loaded)
     assert loaded == params
-    assert not [path for path, _ in walk(params.gen) if "data" in path]
+    assert not [path for path in flat_params(to_dict(params.gen)) if "data" in path]
 
 
 def test_flags_are_seen_by_all_parts() -> None:
@@ -330,7 +331,7 @@ def test_a_tree_calls_no_code_of_its_parts(capsys: pytest.CaptureFixture[str]) -
     assert tree == copy.copy(tree) == copy.deepcopy(tree) == sent(tree)
     assert Tree.from_json(tree.to_json()) == tree != Tree(optional=None)
     assert "Untouchable(size=3, files=[])" in repr(tree)
-    assert ("several.0.size", 3) in list(walk(tree))
+    assert flat_params(to_dict(tree))["several.0.size"] == 3
     assert [str(change) for change in diff(tree, Tree(optional=Untouchable(size=9)))] == ["optional.size: 2 -> 9"]
     post_init(tree)
     prepare(tree, "tree")
@@ -395,7 +396,7 @@ def test_what_params_refuse() -> None:
         size: int = 1
 
     points: Any = Points()
-    assert [name for name, _ in walk(points) if name in ("mode", "inputs", "size")] == ["size"]
+    assert [field.name for field in dataclasses.fields(points) if field.name in ("mode", "inputs", "size")] == ["size"]
     for part, name, message in [
         (points, "inputs", r"Points.inputs belongs to the class, .*: set it in a subclass"),
         (Rows(), "sizes", r"Rows.sizes does not exist; .*these are params.*cached_property"),

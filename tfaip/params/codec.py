@@ -135,21 +135,6 @@ def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
     )
 
 
-def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
-    """Return the value that the words of a user after a flag mean.
-
-    Args:
-        words: one word for a scalar, any number for a list, `key=value` for a dict, none for a bare
-            bool. A word for what cannot be written otherwise (a list of lists) is JSON.
-        declared: the resolved type.
-        flag: for messages, with dashes.
-
-    Raises:
-        UsageError: the words do not fit.
-    """
-    return Decoder(None).decode(words if isinstance(words, Words) else Words(words), declared, flag)
-
-
 def parse_argument(value: Any, place: str) -> Any:
     """Return the value of an argument of an object: as of a field of any type; several words are a list.
 
@@ -205,7 +190,10 @@ class Decoder:
             for word in value:
                 if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
                     raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
-            value = value if is_container else only_word(value, declared, place)
+            if origin in types.DICT_TYPES:
+                value = _pairs(value, place)
+            else:
+                value = list(map(Word, value)) if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or types.is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
             strict = dataclasses.replace(self, trusted=self.trusted or Trust())
@@ -267,44 +255,27 @@ class Decoder:
         if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
             arguments = (arguments[0] if arguments else Any,) * len(value)
         elif len(value) != len(arguments):
-            if isinstance(value, Words):
-                given = shorten_text(" ".join(value))
-                raise UsageError(f"{place} takes {len(arguments)} values, got {len(value)}: {given}")
-            raise UsageError(f"{place}: expected {len(arguments)} values, got {len(value)}")
+            given = f"{len(value)}: {shorten_text(' '.join(map(str, value)))}"
+            raise UsageError(f"{place}: expected {len(arguments)} values, got {given}")
         items = []
         for index, (item, argument) in enumerate(zip(value, arguments, strict=True)):
-            if isinstance(value, Words):
-                items.append(self.decode(Word(item), argument, place))
-            else:
-                items.append(self.decode(item, argument, f"{place}.{index}"))
+            items.append(self.decode(item, argument, f"{place}.{index}"))
         return items if origin in types.LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
-        is_typed = isinstance(value, Words)
-        key_type, item_type = get_args(declared) or (str if is_typed else Any, Any)
-        if is_typed:
-            pairs = [self._pair(word, place) for word in value]
-        elif isinstance(value, Mapping):
-            # JSON knows only strings as keys.
-            is_number = types.is_subclass(types.strip(key_type), int | float)
-            pairs = [(Word(key) if is_number and isinstance(key, str) else key, item) for key, item in value.items()]
-        else:
+        if not isinstance(value, Mapping):
             raise mismatch(value, declared, place)
+        key_type, item_type = get_args(declared) or (str, Any)
+        # JSON knows only strings as keys.
+        is_number = types.is_subclass(types.strip(key_type), int | float)
         found: dict[Any, Any] = {}
-        for key, item in pairs:
-            item_place = f"{place} {shorten_text(key)}" if is_typed else f"{place}.{key}"
-            decoded = self.decode(key, key_type, place if is_typed else item_place)
+        for key, item in value.items():
+            item_place = f"{place}.{shorten_text(str(key))}"
+            decoded = self.decode(Word(key) if is_number and isinstance(key, str) else key, key_type, item_place)
             if decoded in found:  # as 0 and 0.0
                 raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
             found[decoded] = self.decode(item, item_type, item_place)
         return found
-
-    @staticmethod
-    def _pair(word: str, flag: str) -> tuple[Word, Word]:
-        key, equals, item = word.partition("=")
-        if not equals:
-            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
-        return Word(key), Word(item)
 
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
@@ -315,7 +286,9 @@ class Decoder:
         elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
             return _BOOLS[value.lower()]
         elif declared in (int, float) and isinstance(value, Word):
-            return _parse_number(value, declared, place)
+            number = parse_any(value, place, [declared])
+            if type(number) is declared:
+                return number
         elif isinstance(value, str) and types.is_subclass(declared, _NAMES):
             return self._decode_name(value, declared, place)
         elif isinstance(value, Word) and types.is_subclass(declared, str):
@@ -346,6 +319,18 @@ class Decoder:
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:
             check_function(name, self.trusted, place)
+
+
+def _pairs(words: Words, flag: str) -> dict[Word, Word]:
+    found: dict[Word, Word] = {}
+    for word in words:
+        key, equals, item = word.partition("=")
+        if not equals:
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+        if key in found:
+            raise UsageError(f"{flag}: key {shorten(key)} is given twice")
+        found[Word(key)] = Word(item)
+    return found
 
 
 def only_word(words: Words, declared: Any, flag: str) -> Any:
@@ -380,32 +365,20 @@ def choices_of(value: Any, declared: Any) -> list[Any]:
     return [choice for name, choice in choices if type(name) is type(value) and name == value]
 
 
-def _parse_number(word: Word, declared: Any, flag: str) -> Any:
-    text = word.strip().lower()
-    if _LEADING_ZERO.match(text):
-        raise UsageError(f"{flag}: expected {types.expected(declared)} without leading zeros, got {shorten(word)}")
-    try:
-        number = declared(_DOTTED.get(text, text))
-    except ValueError:
-        raise mismatch(word, declared, flag) from None
-    _check_number(number, flag)
-    # float("1e400") is infinite.
-    if isinstance(number, float) and math.isinf(number) and "inf" not in text:
-        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
-    return number
-
-
-def parse_any(word: Word, flag: str) -> Any:
+def parse_any(word: Word, flag: str, numbers: Sequence[Callable[[str], Any]] = (int, float)) -> Any:
     """Return what a word means for a field of any type: None, a number, True, False, or the text."""
     if is_none(word):
         return None
     text = word.strip().lower()
-    for number in () if _LEADING_ZERO.match(text) else (int, float):
+    for number in () if _LEADING_ZERO.match(text) else numbers:
         try:
-            number(_DOTTED.get(text, text))
+            value = number(_DOTTED.get(text, text))
         except ValueError:
             continue
-        return _parse_number(word, number, flag)
+        _check_number(value, flag)
+        if isinstance(value, float) and math.isinf(value) and "inf" not in text:
+            raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
+        return value
     return {"true": True, "false": False}.get(word.lower(), str(word))
 
 
@@ -481,4 +454,6 @@ def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     elif not isinstance(value, str):
         with contextlib.suppress(UsageError):  # of a number that is too large
             shown = plain_of(value)
-    return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")
+    is_octal = declared in (int, float) and isinstance(value, Word) and _LEADING_ZERO.match(value)
+    expected = shorten_text(types.expected(declared), 120) + (" without leading zeros" if is_octal else "")
+    return UsageError(f"{place}: expected {expected}, got {shorten(shown)}")
