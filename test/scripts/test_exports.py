@@ -202,8 +202,9 @@ def test_formats_are_added_to_a_finished_model(
             raise TfaipError("no counterpart")
 
     # Written anew, not beside the old one, whatever becomes of the other format.
-    monkeypatch.setitem(FORMATS, "serve", NoCounterpart)
-    assert exit_code(export.main, [str(model), "--format", "serve", "keras"]) == 1
+    with monkeypatch.context() as patched:
+        patched.setitem(FORMATS, "serve", NoCounterpart)
+        assert exit_code(export.main, [str(model), "--format", "serve", "keras"]) == 1
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == (f"written: {model}/keras/", "error: no counterpart\n")
     assert sorted(files_below(model)) == sorted(after)
