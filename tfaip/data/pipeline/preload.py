@@ -98,7 +98,7 @@ def preload(
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
         samples: list[Sample] = []
-        failures.resume(0, 0)
+        failures.failed = 0
         try:
             # Samples keep their numbers, which select the random numbers of the other processors.
             for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
