@@ -66,7 +66,6 @@ class PipelineReader:
         self.processors = pre_proc.create(params, data.params)
         self.sampler = Sampler(generator, params, seed)
         batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
-        self._batcher = batcher
         self.stack: Callable[[list[Sample]], Batch] = batcher.batch
         """Function that makes a batch of at most `samples_per_batch` samples."""
         if generator.yields_batches():
