@@ -213,6 +213,7 @@ class _Messages(logging.handlers.QueueHandler):
 
     def __init__(self) -> None:
         super().__init__(None)  # type: ignore[arg-type]
+        self.setFormatter(logging.Formatter())  # the text alone, with a traceback if there is one
         self._kept: list[logging.LogRecord] = []
 
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -236,9 +237,9 @@ def _work(task: bytes, slot: Slot | None, processor: BlockProcessor, name: str) 
     try:
         return pack((outcomes, result.batch), slot)
     except Exception as error:
-        text = f"processed samples cannot be sent from a worker process ({error}): change what the processors put into"
-        failed = _with_trace(FailedSample(TypeError(f"{text} them, or set num_processes 0: {outcomes[:1]}")), name)
-        return pack(([failed] * block.size, None), slot)
+        text = f"processed samples cannot be sent from a worker process ({error})"
+        failure = TypeError(f"{text}: change what the processors put into them, or set num_processes 0")
+        return pack(([_with_trace(FailedSample(failure), name)] * block.size, None), slot)
 
 
 def _with_trace(failed: FailedSample, name: str) -> FailedSample:
