@@ -202,7 +202,7 @@ def _passes(sampler: Sampler) -> Iterator[Sample]:
     """Yield pass after pass, up to one without samples."""
     for pass_index in count():
         is_empty = True
-        for _, sample in sampler.samples(pass_index):
+        for sample in sampler.samples(pass_index):
             is_empty = False
             yield sample
         if is_empty:
