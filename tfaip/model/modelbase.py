@@ -109,9 +109,7 @@ class ModelBase(WithScheduledValues, Generic[P]):
             AttributeError: if the model belongs to no scenario.
         """
         if self._data_of is None:
-            raise AttributeError(
-                f"{type(self).__name__}.data: the model was not made by a scenario", name="data", obj=self
-            )
+            raise AttributeError(f"{type(self).__name__}.data: the model was not made by a scenario")
         return self._data_of()
 
     @data.setter
@@ -238,23 +236,9 @@ class ModelBase(WithScheduledValues, Generic[P]):
 
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""
-        found: dict[int, keras.metrics.Metric] = {}
-        for value in vars(self).values():
-            _find_metrics(value, found)
-        if self._metrics_declared is not None:
-            _find_metrics(self._metrics_declared.objects, found)
-        return list(found.values())
-
-
-def _find_metrics(value: Any, found: dict[int, keras.metrics.Metric]) -> None:
-    if isinstance(value, keras.metrics.Metric):
-        found.setdefault(id(value), value)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _find_metrics(item, found)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _find_metrics(item, found)
+        declared = [] if self._metrics_declared is None else self._metrics_declared.objects
+        values = keras.tree.flatten([*vars(self).values(), declared])
+        return list({id(value): value for value in values if isinstance(value, keras.metrics.Metric)}.values())
 
 
 _KINDS = (

@@ -15,7 +15,8 @@ from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, log_table, pl
 
 def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, WeightStructure]:
     """The weights of a layer with gates after the join of two layers, and of these."""
-    a, b, u = Dimension("a", first), Dimension("b", second), Dimension("units", units)
+    a, b = Dimension("a/bias/0", first), Dimension("b/bias/0", second)
+    u = Dimension("rnn/recurrent_kernel/0", units)
     gated = Product((Dimension("gates", gates, is_fixed=True), u))
     rows = Joined((a, b))
     return {
