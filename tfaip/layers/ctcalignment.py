@@ -92,9 +92,9 @@ def ctc_beam_search(logits: ArrayLike, beam_width: int = 16, blank: int = 0) -> 
                 before = of_blank if prefix[-1:] == (label,) else total
                 extended = longer[(*prefix, label)]
                 extended[1] = np.logaddexp(extended[1], before + frame[label])
-        best = sorted(longer.items(), key=lambda item: -np.logaddexp(*item[1]))[:beam_width]
+        best = sorted(longer.items(), key=lambda item: -np.logaddexp.reduce(item[1]))[:beam_width]
         beam = {prefix: scores for prefix, scores in best if max(scores) > -np.inf}
-    return [(list(prefix), float(np.logaddexp(*scores))) for prefix, scores in beam.items()]
+    return [(list(prefix), float(np.logaddexp.reduce(scores))) for prefix, scores in beam.items()]
 
 
 def _log_probabilities(logits: ArrayLike) -> NDArray[np.float64]:
