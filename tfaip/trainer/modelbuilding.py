@@ -28,7 +28,7 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer, scheduled_momenta
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
@@ -170,7 +170,7 @@ def _compile(
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
     paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
-        optimizer = build_optimizer(
+        optimizer = TrainingOptimizer(
             built.optimizer,
             variables_by_path(scenario.graph),
             model.trainable_variables,

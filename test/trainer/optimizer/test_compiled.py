@@ -14,7 +14,7 @@ from tfaip.trainer.optimizer import (
     RMSpropOptimizer,
     SGDOptimizer,
 )
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 
 pytestmark = pytest.mark.backend
 
@@ -54,7 +54,7 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
     total = sum(keras.ops.sum(layer(part), axis=(1, 2)) for part in parts)
     model = keras.Model(ids, total)
     (table,) = model.trainable_variables
-    optimizer = build_optimizer(params, {"table": table}, [table], accum_steps, **arguments)
+    optimizer = TrainingOptimizer(params, {"table": table}, [table], accum_steps, **arguments)
     optimizer.schedule.base.assign(1.0)
     model.compile(optimizer, "mae", jit_compile=keras.backend.backend() == "jax")
     x = keras.ops.convert_to_tensor([[1, 1, 2, 1]])

@@ -13,7 +13,7 @@ from keras import ops
 
 from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CosineDecayParams,
@@ -151,7 +151,7 @@ def effective_rates(run: Path) -> list[float]:
 
 def optimizer_with(schedule: LearningRateParams, accum_steps: int = 1) -> tuple[Any, keras.Variable]:
     variable = keras.Variable(0.0, name="w")
-    return build_optimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps, rate=schedule), variable
+    return TrainingOptimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps, rate=schedule), variable
 
 
 def rate_of(optimizer: Any) -> float:
