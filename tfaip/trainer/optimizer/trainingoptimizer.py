@@ -153,7 +153,7 @@ class TrainingOptimizer(SlotOptimizer):
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
-        scheduled: variables in the place of numbers of the params, by their path, see `scheduled_numbers`.
+        scheduled: variables in the place of numbers of the params, by their path.
 
     Raises:
         FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
@@ -459,23 +459,6 @@ class TrainingOptimizer(SlotOptimizer):
             # The scale may be the cause of an overflow: skipped updates count only at its minimum.
             self._nonfinite.count(self.batch_counter.value, self._loss_scale.is_lowest())
             self._loss_scale.shrink()
-
-
-def scheduled_numbers(params: OptimizerParams) -> list[str]:
-    """Return the numbers that schedules may change, as dotted paths from the optimizer params."""
-    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", "weight_decay"]
-    for index, group in enumerate(params.groups):
-        found.append(f"groups.{index}.lr_factor")
-        if group.optimizer is not None:
-            found.append(f"groups.{index}.optimizer.weight_decay")
-    return found
-
-
-def scheduled_momenta(params: OptimizerParams) -> list[str]:
-    """Return each momentum that schedules may change, as dotted paths from the optimizer params."""
-    optimizers: dict[str, Any] = {"": params}
-    optimizers.update({f"groups.{i}.optimizer.": group.optimizer for i, group in enumerate(params.groups)})
-    return [f"{prefix}momentum" for prefix, own in optimizers.items() if hasattr(own, "momentum")]
 
 
 def _matching(pattern: str | None, field: str, paths: Mapping[str, keras.Variable]) -> set[int]:
