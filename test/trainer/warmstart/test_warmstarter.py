@@ -57,7 +57,7 @@ def test_all_weights_are_loaded_from_every_kind_of_source(place: str, averaged_r
 def test_the_table_says_what_was_loaded(averaged_run: Path, logged: list[str]) -> None:
     started(averaged_run / "best", exclude=".*bias", classifier=True, allow_partial=True)
     assert [line for line in logged if not line.startswith("model:\n")] == [
-        f"warm start from {averaged_run}/best: 7 of 11 weights loaded, 3 skipped, 1 left fresh",
+        f"warm start from {averaged_run}/best: 7 copied, 0 resized, 4 fresh",
         "  weight                        shape",
         "  classifier/bias               1      skipped: excluded",
         "  classifier/kernel             3x1    left fresh: not in the source",
