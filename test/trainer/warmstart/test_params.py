@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from test.support.tiny.scenario import TinyScenario
-from tfaip.errors import UsageError
 from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 
@@ -27,16 +26,6 @@ def test_from_the_command_line() -> None:
         model=["a", "b"], mode=WarmStartMode.SUBSET, rename=["a->b", "c->d"], blocks=blocks
     )
     assert WarmstartParams.from_json(params.to_json()) == params  # the other spelling is the same class
-
-
-def test_each_source_has_a_prefix_or_none_has() -> None:
-    params = parse("--warmstart.model", "a", "b", "--warmstart.prefixes", "left", "right/lm/")
-    assert params.sources() == [("a", "left"), ("b", "right/lm")]
-    assert WarmStartParams(model="a").sources() == [("a", "")]
-    assert WarmStartParams(model=["a", "b"], prefixes=["", "lm"]).sources() == [("a", ""), ("b", "lm")]
-    expected = r"^prefixes is \['lm'\], expected one for each source \(2\) of model, or none: change "
-    with pytest.raises(UsageError, match=expected + "--warmstart.prefixes or --warmstart.model$"):
-        parse("--warmstart.model", "a", "b", "--warmstart.prefixes", "lm")
 
 
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", "a"), (["a"], "a"), (["a", "b"], ["a", "b"])])

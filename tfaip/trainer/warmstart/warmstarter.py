@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -78,11 +77,7 @@ class WarmStarter:
         Raises:
             TfaipError: if a source cannot be read.
         """
-        sources = []
-        for path, prefix in self._params.sources():
-            source = read_source(Path(path), self._params.trim_graph_name)
-            sources.append(source.below(prefix) if prefix else source)
-        return sources
+        return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.sources()]
 
     def apply(self, graph: GenericGraphBase[Any], structure: Callable[[], Structure] | None = None) -> None:
         """Load the weights and log what was loaded, skipped and left fresh; without sources do nothing.
@@ -107,9 +102,6 @@ class WarmStarter:
         for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
             if pattern is not None:
                 matching_paths(pattern, name, "weight", weights)
-        for source in sources:
-            if source.prefix:
-                matching_paths(re.escape(source.prefix), "prefixes", "weight", map(rules.wanted_name, weights))
         shapes = {path: tuple(variable.shape) for path, variable in weights.items()}
         known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
         transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
