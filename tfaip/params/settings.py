@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import groupby
 from pathlib import PurePath
-from typing import Any, ClassVar, TypeVar, get_origin
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
@@ -23,7 +23,7 @@ from tfaip.params.resolver import Entry, Resolver, full_name, set_field, walk_en
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
 from tfaip.params.stored import flat_params
-from tfaip.params.types import NamedObject, field_types, load_function, origin_of, type_name
+from tfaip.params.types import NamedObject, field_types, is_node_type, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -440,7 +440,9 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
                 raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}")
             return
         encoded = encode(value, None, label)
-    except TypeError:
+    except TypeError as error:
+        if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
+            raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
     except RecursionError as error:
         raise UsageError(f"{label} contains itself, or is nested too deeply") from error

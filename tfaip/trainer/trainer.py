@@ -37,7 +37,7 @@ from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.build import Training, build_run, build_training, check_params, opened_devices, seed_run
-from tfaip.trainer.history import History, read_history_file
+from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
@@ -494,7 +494,7 @@ class Trainer(Generic[P]):
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
-                    read_history_file(history_file)
+                    read_history(history_file)
             return state.name, int(stored["epoch"])
 
     def dry_run(self) -> None:
@@ -505,7 +505,7 @@ class Trainer(Generic[P]):
         """
         params, scenario = self._params, self._scenario
         if params.history_file is not None and Path(params.history_file).exists():
-            read_history_file(params.history_file)  # which a trial has not
+            read_history(params.history_file)  # which a trial has not
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None

@@ -175,7 +175,7 @@ def _state_text(checkpoint: Checkpoint) -> str:
     if not isinstance(history, HistoryDict):
         return json.dumps(checkpoint.state, indent=1)
     others = {name: value for name, value in checkpoint.state.items() if name != "history"}
-    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text()}\n}}'
+    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text}\n}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -352,7 +352,7 @@ class StageDirectories:
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""

@@ -111,7 +111,7 @@ class RunOutput:
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            self._submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
+            self._submit(partial(write_text, self.history_file, history.text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later.
