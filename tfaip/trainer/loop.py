@@ -12,9 +12,9 @@ from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import Training
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.liveschedules import scheduled_values
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN
-from tfaip.trainer.schedules.live import scheduled_values
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
 from tfaip.util.logging import CONSOLE_TEXT, logger

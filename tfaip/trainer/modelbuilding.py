@@ -28,11 +28,11 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.liveschedules import StepSchedules
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.live import StepSchedules
 from tfaip.trainer.schedules.targets import (
     INPUT_GRADIENT_PATH,
     OPTIMIZER,
