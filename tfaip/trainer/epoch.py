@@ -51,19 +51,17 @@ class TrainingEpoch(StepCallbacks):
         training: its state says how much of the epoch is done.
         number: of the epoch, from 1.
         callbacks: callbacks of the user.
-        metrics: accumulators of the metrics of the earlier process; None: the epoch is new.
     """
 
-    def __init__(
-        self, training: Training, number: int, callbacks: UserCallbacks, metrics: Mapping[str, np.ndarray] | None = None
-    ) -> None:
+    def __init__(self, training: Training, number: int, callbacks: UserCallbacks) -> None:
         self.number = number
         self.steps = training.epoch_steps()
         self.rate = 0.0
         """Learning rate of the epoch, set before `train`."""
         self._training, self._output, self._stop = training, training.run.output, training.run.stop
         self._progress = progress = training.state.progress
-        self._metrics = metrics
+        # A run that was stopped within an epoch continues with the means that it had reached.
+        self._metrics = training.state.metric_arrays() if progress.step else None
         self._samples, self._samples_before = training.epoch_samples(), progress.samples
         self._batches_before_epoch = training.model.optimizer.batches - progress.step
         updates = training.params.checkpoint_every_n_updates()

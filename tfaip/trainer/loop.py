@@ -9,7 +9,7 @@ import keras
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.params.settings import flags_of
 from tfaip.predict.modelpass import EvaluationStopped
-from tfaip.trainer.build import Training
+from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.reporting.progress import result_line
@@ -52,8 +52,6 @@ class TrainingLoop:
         """
         progress, model = self._progress, self._training.model
         logs = progress.history.values(progress.epoch)
-        # A run that was stopped within an epoch continues with the means that it had reached.
-        metrics = self._training.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
         if not self._training.is_finished():
             if self._params.learning_rate.is_held():
@@ -63,12 +61,12 @@ class TrainingLoop:
                 value.assign(value.declared)
         model.stop_training = False
         self._callbacks.on_train_begin()
-        while not self._training.is_finished() and not model.stop_training:
+        # A signal that comes here stops the epoch after an execution, with a checkpoint.
+        while self._training.stop_reason in (None, StopReason.SIGNAL):
             self._training.begin_epoch(progress.epoch + 1)
-            epoch = TrainingEpoch(self._training, progress.epoch + 1, self._callbacks, metrics)
+            epoch = TrainingEpoch(self._training, progress.epoch + 1, self._callbacks)
             logs = self._run_epoch(epoch)
-            metrics = None
-            if self._training.is_finished() or model.stop_training:
+            if self._training.stop_reason is not None:
                 self._output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
@@ -87,10 +85,8 @@ class TrainingLoop:
             log.warning("no weight will change: train_accum_steps is %d, but only %d batches remain", steps, batches)
 
     def _publish_early_stopping(self) -> None:
-        """Store the status in the progress, and in the fields of the run's params that callbacks may read."""
-        best, status = self._training.best, self._training.early_stopping()
-        self._progress.early_stopping = status
-        view = self._params.early_stopping
+        """Store the status in the fields of the run's params that callbacks may read."""
+        best, status, view = self._training.best, self._training.early_stopping(), self._params.early_stopping
         view.mode, view.monitor = best.mode, best.monitor
         view.current, view.n = status.current, status.n
 
@@ -148,7 +144,7 @@ class TrainingLoop:
         """
         training, best = self._training, self._training.best
         # Captured before the evaluation: a stop within it and a restart must change no number.
-        before = training.state.evaluation_state()
+        before = training.state.before_evaluation()
 
         def stops_early(validated: Logs) -> bool:
             value = {**trained, **validated}.get(best.monitor)
@@ -188,6 +184,8 @@ class TrainingLoop:
         of_stage = progress.history.controlled().of_epochs(training.stage.first_epoch, number)
         if self._params.learning_rate.keeps_best(self._own_number(number), self._own_numbers(of_stage)):
             training.state.keep_best(number)
+        counts = zip(progress.position.dropped, progress.dropped, strict=True)
+        dropped = DropCounts(*(now - before for now, before in counts))
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
@@ -205,9 +203,6 @@ class TrainingLoop:
         seconds = progress.history[number].meta["seconds"]
         row = self._table.add(number, logs, seconds, is_best)
         log.info("%s", result_line(number, logs), extra={CONSOLE_TEXT: row})
-        earlier = progress.history[number - 1].meta if number - 1 in progress.history else {}
-        before = earlier.get("position", {}).get("dropped", (0, 0, 0))
-        dropped = DropCounts(*(now - then for now, then in zip(progress.position.dropped, before, strict=True)))
         if dropped.total:
             log.info("dropped training samples: %s", dropped)
         return measured.values

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
+from tfaip.device.collectives import run_long_on_chief
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
+from tfaip.model.graphbase import full_precision
 from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, built_within, variable_arrays
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
-from tfaip.trainer.build import Run, Training, build_training
+from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
+from tfaip.predict.samplefile import SampleWriter
+from tfaip.trainer.build import Run, StopReason, Training, build_training
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
@@ -29,16 +38,16 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import MAIN
+from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, StageKind
 from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagework import StageWork
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
@@ -80,9 +89,8 @@ class StageRunner:
         self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
+        self._program = program
         self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
-        history, root = History(), None if run.place is None else run.place.root
-        self._sequence = StageSequence(program(history), history, root, run.devices)
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
@@ -119,15 +127,18 @@ class StageRunner:
         """
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
-        sequence, sequence.repeated = self._sequence, repeated
-        state: Mapping[str, Any] = {RUNNING: None}
+        state: Mapping[str, Any] = {RUNNING: None} if restored is None else restored.state
         if restored is not None:
-            state, self.progress = restored.state, TrainingProgress.from_dict(restored.state)
-            sequence.load(self._directories)
+            self.progress.load(state)
+        history, root = History(), None if self._run.place is None else self._run.place.root
+        directories = None if restored is None else self._directories
+        self._sequence = sequence = StageSequence(
+            self._program(history), history, root, self._run.devices, directories, repeated
+        )
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
-            sequence.skip_done(self.progress.history)
+            sequence.skip_done(self.progress.history, 0)
         stage = sequence.stage
         if stage is None or not stage.settings.needs_model:
             return
@@ -140,13 +151,8 @@ class StageRunner:
         if state[RUNNING]["first_epoch"] > stage.last_epoch:
             self.later = continued
             return
-        self._restore(continued)
-        if self.training.is_finished():
-            sequence.skip_done(self.progress.history, has_ended=True)
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        self.training.state.restore(checkpoint)
-        self.progress = self.training.state.progress
+        self.training.state.restore(continued)
+        sequence.skip_done(self.progress.history, self.progress.epoch)
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -160,7 +166,7 @@ class StageRunner:
         progress, sequence = self.progress, self._sequence
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
-        elif sequence.stage.number == 0 and not sequence.stage.trains and sequence.repeated is None:
+        elif sequence.stage.number == 0 and not sequence.stage.trains:
             # A checkpoint from which a run can be resumed that begins with other work than training.
             state = beginning(self._run.params, {RUNNING: None})
             self._run.output.save_checkpoint(lambda buffer: state, 0)
@@ -171,23 +177,28 @@ class StageRunner:
             if is_new and stage.settings.needs_model:
                 self._change_to(stage)
             if self.later is not None:
-                if self.later.state[RUNNING]["first_epoch"] > stage.last_epoch:
-                    return progress.history.values(stage.last_epoch)
-                history = self.progress.history  # the user may have edited its file
-                self._restore(self.later)
-                self.progress.history, self.later = history, None
+                first, history = self.later.state[RUNNING]["first_epoch"], progress.history
+                if first > stage.last_epoch:
+                    return history.values(stage.last_epoch)
+                if first != stage.first_epoch:
+                    raise UsageError(
+                        f"the checkpoint belongs to a call of fit that began with epoch {first}, now one begins with "
+                        f"epoch {stage.first_epoch}: let the trainer make the same calls as before"
+                    )
+                self.training.state.restore(self.later)
+                progress.history, self.later = history, None  # the user may have edited its file
             if stage.trains:
                 logs = self._train(callbacks)
                 if not self.training.is_finished():  # a callback has ended the whole training
                     return logs
-                best, history = self.training.best, self.progress.history
+                best, history = self.training.best, progress.history
                 epoch = best.epoch(history)
                 value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
-                result = self._finish(stage, last_epoch=self.progress.epoch, best=value)
+                reason = str(self.training.stop_reason)
+                result = self._finish(stage, last_epoch=progress.epoch, best=value, stop_reason=reason)
             else:
                 result = self._finish(stage, **self._work(stage))
-            sequence.next(result, self.progress.history)
-            sequence.skip_done(self.progress.history)
+            sequence.next(result, progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
         return logs
@@ -205,15 +216,17 @@ class StageRunner:
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
-        if training.early_stopping().stops_after is not None:
+        if training.stop_reason is StopReason.EARLY_STOPPING:
             log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
+        elif training.stop_reason is StopReason.CALLBACK:
+            log.info("stopped by a callback after epoch %d", progress.epoch)
         return logs
 
     def _begin_records(self) -> None:
         """Write what the stage is, without the records of what is run again."""
-        self._sequence.forget()
+        record = self._sequence.record()
+        self._sequence.forget(record["number"])
         if self._directories is not None and self._run.devices.is_chief:
-            record = self._sequence.record()
             self._run.output.require_own_directory()
             self._directories.forget(record["number"])
             self._directories.begin(record)
@@ -242,8 +255,14 @@ class StageRunner:
             _shorten(stage)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
-        directory, stages = self._directories.path(stage.name), self._sequence.directories()
-        facts = StageWork(self._run, stage, directory, stages, self.progress.history, self.latest).do()
+        directory, facts = self._directories.path(stage.name), {}
+        if stage.settings.kind is StageKind.PREDICT:
+            _predict(self._run, stage, self.training, directory)
+        else:
+            root = directory.parent.parent
+            stages, history = self._sequence.directories(), self.progress.history
+            values = (stage.params, directory, root, stages, history, lambda: self._run.stop.is_asked)
+            facts = _call(self._run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
@@ -348,6 +367,94 @@ class StageRunner:
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
+
+
+# Work of the stages that do not train
+
+
+def _predict(run: Run, stage: PlannedStage, training: Training, directory: Path) -> None:
+    """Apply the model that was trained last to data, and write the predicted samples.
+
+    The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
+    same afterwards.
+    """
+    settings, is_chief = stage.settings, run.devices.is_chief
+    pipeline, file = _pipeline(stage, training.scenario), directory / settings.file_name
+    before, count = training.state.before_evaluation(), 0
+    try:
+        with training.model.optimizer.with_averages():
+            samples = _predicted(pipeline, training, run)
+            if is_chief:
+                with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
+                    for sample in pipeline.process_output(samples):
+                        writer.write(sample if settings.include_targets else sample.new_targets(None))
+                        count += 1
+            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
+            deque(samples, maxlen=0)
+            if is_chief:
+                log.info("stage %s: %d samples in %s", stage.name, count, file)
+    except EvaluationStopped:
+        pass  # the caller finds the request
+    finally:
+        training.state.set_back(before)
+
+
+def _pipeline(stage: PlannedStage, scenario: Scenario) -> DataPipeline:
+    params: Params = stage.params
+    settings, gen = stage.settings, params.gen
+    data, is_training = construct(type(scenario), params.scenario).data, settings.data is PredictData.TRAIN
+    if settings.generator is not None:
+        pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, settings.generator)
+    else:
+        pipeline = gen.train_data(data) if is_training else gen.val_data(data)
+    if pipeline is None:
+        raise UsageError(f"stage {stage.name}: there are no validation data: set data train, or give a generator")
+    mode = PipelineMode.EVALUATION if settings.include_targets else PipelineMode.PREDICTION
+    whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
+    return pipeline.with_params(whole).with_seed(params.random_seed or 0)
+
+
+def _predicted(pipeline: DataPipeline, training: Training, run: Run) -> Iterator[Sample]:
+    """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
+    graph, devices = training.scenario.graph, run.devices
+    variables = [*graph.trainable_variables, *graph.non_trainable_variables]
+    step = backend.CompiledStep(
+        lambda inputs: full_precision(graph.predict(inputs)), variables, run_eagerly=training.params.force_eager
+    )
+    step.read(of_this_process=devices.num_processes > 1)
+
+    def should_stop() -> bool:
+        run.stop.agree()
+        return run.stop.received is not None
+
+    return run_pass(
+        pipeline,
+        lambda batch: step(batch.inputs),
+        samples_of,
+        BenchmarkResults(),
+        devices=devices,
+        collect=lambda own: gathered_by_chief(devices, own),
+        should_stop=should_stop,
+    )
+
+
+def _call(run: Run, stage: PlannedStage, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Call the function of a stage on the chief, while the other processes wait for it; return its value."""
+    settings, facts = stage.settings, {}
+
+    def call() -> None:
+        value = settings.load()(**{**offered, **settings.arguments})
+        try:
+            facts["value"] = json.loads(json.dumps(value))
+        except (TypeError, ValueError) as error:
+            returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
+            raise UsageError(f"stage {stage.name}: {settings.function} {returned}") from error
+
+    run_long_on_chief(run.devices, call)
+    return facts
+
+
+# From one stage to the next
 
 
 def _seed(seed: int, number: int) -> int:

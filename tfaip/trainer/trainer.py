@@ -36,7 +36,15 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import Training, build_run, build_training, check_params, opened_devices, seed_run
+from tfaip.trainer.build import (
+    StopReason,
+    Training,
+    build_run,
+    build_training,
+    check_params,
+    opened_devices,
+    seed_run,
+)
 from tfaip.trainer.history import History, read_history_file
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -187,21 +195,28 @@ class Trainer(Generic[P]):
     @property
     def epoch(self) -> int:
         """Number of epochs that were trained so far."""
-        return self._current_progress().epoch
+        return self._progress.epoch
 
     @property
     def history(self) -> History:
         """Rates and values of all epochs so far, as in `history.json`."""
-        return self._current_progress().history
+        return self._progress.history
 
     @property
     def early_stopping(self) -> EarlyStoppingStatus:
         """Status of early stopping after the last completed epoch."""
-        return self._current_progress().early_stopping
+        training = self._latest_training()
+        return EarlyStoppingStatus() if training is None else training.early_stopping()
 
-    def _current_progress(self) -> TrainingProgress:
-        """Return the progress of the training that is running, or of the last one."""
-        return self._progress if self._runner is None else self._runner.progress
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the last training has ended; None: it is running, or there was none."""
+        training = self._latest_training()
+        return None if training is None else training.stop_reason
+
+    def _latest_training(self) -> Training | None:
+        """Return the training of the stage that is running, or was trained last."""
+        return self._training if self._runner is None else self._runner.latest
 
     def setup_callbacks(
         self, optimizer: keras.optimizers.Optimizer, callbacks: list[keras.callbacks.Callback] | None
@@ -286,9 +301,8 @@ class Trainer(Generic[P]):
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.directory.log_file)
             if restored is not None and stages.later is None:
-                start.log_changes(params, restored)
-                if stages.latest is not None:
-                    start.end_comparisons(params, restored, stages.latest.best, self._progress.history)
+                best = None if stages.latest is None else stages.latest.best
+                start.log_changes(params, restored, best, self._progress.history)
             if run.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
@@ -326,7 +340,7 @@ class Trainer(Generic[P]):
                 )
         finally:
             # Also of a training that was interrupted.
-            self._progress, self._training = stages.progress, stages.latest
+            self._training = stages.latest
             self._given_params.current_epoch = self._params.current_epoch
             self._runner = None
         training, output = stages.training, stages.training.run.output
@@ -485,12 +499,10 @@ class Trainer(Generic[P]):
             stored, history = state.checkpoint.state, History()
             trained = History.from_dict(stored["history"])
             program = planned_stages(self._params, self._scenario, history)
-            sequence = StageSequence(program, history, directory.root, Devices())
-            sequence.load(directory.stage_directories())
-            sequence.repeated = state.repeated
+            stages = directory.stage_directories()
+            sequence = StageSequence(program, history, directory.root, Devices(), stages, state.repeated)
             sequence.reach(stored, trained)
-            has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
-            sequence.skip_done(trained, has_ended)
+            sequence.skip_done(trained, stored["epoch"])
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():

@@ -146,11 +146,6 @@ class CheckpointStore:
                 log.warning("damaged checkpoint passed over: %s", error)
         return None
 
-    def best_of(self, name: str) -> Path | None:
-        """Return the copy of the best model in the checkpoint `name`, or None."""
-        path = self._directory / name / BEST_DIR
-        return path if path.is_dir() else None
-
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
         files.remove_temporaries(self._directory, is_of_checkpoints)

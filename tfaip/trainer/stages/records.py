@@ -11,14 +11,14 @@ from typing import Any
 from tfaip.backend import distributed
 from tfaip.device.collectives import all_gather, broadcast
 from tfaip.device.devices import Devices
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.params.codec import encode
 from tfaip.params.stored import flat_params
 from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.stages.params import MAIN, StageKind
-from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, with_files
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
 RUNNING = "stage"
@@ -56,16 +56,6 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
 
 
-def require_place(state: Mapping[str, Any]) -> None:
-    """Raise a `TfaipError` unless the record of the running stage in the state of a checkpoint has its form."""
-    record = state.get(RUNNING, 0)
-    if record is None:
-        return
-    is_record = isinstance(record, dict) and all(type(record.get(key)) is int for key in ("number", "first_epoch"))
-    if not is_record or not isinstance(record.get("name"), str):
-        raise TfaipError(f"the state of the checkpoint has {shorten(record)} as {RUNNING}: it is damaged")
-
-
 def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]:
     """Return the number of a stage that has begun, and the last one before it that has trained.
 
@@ -92,16 +82,29 @@ class StageSequence:
         history: what the program sees: it grows with every finished stage.
         root: directory of the run; None: it has none.
         devices: the processes, which all run the program; the chief reads the records.
+        directories: of the stages of a run that is resumed; None: no stage is done.
+        repeated: number of the stage from which on all are run again; None: those that are done stay.
     """
 
-    def __init__(self, program: StageProgram, history: History, root: Path | None, devices: Devices) -> None:
+    def __init__(
+        self,
+        program: StageProgram,
+        history: History,
+        root: Path | None,
+        devices: Devices,
+        directories: StageDirectories | None = None,
+        repeated: int | None = None,
+    ) -> None:
         self._program = program
         self._history = history
         self._root = None if root is None else root.absolute()
         self._devices = devices
-        self.repeated: int | None = None
-        """Number of the stage from which on all are run again."""
-        self._stored: list[Any] = []
+        self._stored: dict[int, dict[str, Any]] = {}
+        if directories is not None:
+            records = broadcast(devices, directories.records() if devices.is_chief else [])
+            self._stored = {record["number"]: record for record in records}
+        if repeated is not None:
+            self.forget(repeated)
         self._results: dict[str, StageResult] = {}
         self.stage: PlannedStage | None = None
         """The stage that is reached; None: all are done."""
@@ -114,9 +117,6 @@ class StageSequence:
         """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
         stage = self.reached
         settings = {} if stage.name == MAIN else encode(stage.settings)
-        if "overrides" in settings:
-            files = self._files()
-            settings["overrides"] = {name: with_files(text, files) for name, text in settings["overrides"].items()}
         settings.pop("epochs", None)
         place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
         return _relative({**settings, **place, "kind": stage.settings.kind.value}, self._root)
@@ -140,7 +140,7 @@ class StageSequence:
                 if epoch <= result.last_epoch and epoch not in self._history:
                     self._history.record(epoch, trained[epoch])
         try:
-            self.stage = self._program.send(result).resolve(self._files())
+            self.stage = self._program.send(result)
         except StopIteration:
             self.stage = None
         if self._devices.num_processes > 1:
@@ -154,11 +154,6 @@ class StageSequence:
                 distributed.leave_together()
                 shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
                 raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
-
-    def load(self, directories: StageDirectories | None) -> None:
-        """Read the records of a run that is resumed."""
-        if directories is not None:
-            self._stored = broadcast(self._devices, directories.records() if self._devices.is_chief else [])
 
     def reach(self, state: Mapping[str, Any], trained: History) -> list[str]:
         """Go to the stage of a checkpoint; return its changes, in words.
@@ -197,30 +192,27 @@ class StageSequence:
         Raises:
             UsageError: if it was another one when it was done.
         """
-        stage = self.stage
-        if stage is None or (self.repeated is not None and stage.number >= self.repeated):
+        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        if "result" not in stored:
             return None
-        for stored in self._stored:
-            if stored["number"] == stage.number and "result" in stored:
-                now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
-                _check_place(record, now, "done")
-                if record != now:
-                    changes = "; ".join(_changes(record, now))
-                    raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
-                return self._read(stored["result"], stage)
-        return None
+        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+        _check_place(record, now, "done")
+        if record != now:
+            changes = "; ".join(_changes(record, now))
+            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        return self._read(stored["result"], stage)
 
-    def skip_done(self, trained: History, has_ended: bool = False) -> None:
-        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
-        while self.stage is not None and (has_ended or not self.stage.trains):
-            result, has_ended = self.answer(), False
-            if result is None:
+    def skip_done(self, trained: History, epoch: int) -> None:
+        """Go to the first stage that is not done after an epoch of the run."""
+        while self.stage is not None:
+            result = self.answer()
+            if result is None or result.last_epoch > epoch:
                 return
             self.next(result, trained)
 
-    def forget(self) -> None:
-        """Forget the records of the stage that is reached, and of those after it."""
-        self._stored = [stored for stored in self._stored if stored["number"] < self.reached.number]
+    def forget(self, number: int) -> None:
+        """Forget the records of a stage and of those after it."""
+        self._stored = {known: record for known, record in self._stored.items() if known < number}
 
     def result(self, **facts: Any) -> tuple[StageResult, dict[str, Any]]:
         """Return the result of the stage that is reached, as a resumed run reads it, and what is stored of it."""
@@ -229,7 +221,13 @@ class StageSequence:
 
     def _read(self, stored: Mapping[str, Any], stage: PlannedStage) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
-        types: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object}
+        types: dict[str, Any] = {
+            "last_epoch": int,
+            "values": dict,
+            "best": dict | None,
+            "value": object,
+            "stop_reason": str,
+        }
         if "last_epoch" not in stored or not all(isinstance(stored[key], types.get(key, ())) for key in stored):
             raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
         if self._root is None:
@@ -238,6 +236,3 @@ class StageSequence:
         facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
         file = None if file_name is None else f"{directory}/{file_name}"
         return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
-
-    def _files(self) -> dict[str, str]:
-        return {name: result.file for name, result in self._results.items() if result.file}
