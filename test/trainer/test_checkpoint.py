@@ -21,9 +21,8 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.weights import HostBuffer, load_arrays
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.run.output import ARRAYS_FILE, STATE_FILE, Checkpoint, CheckpointStore, RunOutput, read_checkpoint
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
 

@@ -39,9 +39,8 @@ from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run import names
-from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview

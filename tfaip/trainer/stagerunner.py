@@ -35,7 +35,7 @@ from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, StageKind

@@ -23,9 +23,9 @@ from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import ENDED, History, read_history_file
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
+from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.records import RUNNING, numbered
 from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
@@ -84,14 +84,10 @@ def state_to_continue(
     """
     if directory is None:
         raise FieldAdvice("there is nothing to resume without an output directory: set {output_dir}", "output_dir")
-    if name is None and from_stage is None:
-        if directory.may_begin_again():
-            shown = shorten_text(str(directory.root), 160)
-            log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
-            return None
-        from_stage = directory.stage_directories().intended_repetition()
-        if from_stage is not None:
-            log.info("the run is repeated from stage %s, as an interrupted command was told", from_stage)
+    if name is None and from_stage is None and directory.may_begin_again():
+        shown = shorten_text(str(directory.root), 160)
+        log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
+        return None
     directory.check_resumable()
     if from_stage is not None:
         start = _state_before_stage(directory.stage_directories(), params, from_stage)
@@ -152,8 +148,7 @@ def claim_directory(
     """Make the locked directory of a run its own, and store the params in it.
 
     What the run repeats is removed only now, when the new process has been built and has taken over the state. A
-    process that is killed here may be resumed from any checkpoint that there still is, and what it was told to
-    repeat is stored before anything is removed.
+    process that is killed here may be resumed from any checkpoint that there still is.
 
     Args:
         run: the run, in the process that writes it.
@@ -181,22 +176,17 @@ def claim_directory(
         )
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
-    stages = directory.stage_directories()
     save_params(directory.params_file, stored)
     if directory.params_copy:
         save_params(directory.root / directory.params_copy, stored)
     if start is None:
         return
-    if start.from_stage is not None:
-        stages.intend_repetition(start.from_stage)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
     run.output.restore_best(start.best, start.name)
     if start.repeated is not None:
         store.add(start.checkpoint, start.name, start.best)
+        directory.stage_directories().forget(start.repeated, kept=start.from_stage)
     store.continue_from(start.name)
-    if start.repeated is not None:
-        stages.forget(start.repeated, kept=start.from_stage)
-    stages.forget_repetition()
 
 
 # Changes since the checkpoint

@@ -22,7 +22,7 @@ from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
 from tfaip.params.codec import encode
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import WEIGHTS, Checkpoint
+from tfaip.trainer.run.output import WEIGHTS, Checkpoint
 from tfaip.util.text import shorten_text
 
 METRICS = "metrics/"

@@ -11,7 +11,7 @@ import pytest
 from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.device import DeviceConfigParams, Precision
-from tfaip.trainer.epoch import TrainingDiverged
+from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.params import TrainerParams
 

@@ -170,7 +170,10 @@ class StageSequence:
         while running is not None and self.stage is not None and self.stage.number < running["number"]:
             result = self.answer()
             if result is None:
-                raise UsageError(f"the stage {self.stage.name} is not done, but stage {running['name']} is running")
+                raise UsageError(
+                    f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
+                    f"repeat from it with --from_stage {self.stage.name}"
+                )
             self.next(result, trained)
         if running is None:
             return []
