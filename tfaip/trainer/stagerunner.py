@@ -38,8 +38,8 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, StageKind
-from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
+from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
+from tfaip.trainer.stages.program import PlannedStage, StageResult, begins, copy_for_stage, planned_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
@@ -71,25 +71,19 @@ class StageRunner:
 
     Args:
         run: the parts that all stages share.
-        program: yields the stages, for the history that it is called with.
         scenario: built from the params of the run.
         create_warmstarter: returns the source of the first weights.
-        is_trial: run one batch of each stage.
     """
 
     def __init__(
         self,
         run: Run,
-        program: Callable[[History], StageProgram],
         scenario: Scenario,
         create_warmstarter: Callable[[], WarmStarter],
-        is_trial: bool = False,
     ) -> None:
         self._run = run
         self._given = scenario
         self._create_warmstarter = create_warmstarter
-        self._is_trial = is_trial
-        self._program = program
         self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
@@ -132,9 +126,10 @@ class StageRunner:
             self.progress.load(state)
         history, root = History(), None if self._run.place is None else self._run.place.root
         directories = None if restored is None else self._directories
-        self._sequence = sequence = StageSequence(
-            self._program(history), history, root, self._run.devices, directories, repeated
-        )
+        program = planned_stages(self._run.params, self._given, history)
+        if self._run.preview.is_trial:
+            program = (stage for stage in self._run.preview.stages)
+        self._sequence = sequence = StageSequence(program, history, root, self._run.devices, directories, repeated)
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
@@ -211,7 +206,7 @@ class StageRunner:
             self._begin_records()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
-            if not self._is_trial:
+            if not self._run.preview.is_trial:
                 loop.warn_without_updates()
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
@@ -251,12 +246,10 @@ class StageRunner:
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         self._begin_records()
-        if self._is_trial:
-            _shorten(stage)
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
         directory, facts = self._directories.path(stage.name), {}
-        if stage.settings.kind is StageKind.PREDICT:
+        if isinstance(stage.settings, PredictStage):
             _predict(self._run, stage, self.training, directory)
         else:
             root = directory.parent.parent
@@ -276,7 +269,7 @@ class StageRunner:
         The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
         """
         before, done = self.training.stage, params.current_epoch
-        last, epochs = before.last_epoch, 1 if self._is_trial else params.epochs - done
+        last, epochs = before.last_epoch, 1 if self._run.preview.is_trial else params.epochs - done
         if epochs > 0:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
             own = copy_for_stage(params)  # the caller may change the params in place
@@ -337,8 +330,6 @@ class StageRunner:
         """
         self._opened.close()
         params: Params = stage.params
-        if self._is_trial:
-            _shorten(stage)
         if self._run.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
@@ -465,16 +456,6 @@ def _seed(seed: int, number: int) -> int:
 def _specs(scenario: Scenario) -> Any:
     data = scenario.data
     return data.input_layer_specs(), data.target_layer_specs()
-
-
-def _shorten(stage: PlannedStage) -> None:
-    """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
-    params: Params = stage.params
-    setup = params.gen.setup
-    params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
-    setup.val.limit = setup.val.batch_size
-    if not stage.trains:
-        setup.train.limit = setup.train.batch_size
 
 
 def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:

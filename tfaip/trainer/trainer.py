@@ -51,7 +51,7 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
@@ -272,15 +272,15 @@ class Trainer(Generic[P]):
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
                 run_on_chief(devices, partial(check, params.overwrite))
             # Build the run and the first stage, or the one of the checkpoint.
-            preview = self._preview()
+            preview = preview_stages(params, scenario)
+            if self._is_trial:
+                preview = preview.trial(params)
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
             if run.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
                 preview.log()
-            program = partial(self._program, preview)
-            stages = StageRunner(run, program, scenario, self.create_warmstarter, self._is_trial)
-            stack.enter_context(stages)
+            stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
             try:
                 stages.begin(restored, None if state is None else state.repeated)
             except WeightsDoNotFit as error:
@@ -388,27 +388,6 @@ class Trainer(Generic[P]):
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs
-
-    def _preview(self) -> Preview:
-        """Return the stages as far as they are known; of a trial, each with one epoch."""
-        preview = preview_stages(self._params, self._scenario)
-        if not self._is_trial:
-            return preview
-        stages = list(preview.stages)
-        if not any(stage.trains for stage in stages):
-            stages.append(main_stage(self._params, len(stages)))
-        epoch = 1
-        for i, stage in enumerate(stages):
-            count = 1 if stage.trains else 0
-            stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
-            epoch += count
-        return Preview(stages, preview.is_complete)
-
-    def _program(self, preview: Preview, history: History) -> StageProgram:
-        """Return the program of the stages; that of a trial are those of the preview."""
-        if self._is_trial:
-            return (stage for stage in preview.stages)
-        return planned_stages(self._params, self._scenario, history)
 
     @property
     def model(self) -> keras.layers.Layer:
@@ -528,7 +507,7 @@ class Trainer(Generic[P]):
                     trainer._is_trial = True
                     trainer.train()
                     trial = trainer.params  # with the seed that was drawn
-            preview, stages = self._preview(), ""
+            preview, stages = preview_stages(params, scenario), ""
             if preview.has_stages:
                 stages = f" of each of {len(preview.stages)} {'' if preview.is_complete else 'known '}stages"
                 preview.log()

@@ -33,7 +33,6 @@ from tfaip.trainer.stages.params import (
     OverridingStage,
     PredictStage,
     PretrainingParams,
-    StageKind,
     StageParams,
     TrainStage,
 )
@@ -94,7 +93,7 @@ class PlannedStage:
     @property
     def trains(self) -> bool:
         """True if it has epochs."""
-        return self.settings.kind is StageKind.TRAIN
+        return isinstance(self.settings, TrainStage)
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
@@ -517,15 +516,34 @@ class Preview:
     Args:
         stages: in order.
         is_complete: False: a program decides what follows when it is reached.
+        is_trial: True: the run trains a batch of each of them.
     """
 
     stages: Sequence[PlannedStage]
     is_complete: bool = True
+    is_trial: bool = False
 
     @property
     def has_stages(self) -> bool:
         """True if the run has, or may have, more than its main stage."""
         return not self.is_complete or len(self.stages) > 1
+
+    def trial(self, params: Any) -> Preview:
+        """Return these stages of the run with params, with an epoch of one batch in each; their params are changed."""
+        stages = list(self.stages)
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(params, len(stages)))
+        last = 0
+        for i, stage in enumerate(stages):
+            setup = stage.params.gen.setup
+            stage.params.val_every_n, stage.params.samples_per_epoch = 1, setup.train.batch_size
+            setup.val.limit = setup.val.batch_size
+            if stage.trains:
+                last += 1
+            else:
+                setup.train.limit = setup.train.batch_size
+            stages[i] = dataclasses.replace(stage, first_epoch=last if stage.trains else last + 1, last_epoch=last)
+        return Preview(stages, self.is_complete, is_trial=True)
 
     def table(self) -> list[str]:
         """Return a line per stage, below a header: name, first and last epoch, and what it has of its own."""

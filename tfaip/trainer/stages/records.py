@@ -17,7 +17,7 @@ from tfaip.params.stored import flat_params
 from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.stages.params import MAIN, StageKind
+from tfaip.trainer.stages.params import MAIN, TrainStage
 from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
@@ -67,7 +67,7 @@ def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]
     for record in records:
         if record["name"] == name:
             return record["number"], before
-        before = record["name"] if record["kind"] == StageKind.TRAIN else before
+        before = record["name"] if record["kind"] == TrainStage.kind else before
     names = [record["name"] for record in records]
     if not records and name == MAIN:
         return 0, None
@@ -119,7 +119,7 @@ class StageSequence:
         settings = {} if stage.name == MAIN else encode(stage.settings)
         settings.pop("epochs", None)
         place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
-        return _relative({**settings, **place, "kind": stage.settings.kind.value}, self._root)
+        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
 
     @property
     def reached(self) -> PlannedStage:
