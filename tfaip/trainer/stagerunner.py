@@ -133,7 +133,7 @@ class StageRunner:
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
-            sequence.skip_done(self.progress.history, 0)
+            sequence.skip_done(self.progress.history)
         stage = sequence.stage
         if stage is None or not stage.settings.needs_model:
             return
@@ -147,7 +147,8 @@ class StageRunner:
             self.later = continued
             return
         self.training.state.restore(continued)
-        sequence.skip_done(self.progress.history, self.progress.epoch)
+        if self.training.is_finished():
+            sequence.skip_done(self.progress.history, has_ended=True)
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.

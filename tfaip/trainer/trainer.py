@@ -481,7 +481,8 @@ class Trainer(Generic[P]):
             stages = directory.stage_directories()
             sequence = StageSequence(program, history, directory.root, Devices(), stages, state.repeated)
             sequence.reach(stored, trained)
-            sequence.skip_done(trained, stored["epoch"])
+            has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
+            sequence.skip_done(trained, has_ended)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():

@@ -70,6 +70,8 @@ class OverridingStage(StageParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.overrides, dict):
+            raise FieldError("overrides", self.overrides, "a dict of flags and values")
         texts = {}
         for key, value in self.overrides.items():
             try:

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -148,15 +148,25 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
     Raises:
         UsageError: if a stage cannot work; one line that names it.
     """
+    planner, runs_hooks = _Planner(params), params.pretraining.max_epochs != 0
+    has_program = runs_hooks and _has(scenario, "stages")
     with flags_of(params, params.flag_root):
-        planner, result = _Planner(params), None
-        found = _all_stages(params, planner, scenario, history)
-        while True:
-            try:
-                stage = found.send(result)
-            except StopIteration:
-                break
-            result = yield planner.plan(stage)
+        if params.stages and has_program:
+            raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
+        if runs_hooks and (_has(scenario, "pretraining") or _has(scenario, "params_for_epoch")):
+            for stage in _hook_stages(planner.plain, params.pretraining, scenario, history):
+                yield planner.plan(stage)
+        for name, stage in params.stages.items():
+            if stage.name not in ("", name):
+                raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
+            yield planner.plan(dataclasses.replace(stage, name=name))
+        if has_program:
+            program, result = scenario.stages(copy_for_stage(planner.plain), history), None
+            if not isinstance(program, Generator):
+                raise UsageError(f"stages of {_name_of(scenario)} returned {shorten(program)}, expected a generator")
+            with suppress(StopIteration):  # its end
+                while True:
+                    result = yield planner.plan(program.send(result))
         used = planner.next_epoch - 1
         if used < params.epochs:
             yield planner.main()
@@ -168,25 +178,6 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
 def _may_use_all_epochs(scenario: Any) -> bool:
     """Return True if the stages are known when they are reached, so that `main` may get no epochs."""
     return _has(scenario, "stages") or _asks_for_history(scenario)
-
-
-def _all_stages(params: Any, planner: _Planner, scenario: Any, history: Any) -> Generator[Any, Any, None]:
-    """Yield the stages of the hooks, then those of the list or of the program."""
-    has_program = params.pretraining.max_epochs != 0 and _has(scenario, "stages")
-    if params.stages and has_program:
-        raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
-    has_hooks = _has(scenario, "pretraining") or _has(scenario, "params_for_epoch")
-    if has_hooks and params.pretraining.max_epochs != 0:
-        yield from _hook_stages(planner.plain, params.pretraining, scenario, history)
-    for name, stage in params.stages.items():
-        if stage.name not in ("", name):
-            raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
-        yield dataclasses.replace(stage, name=name)
-    if has_program:
-        program = scenario.stages(copy_for_stage(planner.plain), history)
-        if not isinstance(program, Generator):
-            raise UsageError(f"stages of {_name_of(scenario)} returned {shorten(program)}, expected a generator")
-        yield from program
 
 
 class _OfHook(NamedTuple):

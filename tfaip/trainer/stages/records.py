@@ -205,11 +205,11 @@ class StageSequence:
             raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
         return self._read(stored["result"], stage)
 
-    def skip_done(self, trained: History, epoch: int) -> None:
-        """Go to the first stage that is not done after an epoch of the run."""
-        while self.stage is not None:
-            result = self.answer()
-            if result is None or result.last_epoch > epoch:
+    def skip_done(self, trained: History, has_ended: bool = False) -> None:
+        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
+        while self.stage is not None and (has_ended or not self.stage.trains):
+            result, has_ended = self.answer(), False
+            if result is None:
                 return
             self.next(result, trained)
 
