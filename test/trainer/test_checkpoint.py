@@ -271,3 +271,26 @@ def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, after: i
     assert run.exists() == replaced
     assert [path.name for path in run.glob("**/*")] == ["mine.txt"] * replaced
     assert (tmp_path / "elsewhere" / "checkpoint" / "epoch_0001").is_dir() == (after == 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        *((key, None, f"it has no '{key}'") for key in ("random", "best_epoch", "accum_steps", "stage", "dropped")),
+        ("epoch", -1, "it has a negative count"),
+        ("best_epoch", "2", "a value has another type"),
+        ("stage", {"name": "main", "number": 0, "first_epoch": "1"}, "a value has another type"),
+        ("stage", {"number": 0, "first_epoch": 1}, "it has no 'name'"),
+    ],
+)
+def test_a_state_that_was_edited_is_named(key: str, value: Any, problem: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(line_params([1.0], output_dir=run))
+    store = CheckpointStore(run / "checkpoint")
+    name, content = store.read()
+    state = {**content.state, key: value}
+    if value is None:
+        del state[key]
+    store.add(Checkpoint(content.arrays, state), name)
+    with pytest.raises(TfaipError, match=f"^{run}/checkpoint/epoch_0001/state.json is damaged: {problem}$"):
+        train(line_params([1.0], output_dir=run, epochs=2), restore=True)

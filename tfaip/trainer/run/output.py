@@ -5,8 +5,8 @@ training waits only until they are copied into memory that is kept for the run; 
 the model, until its files are written. A checkpoint waits until the one before is committed.
 
 `<checkpoints>/epoch_0007/` or `epoch_0007_step_000123/` is complete or missing: `state.safetensors` (arrays),
-`state.json` (everything else), `manifest.json` (size and SHA-256 of both), and in `best/` links to the best model at that
-time. `latest` names the newest one.
+`state.json` (everything else), `manifest.json` (size and SHA-256 of both), and in `best/` links to the best model at
+that time. `latest` names the newest one.
 """
 
 from __future__ import annotations
