@@ -39,7 +39,7 @@ from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, StageResult, begins, copy_for_stage, planned_stages
+from tfaip.trainer.stages.program import PlannedStage, begins, copy_for_stage, planned_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
@@ -124,12 +124,13 @@ class StageRunner:
         state: Mapping[str, Any] = {RUNNING: None} if restored is None else restored.state
         if restored is not None:
             self.progress.load(state)
-        history, root = History(), None if self._run.place is None else self._run.place.root
-        directories = None if restored is None else self._directories
+        history = History()
         program = planned_stages(self._run.params, self._given, history)
         if self._run.preview.is_trial:
             program = (stage for stage in self._run.preview.stages)
-        self._sequence = sequence = StageSequence(program, history, root, self._run.devices, directories, repeated)
+        self._sequence = sequence = StageSequence(
+            program, history, self._run.devices, self._directories, restored is not None, repeated
+        )
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
@@ -168,6 +169,7 @@ class StageRunner:
             self._run.output.save_checkpoint(lambda buffer: state, 0)
             self._run.output.wait()
         logs = progress.history.values(progress.epoch)
+        facts: dict[str, Any]
         while (stage := sequence.stage) is not None:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
@@ -191,9 +193,13 @@ class StageRunner:
                 epoch = best.epoch(history)
                 value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
                 reason = str(self.training.stop_reason)
-                result = self._finish(stage, last_epoch=progress.epoch, best=value, stop_reason=reason)
+                facts = {"last_epoch": progress.epoch, "best": value, "stop_reason": reason}
             else:
-                result = self._finish(stage, **self._work(stage))
+                facts = self._work(stage)
+            facts["values"], output = progress.history.values(progress.epoch), self._run.output
+            output.require_own_directory()
+            newest = None if output.store is None else output.store.newest()
+            result = sequence.finish(progress.history, newest, **facts)
             sequence.next(result, progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
@@ -204,7 +210,8 @@ class StageRunner:
         training, progress, stage = self.training, self.progress, self.training.stage
         self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
-            self._begin_records()
+            self._run.output.require_own_directory()
+            self._sequence.begin()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
             if not self._run.preview.is_trial:
@@ -218,35 +225,13 @@ class StageRunner:
             log.info("stopped by a callback after epoch %d", progress.epoch)
         return logs
 
-    def _begin_records(self) -> None:
-        """Write what the stage is, without the records of what is run again."""
-        record = self._sequence.record()
-        self._sequence.forget(record["number"])
-        if self._directories is not None and self._run.devices.is_chief:
-            self._run.output.require_own_directory()
-            self._directories.forget(record["number"])
-            self._directories.begin(record)
-
-    def _finish(self, stage: PlannedStage, **facts: Any) -> StageResult:
-        """Write the record of a stage; of a trained one also its part of the history and the state at its end."""
-        history, own, output = self.progress.history, self._directories, self._run.output
-        result, stored = self._sequence.result(values=history.values(self.progress.epoch), **facts)
-        if own is not None and self._run.devices.is_chief:
-            output.require_own_directory()
-            if stage.trains:
-                own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
-                newest = None if output.store is None else output.store.newest()
-                if newest is not None and stage.name != MAIN:
-                    own.keep_state(stage.name, newest)
-            own.finish(stage.name, stored)
-        return result
-
     def _work(self, stage: PlannedStage) -> dict[str, Any]:
         """Do the work of a stage that does not train; return facts for its result."""
         log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
-        self._begin_records()
+        self._run.output.require_own_directory()
+        self._sequence.begin()
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
         directory, facts = self._directories.path(stage.name), {}

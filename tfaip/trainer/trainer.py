@@ -479,7 +479,7 @@ class Trainer(Generic[P]):
             trained = History.from_dict(stored["history"])
             program = planned_stages(self._params, self._scenario, history)
             stages = directory.stage_directories()
-            sequence = StageSequence(program, history, directory.root, Devices(), stages, state.repeated)
+            sequence = StageSequence(program, history, Devices(), stages, is_resumed=True, repeated=state.repeated)
             sequence.reach(stored, trained)
             has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
             sequence.skip_done(trained, has_ended)

@@ -303,7 +303,7 @@ class StageDirectories:
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
-        self._root = root.absolute()
+        self.root = root.absolute()
         self._directory = directory.absolute()
 
     def path(self, name: str) -> Path:
@@ -335,7 +335,7 @@ class StageDirectories:
     def begin(self, record: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
         path = self.path(record["name"])
-        files.remove_directory(path, self._root, STAGE_MARKS)
+        files.remove_directory(path, self.root, STAGE_MARKS)
         path.mkdir(parents=True)
         files.write_json(path / STAGE_FILE, dict(record))
         return path
@@ -370,7 +370,7 @@ class StageDirectories:
                 if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
-                    files.remove_directory(path, self._root, STAGE_MARKS)
+                    files.remove_directory(path, self.root, STAGE_MARKS)
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""

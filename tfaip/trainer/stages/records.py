@@ -80,9 +80,9 @@ class StageSequence:
     Args:
         program: see `planned_stages`.
         history: what the program sees: it grows with every finished stage.
-        root: directory of the run; None: it has none.
-        devices: the processes, which all run the program; the chief reads the records.
-        directories: of the stages of a run that is resumed; None: no stage is done.
+        devices: the processes, which all run the program; the chief reads and writes the records.
+        directories: of the stages; None: the run writes nothing, or has no stages.
+        is_resumed: answer the stages that are done.
         repeated: number of the stage from which on all are run again; None: those that are done stay.
     """
 
@@ -90,21 +90,20 @@ class StageSequence:
         self,
         program: StageProgram,
         history: History,
-        root: Path | None,
         devices: Devices,
-        directories: StageDirectories | None = None,
+        directories: StageDirectories | None,
+        is_resumed: bool = False,
         repeated: int | None = None,
     ) -> None:
         self._program = program
         self._history = history
-        self._root = None if root is None else root.absolute()
-        self._devices = devices
+        self._root = None if directories is None else directories.root
+        self._devices, self._directories = devices, directories
         self._stored: dict[int, dict[str, Any]] = {}
-        if directories is not None:
+        if directories is not None and is_resumed:
             records = broadcast(devices, directories.records() if devices.is_chief else [])
             self._stored = {record["number"]: record for record in records}
-        if repeated is not None:
-            self.forget(repeated)
+        self._forget(repeated)
         self._results: dict[str, StageResult] = {}
         self.stage: PlannedStage | None = None
         """The stage that is reached; None: all are done."""
@@ -213,14 +212,36 @@ class StageSequence:
                 return
             self.next(result, trained)
 
-    def forget(self, number: int) -> None:
-        """Forget the records of a stage and of those after it."""
-        self._stored = {known: record for known, record in self._stored.items() if known < number}
+    def _forget(self, number: int | None) -> None:
+        """Forget the records of a stage and of those after it; None: none."""
+        if number is not None:
+            self._stored = {known: record for known, record in self._stored.items() if known < number}
 
-    def result(self, **facts: Any) -> tuple[StageResult, dict[str, Any]]:
-        """Return the result of the stage that is reached, as a resumed run reads it, and what is stored of it."""
-        stored = _relative(broadcast(self._devices, {"last_epoch": self.reached.last_epoch, **facts}), self._root)
-        return self._read(stored, self.reached), stored
+    def begin(self) -> None:
+        """Write what the stage is that is reached, and remove the records of what is run again."""
+        record = self.record()
+        self._forget(record["number"])
+        if self._directories is not None and self._devices.is_chief:
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def finish(self, trained: History, newest: Path | None, **facts: Any) -> StageResult:
+        """Write the record of the stage that is reached, and return its result, as a resumed run reads it.
+
+        Args:
+            trained: the records of all epochs so far; of a stage that trains, its part is written.
+            newest: the checkpoint that is kept as the state at the end of a stage that trains; None: there is none.
+            facts: see `StageResult`.
+        """
+        stage, own = self.reached, self._directories
+        stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
+        if own is not None and self._devices.is_chief:
+            if stage.trains:
+                own.keep_history(stage.name, trained.of_epochs(stage.first_epoch, stage.last_epoch))
+            if stage.trains and newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        return self._read(stored, stage)
 
     def _read(self, stored: Mapping[str, Any], stage: PlannedStage) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
