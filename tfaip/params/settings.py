@@ -327,7 +327,7 @@ def flags_of_other_classes(roots: Sequence[Entry], word: str) -> Iterator[tuple[
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), then similar ones.
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, then those with a word of it.
 
     What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
     """
@@ -344,6 +344,8 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
     if not alike:
         for end in names.nearest(last, by_end):
             alike += by_end[end]
+    words = [word for word in last.lower().split("_") if len(word) > 3]
+    alike += sorted((flag for flag in known if any(word in flag.rpartition(".")[2] for word in words)), key=len)
     return list(dict.fromkeys(alike))[:3]
 
 

@@ -205,15 +205,12 @@ class RunDirectory:
             UsageError: if another process trains in it, or it cannot be created.
         """
         shown = shorten_text(str(self.root), 160)
-        with contextlib.ExitStack() as stack:
-            try:
-                self.root.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(files.locked_directory(self.root))
-            except BlockingIOError as error:
-                text = f"another process trains in {shown}: choose another {{output_dir}}"
-                raise FieldAdvice(text, "output_dir") from error
-            except OSError as error:
-                raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        taken = FieldAdvice(f"another process trains in {shown}: choose another {{output_dir}}", "output_dir")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        with files.locked_directory(self.root, taken):
             yield
 
     def clean_up(self) -> None:
