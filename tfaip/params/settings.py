@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
@@ -22,7 +22,7 @@ from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, walk_
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
 from tfaip.params.stored import flat_params
-from tfaip.params.types import NamedObject, field_types, load_function, origin_of, type_name
+from tfaip.params.types import NamedObject, field_types, is_node_type, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -320,7 +320,7 @@ def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry,
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), and similar ones.
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, then those with a word of it.
 
     What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
     """
@@ -333,7 +333,10 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
     close = [last] if last in ends else names.nearest(last, ends)
     alike = [flag for flag in known if flag.rpartition(".")[2] in close]
     similar = names.nearest(key, known)
-    return list(dict.fromkeys(alike + similar if last in ends else similar or alike))[:3]
+    found = alike + similar if last in ends else similar or alike
+    words = [word for word in last.lower().split("_") if len(word) > 3]
+    found += sorted((flag for flag in known if any(word in flag.rpartition(".")[2] for word in words)), key=len)
+    return list(dict.fromkeys(found))[:3]
 
 
 def prepare(params: Any, root: str) -> None:
@@ -390,7 +393,9 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         if trees.children(value) is not None:
             return
         encoded = encode(value, None, label)
-    except TypeError:
+    except TypeError as error:
+        if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
+            raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
     except RecursionError as error:
         raise UsageError(f"{label} contains itself, or is nested too deeply") from error
