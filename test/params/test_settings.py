@@ -23,7 +23,7 @@ from tfaip.params.codec import Decoder, Words
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
-from tfaip.params.settings import RootParams, check_flags, differences, flag_values, get_flag, set_flags
+from tfaip.params.settings import RootParams, apply, check_flags, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams
@@ -37,10 +37,6 @@ class Padding(Enum):
 class PartParams(ParamsBase):
     size: int = field(default=3, metadata=limits(low=1))
     rows: list[int] = []
-
-
-class OtherPartParams(PartParams):
-    rate: float = 0.5
 
 
 class TextParams(RootParams):
@@ -182,23 +178,6 @@ def test_items_of_a_dict_have_flags(write: Write) -> None:
         parse("--p.free.a", "3", "--p.free", "b=2")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"name": None, "text": "None", "anything": "1e-3", "either": "1", "path": Path("a"), "pad": None},
-        {"rates": {1: 0.5}, "words": ["-a", "b c"], "free": {"a": [1, None]}, "order": ["none", None]},
-        {"part": OtherPartParams(7, rate=2.0), "maybe": PartParams()},
-        {"parts": [PartParams(5), OtherPartParams()]},
-        {"parts": []},
-        {"anything": len},
-    ],
-)
-def test_differences_are_the_values_of_the_other_tree_by_flag(changes: dict[str, Any]) -> None:
-    old, new = TextParams(), TextParams(**changes)
-    assert differences(old, new) == {f"p.{name}": value for name, value in changes.items()}
-
-
 class TreeParams(p.RunParams):
     """The tree of the tests of the command line, with the name that it has there."""
 
@@ -305,6 +284,8 @@ def test_a_tree_without_a_command_has_flags_without_a_root() -> None:
     params["near.size"] = "7"
     assert (params.part, params.near.size, params["part.rows"]) == (PartParams(4, [7]), 7, [7])
     assert params.array is array
+    changed = apply(params, {"part.size": 9})
+    assert (changed.part.size, params.part.size, changed.array is array) == (9, 4, True)
     part = PartParams()
     set_flags(part, {"size": 2})
     assert get_flag(part, "size") == 2

@@ -86,7 +86,10 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         TypeError: a value that params cannot store.
     """
     if is_node(value):
-        return _encode_node(value, directory, place)
+        encoded = {CLASS_KEY: class_name(type(value))}
+        for field in node_fields(value):
+            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+        return encoded
     if isinstance(value, Mapping):
         return {encode_key(key, place): encode(item, directory, f"{place}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -98,13 +101,6 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if isinstance(value, types.NamedObject):
         return encode(value.stored(), directory, place)
     return _encode_scalar(value, directory, place)
-
-
-def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
-    encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
-    for field in node_fields(node):
-        encoded[field.name] = encode(getattr(node, field.name), directory, f"{place}.{field.name}")
-    return encoded
 
 
 def encode_key(key: Any, place: str) -> str:
@@ -145,15 +141,12 @@ def parse_argument(value: Any, place: str) -> Any:
     Raises:
         UsageError: it is not a number, text, bool, None, or list of these.
     """
-    if isinstance(value, str):
-        value = Words([value])
     if isinstance(value, Words):
         if not value:
             return True
-        if len(value) > 1 or value[0].startswith("["):
-            value = json_of(Word(value[0]), list, place) if len(value) == 1 else list(map(Word, value))
-        else:
-            value = only_word(value, Any, place)
+        value = Word(value[0]) if len(value) == 1 else list(map(Word, value))
+    if isinstance(value, str):
+        value = json_of(Word(value), list, place) if value.startswith("[") else Word(value)
     return types.plain_argument(plain_of(value), place)
 
 

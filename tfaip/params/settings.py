@@ -53,28 +53,6 @@ def apply(tree: T, values: Mapping[str, Any]) -> T:
     return built
 
 
-def differences(old: Any, new: Any, root: str | None = None) -> dict[str, Any]:
-    """Return the values with which `apply` makes one tree equal to another; what has no flag is left out.
-
-    Args:
-        old: a tree.
-        new: another tree of the same class; params of other classes, and lists of other lengths, are its own objects.
-        root: name of the root; None: that of the command.
-    """
-    return dict(_differences(old, new, trees.Place.of_root(root_of(new) if root is None else root)))
-
-
-def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[tuple[str, Any]]:
-    before, after = trees.children(old), trees.children(new)
-    if place.is_hidden:
-        return
-    if type(old) is type(new) and before is not None and after is not None and before.keys() == after.keys():
-        for name, value in after.items():
-            yield from _differences(before[name], value, place.below(name, new))
-    elif trees.diff(old, new):
-        yield place.flag, new
-
-
 def build(root: Entry) -> Any:
     """Build the objects of a resolved tree, and check them.
 
@@ -142,13 +120,9 @@ def flag_values(params: Any) -> dict[str, Any]:
         Flag without dashes -> value; the classes that a flag chooses are left out.
     """
     found: dict[str, Any] = {}
-    for place, value in _walk(params):
-        if place.is_hidden or trees.children(value) is not None:
-            continue
-        found[place.flag] = value
-        if isinstance(value, NamedObject):
-            found[place.flag] = str(value.name)
-            found.update((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
+    for flag, value in _flags(params):
+        if trees.children(value) is None:
+            found[flag] = str(value.name) if isinstance(value, NamedObject) else value
     return found
 
 
@@ -163,11 +137,9 @@ def get_flag(params: Any, flag: str) -> Any:
         UsageError: if there is no such flag.
     """
     name = _name(flag)
-    for place, value in _walk(params):
-        if place.flag == name and not place.is_hidden:
+    for known, value in _flags(params):
+        if known == name:
             return value
-        if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
-            return value.arguments.get(name.removeprefix(f"{place.flag}."))
     root = _resolve(params, {})
     note = removed_note(name, [root])
     problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"
@@ -205,8 +177,13 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
     _resolve(params, values)
 
 
-def _walk(params: Any) -> Iterator[tuple[trees.Place, Any]]:
-    return trees.walk_places(params, trees.Place.of_root(root_of(params)))
+def _flags(params: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every flag, also those of the arguments of an object, with its value or object."""
+    for place, value in trees.walk_places(params, trees.Place.of_root(root_of(params))):
+        if not place.is_hidden:
+            yield place.flag, value
+            if isinstance(value, NamedObject):
+                yield from ((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
 
 
 def _name(flag: str) -> str:

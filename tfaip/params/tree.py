@@ -358,13 +358,12 @@ def _holds_nodes(value: Any) -> bool:
 
 def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = None) -> Any:
     """Return the node of the source that a shared attribute means; if there is none, what was given."""
-    declared = declared_class(attribute)
-    data = getattr(source, "data", None)
+    declared, data = declared_class(attribute), getattr(source, "data", None)
     for first in (data, source):
         if isinstance(first, declared) and first is not node:
             return first
-    others = [(name, other) for name, other in nodes_by_path(source) if other is not node]
-    found = [(name, other) for name, other in others if isinstance(other, declared)]
+    parts = nodes_by_path(source)
+    found = [(name, part) for name, part in parts if part is not node and isinstance(part, declared)]
     if len(found) == 1:
         return found[0][1]
     if not found and given is not None:

@@ -332,17 +332,16 @@ class FunctionByName:
         self._function = load_function(name, path)
         offered = list(offered)
         try:
-            parameters = inspect.signature(self._function).parameters.values()
+            signature = inspect.signature(self._function)
         except (TypeError, ValueError) as error:  # of some that are not written in Python
             raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
-        self.taken: set[str] = set()  # names of the offered arguments that it takes
-        for p in parameters:
-            if p.kind is p.VAR_KEYWORD:
-                self.taken.update(offered)
-            elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
-                self.taken.add(p.name)
-            elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
-                raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        # Names of the offered arguments that it takes.
+        self.taken = {argument for argument in offered if takes_all or argument in signature.parameters}
+        try:
+            signature.bind(**dict.fromkeys(self.taken))
+        except TypeError as error:
+            raise FieldError(path, name, f"a function of {', '.join(offered)} ({error})") from error
 
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""
