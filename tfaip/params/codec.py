@@ -131,6 +131,34 @@ def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
     )
 
 
+def value_text(value: Any) -> str:
+    """Return a plain value as it is written on a command line.
+
+    Args:
+        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
+
+    Raises:
+        TypeError: if it is none of them.
+    """
+    if isinstance(value, Enum):
+        return value_text(value.value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_word, value))
+    if isinstance(value, Mapping):
+        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
+    if value is None or isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+
+
+def _word(value: Any) -> str:
+    return shlex.quote(value_text(value))
+
+
 def parse_argument(value: Any, place: str) -> Any:
     """Return the value of an argument of an object: as of a field of any type; several words are a list.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import math
-import shlex
 import sys
 import types
 import typing
@@ -250,34 +248,6 @@ FieldValues = dict[str, FieldValue]
 """Type of values of other fields by their paths."""
 
 
-def value_text(value: Any) -> str:
-    """Return a plain value as it is written on a command line.
-
-    Args:
-        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
-
-    Raises:
-        TypeError: if it is none of them.
-    """
-    if isinstance(value, Enum):
-        return value_text(value.value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return " ".join(map(_word, value))
-    if isinstance(value, Mapping):
-        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
-    if value is None or isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
-
-
-def _word(value: Any) -> str:
-    return shlex.quote(value_text(value))
-
-
 # --- Functions that a user names
 
 
@@ -341,7 +311,8 @@ class FunctionByName:
         try:
             signature.bind(**dict.fromkeys(self.taken))
         except TypeError as error:
-            raise FieldError(path, name, f"a function of {', '.join(offered)} ({error})") from error
+            needed = str(error).rpartition(": ")[2]
+            raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {needed}") from error
 
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""
