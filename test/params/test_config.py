@@ -29,14 +29,7 @@ def parse(*argv: str, default: p.RunParams | None = None) -> Any:
 FULL_YAML = """
 run:
   epochs: 5
-  mode: SLOW
-  gpus: [0, 1]
-  weights: {a: 1, b: 2.5}
   points: {0.5: 1, 2: 3}
-  names: [x]
-  either: "3"
-  anything: {deep: [1, null]}
-  grid: [[1, 2]]
   span: {low: 0.25, high: 4}
   backup: {__cls__: SGD, momentum: 1e-3}
   graph:
@@ -60,14 +53,7 @@ FULL_PARAMS = p.RunParams(
     output_dir="out",
     epochs=5,
     overwrite=True,
-    mode=p.Mode.SLOW,
-    gpus=[0, 1],
-    weights={"a": 1.0, "b": 2.5},
     points={0.5: 1.0, 2.0: 3.0},
-    names={"x"},
-    either="3",
-    anything={"deep": [1, None]},
-    grid=[[1, 2]],
     span=p.RangeParams(0.25, 4.0),
     backup=p.SGDOptimizer(momentum=0.001),
     optimizer=p.AdamOptimizer(beta_1=0.5),

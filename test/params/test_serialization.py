@@ -173,31 +173,18 @@ def test_files_round_trip_and_a_failed_write_keeps_the_old_one(tmp_path: Path) -
     assert os.listdir(tmp_path) == ["params.json"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "broken JSON in line 1, column 1"),
-        ("[1]", "expected a JSON object, got list"),
-        ('{"i": 1, "i": 2}', "key 'i' is given twice"),
+def test_damaged_files_are_explained_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "params.json"
+    for text, message in [
+        ('{"i": 1', "broken JSON in line 1, column 8"),
         ('{"__version__": 2}', "written by tfaip of an unknown version in a newer format: update tfaip"),
         ('{"__version__": "1"}', "__version__ is '1', expected a number"),
-        ('{"i": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
-        ('{"anything": ' + "[" * 100_000 + "]" * 100_000 + "}", "JSON is nested too deeply"),
-        ("\udcff", "is not a text file in UTF-8"),
-        (None, "cannot be read (No such file or directory)"),
-    ],
-    ids=lambda text: str(text)[:30],
-)
-def test_damaged_files_are_explained_in_one_line(text: str | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "params.json"
-    if text is not None:
-        path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(UsageError) as error:
-        load_params(path, Everything)
-    assert str(error.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(error.value)
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_params(tmp_path, Everything)
+        ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(UsageError) as error:
+            load_params(path, Everything)
+        assert str(error.value).startswith(f"{path}: {message}")
 
 
 integers = st.integers(-(2**63), 2**63 - 1)
