@@ -57,6 +57,15 @@ class Needs(ParamsBase):
             raise ValueError("b is negative")
 
 
+@dataclass(frozen=True)
+class Positive:
+    x: int = 1
+
+    def __post_init__(self) -> None:
+        if self.x < 1:
+            raise ValueError("x is not positive")
+
+
 class Everything(ParamsBase):
     i: int = 1
     f: float = 1.5
@@ -89,6 +98,7 @@ class Everything(ParamsBase):
     point_by_name: dict[str, Point] = field(default_factory=dict)
     two_points: tuple[Point, Point3] = field(default_factory=lambda: (Point(), Point3()))
     needs: Needs | None = None
+    positive: frozenset[Positive] = frozenset({Positive(2)})
     late: int = field(default=0, init=False)
 
 
@@ -144,6 +154,7 @@ def test_what_params_cannot_hold_is_named() -> None:
         ({"colour": 1}, "params: Everything has no 'colour'; did you mean color or colors or by_color?"),
         ({"needs": {}}, "params.needs.a: Needs needs this value"),
         ({"needs": {"a": 1, "b": -1}}, "params.needs: b is negative"),
+        ({"positive": [{"x": 0}]}, "params.positive.0: x is not positive"),
     ],
 )
 def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> None:
@@ -171,6 +182,8 @@ def test_files_round_trip_and_a_failed_write_keeps_the_old_one(tmp_path: Path) -
         save_params(path, Everything(anything=object()))
     assert load_params(path, Everything) == load_params(str(path), ParamsBase, trusted=["test"]) == params
     assert os.listdir(tmp_path) == ["params.json"]
+    with pytest.raises(UsageError, match="read it with load_params"):
+        Everything.from_json(path.read_text())
 
 
 def test_damaged_files_are_explained_in_one_line(tmp_path: Path) -> None:
