@@ -151,6 +151,7 @@ def test_a_section_without_keys_sets_nothing(write: Write, name: str) -> None:
     found = parse("--config", write("a.yaml", f"{name}:\n#  size: 3\np.maybe: PartParams"))
     assert (found.part, found.parts, found.free, found.near) == (plain.part, plain.parts, {}, plain.near)
     assert (found.maybe, found.runs) == (PartParams(), 1)
+    assert parse("--config", write("a.yaml", "p.part: {}")).part == plain.part
     with pytest.raises(UsageError, match=r"p\.part cannot be None"):
         parse("--p.part", "None")
 
