@@ -167,6 +167,12 @@ class DataPipeline:
         processors = self._input_processors.without_first(count, self.mode)
         return self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
 
+    @property
+    def samples(self) -> Any:
+        """The samples in memory, of a preloaded pipeline or of given samples."""
+        source: Any = self._samples_in_memory or self.generator_params
+        return source.samples
+
     def preload_input_samples(self, progress_bar: bool = False) -> list[Sample]:
         """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out.
 
