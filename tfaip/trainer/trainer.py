@@ -29,7 +29,7 @@ from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
-from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.params.stored import from_dict, load_params
 from tfaip.params.tree import fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
@@ -150,9 +150,8 @@ class Trainer(Generic[P]):
             UsageError: if it names no scenario, or anything of another package.
         """
         scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
-        fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
         params: TrainerParams[Any, Any] = from_dict(
-            scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages()
+            scenario.trainer_params_cls(), values, trusted=scenario.declared_packages()
         )
         return params
 
@@ -347,6 +346,9 @@ class Trainer(Generic[P]):
         with training.model.optimizer.with_averages():
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
+            copy_to = training.params.early_stopping.best_model_output_dir
+            if copy_to:
+                output.copy_best(Path(copy_to))
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
             pairs = {"Best epoch": training.best.describe(history), **rows}

@@ -175,6 +175,18 @@ class RunOutput:
             self.require_own_directory()
             self.models.write(self.directory.export)
 
+    def copy_best(self, target: Path) -> None:
+        """Copy the best model, and the copy of the params beside it, into another directory."""
+        self._writer.wait()
+        if self.directory is None or not self.directory.best.exists():
+            log.warning("there is no best model to copy to %s", target)
+            return
+        best, params_copy = self.directory.best, self.directory.params_copy
+        with commit_directory(target / best.name, MODEL_MARKS) as copied:
+            link_tree(best, copied)
+        if params_copy:
+            write_text(target / params_copy, (self.directory.root / params_copy).read_text(encoding="utf-8"))
+
     def _submit(self, job: Callable[[], object]) -> Future[None]:
         def write() -> None:
             self.require_own_directory()

@@ -148,7 +148,7 @@ def log_parts(pipeline: DataPipeline) -> None:
 
 def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
     """Send samples through the parts of a pipeline one by one, all in this process, for about so many seconds."""
-    reader = pipeline._reader
+    reader = pipeline._sample_stream
     next(reader.sampler.samples(0), None)  # the first sample may load the data
     end = time.perf_counter() + seconds
     timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
