@@ -293,7 +293,7 @@ class WordGraph(ScaleGraph):
 
 @on_tensorflow
 @pytest.mark.filterwarnings(
-    "ignore:.build... was called on layer 'word_graph'"
+    "ignore:.build... was called on layer 'word_graph"
 )  # a table of words has nothing to build
 @pytest.mark.parametrize(
     ("graph", "dtype", "operations"),
