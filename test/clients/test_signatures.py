@@ -35,6 +35,7 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.transfer.params import WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -258,6 +259,12 @@ def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="is not the directory of a run"):
         RunDirectory(tmp_path).check_free(overwrite=False)
+
+
+def test_a_copy_of_no_best_model_is_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="tfaip"):
+        RunOutput(None).copy_best(tmp_path / "models")
+    assert "there is no best model to copy" in caplog.text
 
 
 def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
