@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -80,16 +80,6 @@ class OpenedIterator(Iterator[T]):
         return True  # otherwise bool() would call __len__
 
 
-def _unless_preloaded(create: Callable[..., DataGenerator[Any]]) -> Callable[..., DataGenerator[Any]]:
-    """Return an override of `create_data_generator` that is not asked for samples in memory."""
-
-    @wraps(create)
-    def create_data_generator(self: DataPipeline) -> DataGenerator[Any]:
-        return create(self) if self._original is None else DataPipeline.create_data_generator(self)
-
-    return create_data_generator
-
-
 class DataPipeline:
     """Samples and batches of a generator. Build it with `DataBase.create_pipeline`.
 
@@ -108,8 +98,6 @@ class DataPipeline:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         refuse_uncalled(cls, DataPipeline, {"preload_input_samples": "as_preloaded"})
-        if "create_data_generator" in vars(cls):
-            cls.create_data_generator = _unless_preloaded(cls.create_data_generator)  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -130,6 +118,14 @@ class DataPipeline:
         self._samples_in_memory: PreloadedGeneratorParams | None = None
         self._users = 0
         """Open `with` blocks."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("params", "data", "generator_params", "seed") and "_sample_stream" in vars(self):
+            raise AttributeError(
+                f"{name} of a pipeline that is in use cannot be set: with_params, with_seed and to_mode "
+                "return another pipeline"
+            )
+        super().__setattr__(name, value)
 
     @property
     def mode(self) -> PipelineMode:
@@ -220,6 +216,8 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
+        if self._samples_in_memory is not None:  # an override would read the data as they were
+            return self._complete_generator_params.create(self.mode)
         return self.create_data_generator()
 
     def create_data_generator(self) -> DataGenerator[Any]:
