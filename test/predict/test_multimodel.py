@@ -367,9 +367,12 @@ def test_differing_pre_processing_is_refused_and_shown(tutorial, tmp_path):
         assert str(other) in str(e.value)
 
 
-def test_differing_post_processing_is_not_in_the_way(tutorial, tmp_path):
+def test_differing_processors_of_the_training_and_the_post_processing_are_not_in_the_way(tutorial, tmp_path):
     def post(data):
-        data["post_proc"]["processors"] = data["pre_proc"]["processors"][:1]
+        training = data["pre_proc"]["processors"][0]
+        assert training["modes"] == ["training"]
+        data["post_proc"]["processors"] = [dict(training)]
+        training["max_shift"] += 1
 
     other = with_params(tutorial / "best", tmp_path / "other", post)
     TutorialScenario.create_multi_predictor([tutorial / "best", other], PredictorParams())
