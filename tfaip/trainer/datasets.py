@@ -28,7 +28,7 @@ from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.settings import differences
+from tfaip.params.tree import diff, flag_of
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.util.logging import logger
@@ -116,8 +116,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     if is_option:
         try:
-            options = differences(type(generator)(), generator, "val")
-            given = ", ".join(f"--{flag} {shorten(value)}" for flag, value in options.items())
+            changes = diff(type(generator)(), generator)
+            given = ", ".join(f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
     try:

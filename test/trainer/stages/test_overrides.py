@@ -9,9 +9,9 @@ import pytest
 from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
+from tfaip.params.codec import value_text
 from tfaip.params.settings import RootParams
 from tfaip.params.tree import diff
-from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer

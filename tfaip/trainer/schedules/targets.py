@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk, walk_places
+from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk_places
 from tfaip.params.types import field_types
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
@@ -141,7 +141,8 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
 
 def fixed_targets(params: Any) -> list[str]:
     """Return the paths of the targets that every model has with these trainer params."""
-    found = [path for path, _ in walk(params) if _OF_PARAMS.fullmatch(path)]
+    places = walk_places(params, Place.of_root(""))
+    found = [place.path for place, _ in places if _OF_PARAMS.fullmatch(place.path)]
     return found + [INPUT_GRADIENT_PATH] * params.scenario.use_input_gradient_regularization
 
 
