@@ -15,7 +15,6 @@ from tfaip.params.types import value_text
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
-from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.stages.program import flags_of_overrides, overridden
@@ -52,18 +51,6 @@ def test_a_value_has_the_type_of_its_field(name: str, value: Any, path: str, exp
     _, found = changed({name: value}, optimizer=SGDOptimizer(clip_value=1.0))
     assert found == {path: expected}
     assert isinstance(found[path], type(expected))
-
-
-def test_classes_and_parts_are_chosen_by_name() -> None:
-    params, _ = changed({"optimizer": "SGD", "optimizer.momentum": 0.5, "learning_rate": "ConstantParams"})
-    assert (type(params.optimizer), params.optimizer.momentum) == (SGDOptimizer, 0.5)  # type: ignore[attr-defined]
-    # As with a flag: the rate is that of the run.
-    assert params.learning_rate == ConstantParams(lr=0.01, epochs=20)
-    full = "tfaip.trainer.optimizer.optimizers:SGDOptimizer"
-    assert isinstance(changed({"optimizer": full})[0].optimizer, SGDOptimizer)
-    # Parts of a dict.
-    parts = {"loss_weights.mse": 0.5, "trainer.loss_weights.x": "2"}
-    assert changed(parts, loss_weights={"x": 1.0, "y": 1.0})[1] == {"loss_weights": {"x": 2.0, "y": 1.0, "mse": 0.5}}
 
 
 @pytest.mark.parametrize(
