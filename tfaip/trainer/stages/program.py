@@ -138,16 +138,7 @@ StageProgram = Generator[PlannedStage, Any, None]
 
 
 def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
-    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself.
-
-    Args:
-        params: the trainer params; they stay as they are.
-        scenario: the scenario or its class.
-        history: rates and values of the finished stages, for programs.
-
-    Raises:
-        UsageError: if a stage cannot work; one line that names it.
-    """
+    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself."""
     planner, runs_hooks = _Planner(params), params.pretraining.max_epochs != 0
     has_program = runs_hooks and _has(scenario, "stages")
     with flags_of(params, params.flag_root):
@@ -294,16 +285,7 @@ def copy_for_stage(params: P) -> P:
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
-    """Return overrides by flags without dashes.
-
-    Args:
-        params: the root of the tree.
-        overrides: flag or dotted path in the tree, and text as after the flag.
-        stage: name of the stage, for messages.
-
-    Raises:
-        UsageError: if a param is given twice, or is one that the run has once.
-    """
+    """Return overrides by flags without dashes."""
     root = type(params).flag_root
     flags: dict[str, str] = {}
     for place, _ in walk_places(params, Place.of_root(root)):
@@ -323,17 +305,7 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
 
 
 def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[str, str] | None = None) -> P:
-    """Return a copy of the params with overrides.
-
-    Args:
-        params: the root of the tree; it stays as it is.
-        given: see `flags_of_overrides`.
-        stage: name of the stage, for messages.
-        files: of the stages before, by name, in the place of `{NAME.file}`; None: these stay.
-
-    Raises:
-        UsageError: an unknown path, or a value that does not fit; one line with the stage and the path.
-    """
+    """Return a copy of the params with overrides."""
 
     def with_files(word: str) -> str:
         return word if files is None else _REFERENCE.sub(lambda match: files[match[1]], word)
