@@ -268,8 +268,8 @@ def build_training(
 ) -> Training:
     """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
 
-    `place` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model of
-    the stage `before` is kept if nothing differs that it was built from.
+    `place` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
+    of the stage `before` is kept if nothing differs that it was built from.
     """
     params: Params = stage.params
     devices = replace(run.devices, precision=params.device.precision)
