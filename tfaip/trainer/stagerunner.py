@@ -75,12 +75,7 @@ class StageRunner:
         create_warmstarter: returns the source of the first weights.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        scenario: Scenario,
-        create_warmstarter: Callable[[], WarmStarter],
-    ) -> None:
+    def __init__(self, run: Run, scenario: Scenario, create_warmstarter: Callable[[], WarmStarter]) -> None:
         self._run = run
         self._given = scenario
         self._create_warmstarter = create_warmstarter

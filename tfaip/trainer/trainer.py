@@ -36,15 +36,7 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import (
-    StopReason,
-    Training,
-    build_run,
-    build_training,
-    check_params,
-    opened_devices,
-    seed_run,
-)
+from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
 from tfaip.trainer.history import History, read_history_file
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
