@@ -33,7 +33,7 @@ from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import Feeder, Scenario, first_batch
-from tfaip.trainer.epochschedules import EpochSchedules
+from tfaip.trainer.liveschedules import EpochSchedules
 from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display

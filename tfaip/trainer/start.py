@@ -21,7 +21,7 @@ from tfaip.params.tree import ABSENT, place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.history import ENDED, History, read_history_file
+from tfaip.trainer.history import ENDED, History, read_history
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
@@ -258,7 +258,7 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
         params.history_file = str(path.absolute())
     if not path.exists():
         return
-    file = read_history_file(path)
+    file = read_history(path)
     if is_resumed and file.is_returnn:
         text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
         raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
@@ -267,7 +267,7 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
         params.history_file = None
         run.output.history_file = None if directory is None else directory.history_file
     if is_resumed:
-        progress.history = progress.history.edited(file.history, progress.epoch)
+        progress.history = progress.history.edited(file, progress.epoch)
     else:
-        progress.history = file.history.rates_only()
+        progress.history = file.rates_only()
         log.info("rates of %d epochs are those in %s", len(progress.history), path)

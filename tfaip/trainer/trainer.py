@@ -29,7 +29,7 @@ from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
-from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.params.stored import from_dict, load_params
 from tfaip.params.tree import fill_shared, share_tree
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
@@ -37,7 +37,7 @@ from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
-from tfaip.trainer.history import History, read_history_file
+from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
@@ -142,9 +142,8 @@ class Trainer(Generic[P]):
             UsageError: if it names no scenario, or anything of another package.
         """
         scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
-        fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
         params: TrainerParams[Any, Any] = from_dict(
-            scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages()
+            scenario.trainer_params_cls(), values, trusted=scenario.declared_packages()
         )
         return params
 
@@ -339,6 +338,9 @@ class Trainer(Generic[P]):
         with training.model.optimizer.with_averages():
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
+            copy_to = training.params.early_stopping.best_model_output_dir
+            if copy_to:
+                output.copy_best(Path(copy_to))
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
             pairs = {"Best epoch": training.best.describe(history), **rows}
@@ -478,7 +480,7 @@ class Trainer(Generic[P]):
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
-                    read_history_file(history_file)
+                    read_history(history_file)
             return state.name, int(stored["epoch"])
 
     def dry_run(self) -> None:
@@ -489,7 +491,7 @@ class Trainer(Generic[P]):
         """
         params, scenario = self._params, self._scenario
         if params.history_file is not None and Path(params.history_file).exists():
-            read_history_file(params.history_file)  # which a trial has not
+            read_history(params.history_file)  # which a trial has not
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None

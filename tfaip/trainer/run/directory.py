@@ -191,15 +191,12 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Create the directory and lock it for this process; the lock also ends when the process dies."""
         shown = shorten_text(str(self.root), 160)
-        with contextlib.ExitStack() as stack:
-            try:
-                self.root.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(files.locked_directory(self.root))
-            except BlockingIOError as error:
-                text = f"another process trains in {shown}: choose another {{output_dir}}"
-                raise FieldAdvice(text, "output_dir") from error
-            except OSError as error:
-                raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        taken = FieldAdvice(f"another process trains in {shown}: choose another {{output_dir}}", "output_dir")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        with files.locked_directory(self.root, taken):
             yield
 
     def clean_up(self) -> None:
@@ -323,7 +320,7 @@ class StageDirectories:
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""

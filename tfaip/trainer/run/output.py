@@ -120,7 +120,7 @@ class RunOutput:
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            self._submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
+            self._submit(partial(write_text, self.history_file, history.text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later."""
@@ -157,6 +157,18 @@ class RunOutput:
             self._writer.wait()
             self.require_own_directory()
             self.models.write(self.directory.export)
+
+    def copy_best(self, target: Path) -> None:
+        """Copy the best model, and the copy of the params beside it, into another directory."""
+        self._writer.wait()
+        if self.directory is None or not self.directory.best.exists():
+            log.warning("there is no best model to copy to %s", target)
+            return
+        best, params_copy = self.directory.best, self.directory.params_copy
+        with commit_directory(target / best.name, MODEL_MARKS) as copied:
+            link_tree(best, copied)
+        if params_copy:
+            write_text(target / params_copy, (self.directory.root / params_copy).read_text(encoding="utf-8"))
 
     def _submit(self, job: Callable[[], object]) -> Future[None]:
         def write() -> None:
@@ -323,7 +335,7 @@ def _state_text(checkpoint: Checkpoint) -> str:
     if not isinstance(history, HistoryDict):
         return json.dumps(checkpoint.state, indent=1)
     others = {name: value for name, value in checkpoint.state.items() if name != "history"}
-    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text()}\n}}'
+    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text}\n}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -19,7 +19,6 @@ from tfaip.params.codec import Text
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
-from tfaip.params.sources import Setting
 from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
 from tfaip.params.types import value_text
 from tfaip.trainer.run.names import STAGES_DIR
@@ -313,7 +312,7 @@ def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[s
     # After the texts were split: a path may hold blanks.
     texts = {flag: Text(text).replaced(with_files) for flag, text in given.items()}
     with _naming(stage):
-        changed = apply(params, [Setting(flag, text) for flag, text in texts.items()])
+        changed = apply(params, texts)
         if getattr(changed, SCHEDULES_FIELD, None):
             _drop_schedules(changed, given)
     return changed
