@@ -64,7 +64,7 @@ class Run:
         preview: its stages, as far as they are known.
         devices: its devices and processes, whose scope is active.
         stop: the stop request of a signal.
-        place: its directory; None: nothing is written.
+        directory: of the run; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
         profiler: traces some batches; None: nothing is profiled.
     """
@@ -73,14 +73,9 @@ class Run:
     preview: Preview
     devices: Devices
     stop: StopRequest
-    place: RunDirectory | None
+    directory: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
-
-    @property
-    def directory(self) -> RunDirectory | None:
-        """The directory of the run for the process that writes it, the chief; None in the others."""
-        return self.place if self.devices.is_chief else None
 
     @property
     def has_stages(self) -> bool:
@@ -301,7 +296,7 @@ def build_training(
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
-    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
     evaluation = EpochEvaluation(
         params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
     )

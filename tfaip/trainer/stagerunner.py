@@ -79,7 +79,7 @@ class StageRunner:
         self._run = run
         self._given = scenario
         self._create_warmstarter = create_warmstarter
-        self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
+        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None

@@ -137,7 +137,7 @@ def claim_directory(
     What the run repeats is removed only now, when the new process has been built and has taken over the state. A
     process that is killed here may be resumed from any checkpoint that there still is.
     """
-    params, directory = run.params, run.directory
+    params, directory = run.params, run.output.directory
     assert directory is not None  # noqa: S101 (the caller knows it)
     if start is None:
         directory.claim(params.overwrite)
