@@ -63,11 +63,7 @@ class TrainingLoop:
         self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
     def run(self) -> Logs:
-        """Train the remaining epochs; return the values of the last one.
-
-        Raises:
-            TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
-        """
+        """Train the remaining epochs; return the values of the last one."""
         progress, model = self._progress, self._training.model
         logs = progress.history.values(progress.epoch)
         self._publish_early_stopping()
@@ -154,12 +150,7 @@ class TrainingLoop:
             log.warning("epoch %d: %s; %s", epoch, shown, rule)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
-        """Validate and run LAV, with the averaged weights if there are any.
-
-        Args:
-            epoch: the trained epoch.
-            trained: values of the training.
-        """
+        """Validate and run LAV, with the averaged weights if there are any."""
         training, best = self._training, self._training.best
         # Captured before the evaluation: a stop within it and a restart must change no number.
         before = training.state.before_evaluation()
@@ -290,12 +281,7 @@ class TrainingEpoch(StepCallbacks):
         )
 
     def train(self) -> Logs:
-        """Train what is left of the epoch; return the means over the whole epoch.
-
-        Raises:
-            TrainingDiverged: if the optimizer has stopped.
-            TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
-        """
+        """Train what is left of the epoch; return the means over the whole epoch."""
         if self._progress.step < self.steps:
             optimizer = self._training.model.optimizer
             uncounted = optimizer.uncounted
@@ -425,11 +411,7 @@ class TrainingEpoch(StepCallbacks):
         return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
     def save_checkpoint(self, before: Checkpoint | None = None) -> None:
-        """Save a checkpoint within the epoch.
-
-        Args:
-            before: values from before an evaluation that was interrupted.
-        """
+        """Save a checkpoint within the epoch."""
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._training.state
         progress.seconds = self.seconds()
@@ -488,12 +470,7 @@ class UpdateWindows:
         return next(steps for steps in range(min(most, common), 0, -1) if common % steps == 0)
 
     def end_step(self, step: int, rate: float) -> None:
-        """End the window if it ends after `step` batches of the epoch.
-
-        Args:
-            step: batches that are done.
-            rate: of the epoch, which holds unless it varies.
-        """
+        """End the window if it ends after `step` batches of the epoch."""
         progress = self._progress
         if step - progress.window_step < self._batches and step < self._last:
             return
@@ -553,14 +530,7 @@ class TrainingDiverged(TfaipError):
 def samples_text(
     batches: AbstractContextManager[Iterable[tuple[Batch, Any]]], begin: int, first: int, last: int
 ) -> str:
-    """Name the samples of some batches whose data are not finite, else all of them, by their `meta`.
-
-    Args:
-        batches: opens a stream of batches.
-        begin: number of its first one.
-        first: the first one to look at.
-        last: the last one.
-    """
+    """Name the samples of some batches whose data are not finite, else all of them, by their `meta`."""
     bad: list[str] = []
     everything: list[str] = []
     try:
