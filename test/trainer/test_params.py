@@ -155,29 +155,6 @@ def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_pa
     assert LooseScenario.create_trainer(stored, restore=True).train()["loss"] < 0
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("epochs", "three", "--trainer.epochs: expected int, got 'three'"),
-        ("scenario.model.shape", (4, 1.0, 0.3), "--model.shape.2: expected int, got 0.3"),
-        ("gen.train.x", [1, None], "--train.x.1: expected float, got None"),
-        ("gen.val", None, "--val: expected PointsParams, got None"),
-        ("scenario.data.pre_proc.processors", "none", "--data.pre_proc.processors: expected list"),
-        ("output_dir", "a\0b", "output_dir is 'a\\x00b', expected a directory (it holds a NUL character)"),
-    ],
-)
-def test_a_wrong_type_is_named_when_the_trainer_is_made(path: str, value: Any, message: str) -> None:
-    params = loose_params(None)
-    *nodes, name = path.split(".")
-    node: Any = params
-    for part in nodes:
-        node = getattr(node, part)
-    setattr(node, name, value)
-    with pytest.raises((UsageError, ValueError)) as error:
-        LooseScenario.create_trainer(params)
-    assert str(error.value).startswith(message)
-
-
 def test_what_is_set_after_the_trainer_was_made_is_checked_before_anything_is_written(tmp_path: Path) -> None:
     trainer = LooseScenario.create_trainer(loose_params(tmp_path / "run"))
     trainer.params.scenario.model.shape = (4, 1.0, 0.3)
