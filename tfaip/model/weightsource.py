@@ -53,30 +53,21 @@ def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]
     target, or several targets with an array, all of them are ambiguous.
     """
     by_tail = _by_tail(names, max((target.count("/") + 1 for target in targets), default=0))
-    nearest: dict[str, tuple[int, set[str]]] = {}
-    for target in targets:
-        found = _nearest(target, by_tail)
-        if found is not None:
-            nearest[target] = found
-    claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for target, (length, arrays) in nearest.items():
+    nearest = {target: found for target in targets if (found := _nearest(target, by_tail)) is not None}
+    longest: dict[str, int] = defaultdict(int)
+    for length, arrays in nearest.values():
         for array in arrays:
-            claims[array].append((length, target))
+            longest[array] = max(longest[array], length)
     matches: dict[str, Match] = {}
-    for target, (length, arrays) in nearest.items():
+    for target, found in nearest.items():
+        length, arrays = found
+        array = min(arrays)
         if len(arrays) > 1:
             matches[target] = Match(None, tuple(sorted(arrays)))
-            continue
-        (array,) = arrays
-        longest = max(length for length, _ in claims[array])
-        rivals = sorted(other for size, other in claims[array] if size == longest)
-        if array in used or length < longest:
-            continue
-        if len(rivals) == 1:
-            matches[target] = Match(array)
-        else:
+        elif array not in used and length == longest[array]:
+            rivals = [other for other, (size, of) in nearest.items() if size == length and array in of]
             rivals.remove(target)
-            matches[target] = Match(None, tuple(rivals))
+            matches[target] = Match(None, tuple(sorted(rivals))) if rivals else Match(array)
     return matches
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,14 +59,11 @@ def main(name: str, flags: list[str]) -> None:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))
     require_model(path)
-    with contextlib.ExitStack() as stack:
-        try:  # as a training holds its run
-            stack.enter_context(locked_directory(path.resolve().parent))
-        except BlockingIOError as error:
-            raise UsageError(
-                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
-                "wait for its end, or export a copy of the model"
-            ) from error
+    taken = UsageError(
+        f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+        "wait for its end, or export a copy of the model"
+    )
+    with locked_directory(path.resolve().parent, taken):  # as a training holds its run
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")

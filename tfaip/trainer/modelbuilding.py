@@ -20,7 +20,7 @@ from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
-from tfaip.model.structure.graph import model_structure
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
@@ -28,11 +28,11 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
+from tfaip.trainer.liveschedules import StepSchedules
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.live import StepSchedules
 from tfaip.trainer.schedules.targets import (
     INPUT_GRADIENT_PATH,
     OPTIMIZER,
@@ -255,8 +255,9 @@ def built_from(
 
 def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
     """Return the dimensions that the weights of a model consist of, by path."""
-    data = scenario.data
-    return model_structure(model, data.create_input_layers(), data.create_target_layers())
+    inputs, targets = scenario.data.create_input_layers(), scenario.data.create_target_layers()
+    calls = [(model.graph.call, [inputs]), (lambda *batch: model.call(batch, training=False), [inputs, targets])]
+    return graph_structure(model.graph, calls)
 
 
 def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:

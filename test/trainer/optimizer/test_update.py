@@ -13,7 +13,7 @@ import pytest
 from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.device import DeviceConfigParams, Precision
-from tfaip.trainer.epoch import TrainingDiverged
+from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.optimizer import (
     AdagradOptimizer,
     AdamOptimizer,

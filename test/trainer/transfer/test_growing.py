@@ -18,7 +18,8 @@ from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, log_table, pl
 
 def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, WeightStructure]:
     """The weights of a layer with gates after the join of two layers, and of these."""
-    a, b, u = Dimension("a", first), Dimension("b", second), Dimension("units", units)
+    a, b = Dimension("a/bias/0", first), Dimension("b/bias/0", second)
+    u = Dimension("rnn/recurrent_kernel/0", units)
     gated = Product((Dimension("gates", gates, is_fixed=True), u))
     rows = Joined((a, b))
     return {
@@ -178,10 +179,10 @@ def test_equal_shapes_whose_parts_differ_are_copied_part_by_part() -> None:
 
 def test_parts_are_renamed_as_weights_are() -> None:
     old, new = recurrent(3, 5, 5), recurrent(5, 7, 7)
-    moved = Joined((Dimension("b", 7), Dimension("c", 5)))
+    moved = Joined((Dimension("b/bias/0", 7), Dimension("c", 5)))
     new["rnn/kernel"] = WeightStructure((moved, new["rnn/kernel"].axes[1]), inputs=(0,))
     source = Source("old", numbered(old, 1), structure=old)
-    for rename, expected in (([], 5), (["^a$->c"], 8)):
+    for rename, expected in (([], 5), (["^a/bias/0$->c"], 8)):
         transfer = plan_transfer(shapes(new), [source], WeightRules(rename=rename), TransferMode.SUBSET, structure=new)
         values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
         assert (values[:, 0] > 0).sum() == expected

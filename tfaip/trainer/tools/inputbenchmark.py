@@ -148,7 +148,7 @@ def log_parts(pipeline: DataPipeline) -> None:
 
 def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
     """Send samples through the parts of a pipeline one by one, all in this process, for about so many seconds."""
-    reader = pipeline._reader
+    reader = pipeline._sample_stream
     next(reader.sampler.samples(0), None)  # the first sample may load the data
     end = time.perf_counter() + seconds
     timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
@@ -177,7 +177,7 @@ def _passes(sampler: Sampler) -> Iterator[Sample]:
     """Yield pass after pass, up to one without samples."""
     for pass_index in count():
         is_empty = True
-        for _, sample in sampler.samples(pass_index):
+        for sample in sampler.samples(pass_index):
             is_empty = False
             yield sample
         if is_empty:

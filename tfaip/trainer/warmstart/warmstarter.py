@@ -21,9 +21,9 @@ from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.trainer.run.output import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.transfer.plan import (
     AVERAGE,
