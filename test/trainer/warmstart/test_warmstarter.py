@@ -341,8 +341,3 @@ def test_what_a_file_does_not_tell_is_given() -> None:
     )
     assert joined_head(**unknown, blocks={"head": [2, 4]}) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
     assert joined_head(**unknown, blocks={"head": [1, 5, 2, 7]}) == [1, 0, 2, 3, 4, 5, 6, 0, 0]
-
-
-def test_blocks_that_fit_nothing_name_the_flag() -> None:
-    with pytest.raises(UsageError, match=r"^warmstart.blocks 'head' gives \[2, 5\], which are the inputs of no weight"):
-        joined_head(blocks={"head": [2, 5]})
