@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
@@ -199,43 +199,32 @@ class PostProcessor:
             yield from filter(failures.keeps, result.outcomes)
 
 
-class Prefetcher(Iterator[T], Generic[T]):
-    """Iterator that makes items in a thread while the reader works with earlier ones.
+def prefetched(items: Iterator[T], buffer_size: int) -> Generator[T, None, None]:
+    """Yield items that a thread makes while the reader works with earlier ones.
 
-    The thread starts with the first item that is requested and has ended when `close` returns.
+    The thread starts with the first item that is requested and has ended when the generator is closed. Its errors are
+    raised to the reader, after the items before them.
 
     Args:
-        items: runs in the thread; its errors are raised to the reader, after the items before them.
+        items: runs in the thread.
         buffer_size: number of finished items that may wait for the reader.
     """
 
-    def __init__(self, items: Iterator[T], buffer_size: int) -> None:
-        self._items = items
-        self._ahead = buffer_size + 2  # the one for the reader, and one that is being made
-        self._futures: deque[Future[Any]] = deque()
-        self._thread = ThreadPoolExecutor(1, "tfaip-prefetch")
-        self._ended = False
-
-    def __next__(self) -> T:
-        while not self._ended and len(self._futures) < self._ahead:
-            self._futures.append(self._thread.submit(self._make))
-        item = self._futures.popleft().result() if self._futures else _END
-        if item is _END:
-            self._ended = True
-            self._futures.clear()
-            raise StopIteration
-        made: T = item
-        return made
-
-    def close(self) -> None:
-        """Wait until the thread has finished its current item, and discard the items that were not read."""
-        self._ended = True
-        self._futures.clear()
-        self._thread.shutdown(cancel_futures=True)
-
-    def _make(self) -> Any:
+    def make() -> Any:
         try:
-            return next(self._items, _END)
+            return next(items, _END)
         except BaseException as error:  # of any kind: the reader gets it
-            self._items = iter(())
             raise as_failure(error)  # noqa: B904 (it has its cause)
+
+    futures: deque[Future[Any]] = deque()
+    thread = ThreadPoolExecutor(1, "tfaip-prefetch")
+    try:
+        while True:
+            while len(futures) < buffer_size + 2:  # the one for the reader, and one that is being made
+                futures.append(thread.submit(make))
+            item = futures.popleft().result()
+            if item is _END:
+                return
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)
