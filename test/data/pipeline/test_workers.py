@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tfaip.data.pipeline.executor as executor
+import tfaip.data.pipeline.workerpool as executor
 from test.data.faults import FaultParams, FilesParams, OnlyHereParams, SlowParams
 from test.data.support import (
     DropParams,

@@ -20,12 +20,12 @@ from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
-from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
-from tfaip.data.pipeline.worker import WorkerSpec
+from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.workerpool import BlockExecutor
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
@@ -183,37 +183,30 @@ class PipelineReader:
         has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
         depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
         if shard[1] > 1 and has_one_shape and self._is_direct and not depends_on_batch:
-            return self._own_batches(start, sizes, shard)
-        batches = self.batches(start, sizes, True)
-        return batches if shard == UNSHARDED else ((shard_batch(batch, shard), position) for batch, position in batches)
+            planned, wanted = tee(sizes)
+            stream = self._direct_stream(replace(start, pending=()), planned, True, True, shard)
+            for _, (batch, cursor) in zip(wanted, stream, strict=False):
+                yield batch, cursor.position()
+            return
+        for batch, position in self.batches(start, sizes, True):
+            yield (batch if shard == UNSHARDED else shard_batch(batch, shard)), position
 
-    def _own_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
-        """Yield the rows of a shard, of which only the samples are read and processed.
+    def _filled(self, result: BlockResult, cursor: Cursor, shard: Shard) -> Batch:
+        """Return the batch of the rows of a shard; a dropped sample is replaced by another one of these rows.
 
-        The batches of all processes together are those of one process, as long as no sample is dropped:
-        a process knows that only of its own samples. A dropped sample is replaced by another one of the
-        same rows, so that all processes stay at the same place of the data.
+        So all processes stay at the same place of the data: each knows only of its own samples what was dropped. The
+        others wait for an update with as many rows as planned.
         """
-        cursor = Cursor(start, self.filter)
-        for result in self.executor.execute(self._blocks(cursor, sizes, True, True, shard)):
-            block, batch = result.block, result.batch
-            if batch is None:
-                samples: list[Sample] = []
-                for segment, outcomes in result.segments():
-                    cursor.enter_pass(segment.pass_index)
-                    samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
-                if not samples:
-                    raise TfaipError(
-                        f"all {block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
-                        f"{self.filter.drops}): check the data, or make the batch larger"
-                    )
-                # The other processes wait for an update with as many rows as planned.
-                batch = self.stack(list(islice(cycle(samples), block.size)))
-            batch.is_whole = block.is_whole
-            # Every process continues after the whole batch, not after its own rows.
-            cursor.enter_pass(block.end[0])
-            cursor.consumed = cursor.emitted = block.end[1]
-            yield batch, cursor.position()
+        samples: list[Sample] = []
+        for segment, outcomes in result.segments():
+            cursor.enter_pass(segment.pass_index)
+            samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
+        if not samples:
+            raise TfaipError(
+                f"all {result.block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
+                f"{self.filter.drops}): check the data, or make the batch larger"
+            )
+        return self.stack(list(islice(cycle(samples), result.block.size)))
 
     def _blocks(
         self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -222,7 +215,9 @@ class PipelineReader:
             block.stacked = stacked and not self._has_dropped
             yield block
 
-    def _direct_stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
+    def _direct_stream(
+        self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
+    ) -> Stream:
         """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
         cursor = Cursor(start, self.filter)
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
@@ -230,17 +225,23 @@ class PipelineReader:
         self._has_dropped = False
         while True:
             result = None
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked)):
-                batch = None if self._has_dropped else result.batch
-                if result.batch is not None and batch is None:  # it was stacked ahead
-                    result = self.executor.in_samples(result.block)
+            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+                block, batch = result.block, None if self._has_dropped else result.batch
+                if batch is None and result.batch is not None:  # it was stacked ahead
+                    result = self.executor.in_samples(block)
+                if batch is None and shard != UNSHARDED:
+                    batch = self._filled(result, cursor, shard)
+                if batch is not None:
+                    cursor.enter_pass(block.end[0])
+                    cursor.emitted += block.end[1] - cursor.consumed
+                    cursor.consumed = block.end[1]
+                    batch.is_whole = block.is_whole
+                    yield batch, cursor
+                    continue
                 for segment, outcomes in result.segments():
                     if segment.pass_index != cursor.pass_index:
                         self._check_pass(cursor, repeat=True)
                         cursor.enter_pass(segment.pass_index)
-                    if batch is not None:
-                        cursor.consumed = segment.first + len(segment.items)
-                        cursor.emitted += len(segment.items)
                     for number, outcome in enumerate(outcomes, segment.first):
                         cursor.consumed = number + 1
                         if self.filter.accepts(outcome):
@@ -248,8 +249,6 @@ class PipelineReader:
                             yield outcome, cursor
                         else:
                             self._has_dropped = True
-                if batch is not None:
-                    yield batch, cursor
             if result is None or result.block.size == 0:
                 break
             sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass

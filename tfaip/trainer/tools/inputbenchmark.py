@@ -13,7 +13,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.params.settings import flags_of
