@@ -47,13 +47,6 @@ def test_the_next_items_are_made_while_the_reader_works() -> None:
         assert source.made[4].wait(10)
 
 
-def test_nothing_is_made_before_somebody_asks() -> None:
-    source = Source(3)
-    with closing(prefetched(iter(source), 2)):
-        pass
-    assert not source.made[0].is_set()
-
-
 def test_closing_early_ends_the_thread() -> None:
     items = prefetched(iter(Source(1000)), 1)
     assert next(items) == 0
