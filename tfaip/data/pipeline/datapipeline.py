@@ -37,6 +37,7 @@ from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sampler import Position, generated_samples, read_sample
+from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import PostProcessor, WorkerStats
 from tfaip.errors import UsageError
 from tfaip.params import option
@@ -264,19 +265,14 @@ class DataPipeline:
         """Reader of the samples, with the processors before the model."""
         # A worker has the params of the generator only, and none of the methods of a subclass.
         is_own = overrides(type(self), DataPipeline, "create_data_generator") and self._original is None
-        return PipelineReader(
-            self.params,
-            self.data,
-            self.generator,
-            None if is_own else self._complete_generator_params,
-            self.seed,
-            self.dropped,
-            self._input_processors,
-        )
+        sent = None if is_own else self._complete_generator_params
+        spec = WorkerSpec(self.params, self.data.params, self._input_processors, self.seed, sent)
+        return PipelineReader(self.data, self.generator, spec, self.dropped)
 
     @cached_property
     def _post_processor(self) -> PostProcessor:
-        return PostProcessor(self.params, self.data, self.seed, self.dropped, self._output_processors)
+        spec = WorkerSpec(self.params, self.data.params, self._output_processors, self.seed)
+        return PostProcessor(spec, self.dropped)
 
     def __enter__(self) -> Self:
         """Keep worker processes from one iterator to the next, until the outermost exit."""

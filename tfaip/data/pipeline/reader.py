@@ -18,11 +18,10 @@ from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
 from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
 from tfaip.data.pipeline.workerpool import BlockExecutor
@@ -39,32 +38,20 @@ class PipelineReader:
     """Reader of the samples of a generator; `close` ends its workers.
 
     Args:
-        params: of the pipeline.
-        data: specs, padding, length and processors.
+        data: specs, padding and length.
         generator: source of the samples.
-        generator_params: its params, from which workers build it; None: they are sent the samples.
-        seed: of the data.
+        spec: params and processors, and the params of the generator, from which workers build it; None: they are sent
+            the samples.
         drops: counts the samples that are left out.
-        pre_proc: the processors.
     """
 
-    def __init__(
-        self,
-        params: DataPipelineParams,
-        data: SampleSpecs,
-        generator: DataGenerator[Any],
-        generator_params: DataGeneratorParams | None,
-        seed: int,
-        drops: DropCounts,
-        pre_proc: DataProcessorPipelineParams,
-    ) -> None:
-        self._params = params
+    def __init__(self, data: SampleSpecs, generator: DataGenerator[Any], spec: WorkerSpec, drops: DropCounts) -> None:
+        params = self._params = spec.pipeline_params
         self._data = data
         self._generator = generator
         self.samples_per_batch = samples_per_batch(generator, params)
-        self.pre_proc = pre_proc
-        self.processors = pre_proc.create(params, data.params)
-        self.sampler = Sampler(generator, params, seed)
+        self.processors = spec.processors.create(params, spec.data_params)
+        self.sampler = Sampler(generator, params, spec.seed)
         batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
         self.stack: Callable[[list[Sample]], Batch] = batcher.batch
         """Function that makes a batch of at most `samples_per_batch` samples."""
@@ -75,23 +62,19 @@ class PipelineReader:
         allowed = params.allowed_failures()
         self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
         # Every worker would load data in memory once more.
-        has_access = generator_params is not None and generator.has_random_access()
+        has_access = spec.generator_params is not None and generator.has_random_access()
         self.workers_read = has_access and not generator.in_memory()
         """True if workers, if there are some, read the samples; otherwise they are sent them."""
-        has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
-        self.workers_stack = not (measures or has_processors_here or generator.yields_batches())
-        """True if workers, if there are some, stack the batches: nothing else is left to do."""
-        spec = WorkerSpec(
-            params,
-            data.params,
-            pre_proc,
-            seed,
-            generator_params if self.workers_read else None,
-            batcher if self.workers_stack else None,
-        )
-        self.executor = BlockExecutor(self.processors, spec, generator)
         self._is_direct = self.processors.is_mapping and generator.has_random_access()
         """True if a stream can begin anywhere at no cost."""
+        is_last = not (measures or self.processors.after_parallel or generator.yields_batches())
+        self.workers_stack = self._is_direct and is_last
+        """True if workers, if there are some, stack the batches: nothing else is left to do."""
+        if not self.workers_read:
+            spec = replace(spec, generator_params=None)
+        if self.workers_stack:
+            spec = replace(spec, batcher=batcher)
+        self.executor = BlockExecutor(self.processors, spec, generator)
         self._has_dropped = False
         """True if a sample of the last stream of blocks was dropped."""
         self._left: tuple[Any, Cursor, Iterator[Any]] | None = None
@@ -104,11 +87,8 @@ class PipelineReader:
 
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
-        if self._is_direct:
-            stream = self._direct_stream(Position(), repeated(self.samples_per_batch), repeat, stacked=False)
-        else:
-            stream = self._kept_stream(Position(), repeat, None)
-        for sample, _ in stream:
+        sizes = repeated(self.samples_per_batch)
+        for sample, _ in self._stream(Position(), sizes, repeat, stacked=False):
             yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
     def num_samples(self, repeat: bool) -> int:
@@ -155,11 +135,7 @@ class PipelineReader:
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
         smallest = self.samples_per_batch if params.batch_drop_remainder else 1
         waiting: list[Sample] = []
-        if self._is_direct:
-            stream = self._direct_stream(start, planned, repeat, stacked=True)
-        else:
-            stream = self._kept_stream(start, repeat, None)
-        for item, cursor in stream:
+        for item, cursor in self._stream(start, planned, repeat, stacked=True):
             if isinstance(item, Batch):
                 batch = item
             else:
@@ -214,6 +190,12 @@ class PipelineReader:
         for block in self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard):
             block.stacked = stacked and not self._has_dropped
             yield block
+
+    def _stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
+        """Yield the samples after `start`, or blocks of these sizes that are stacked, with the cursor there."""
+        if self._is_direct:
+            return self._direct_stream(start, sizes, repeat, stacked)
+        return self._kept_stream(start, repeat, None)
 
     def _direct_stream(
         self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED

@@ -24,11 +24,10 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import Outcome, Sample, SampleSpecs
+from tfaip.data.pipeline.definitions import Outcome, Sample
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter, WorkerTraceback, as_failure
-from tfaip.data.pipeline.params import DataPipelineParams, available_cores
+from tfaip.data.pipeline.params import available_cores
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
-from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Block, Segment
 from tfaip.data.pipeline.worker import (
     ALIVE,
@@ -477,47 +476,37 @@ class PostProcessor:
     """Runs the post-processors of a pipeline; `close` ends its workers.
 
     Args:
-        params: of the pipeline.
-        data: has the params that the processors get.
-        seed: of the data.
+        spec: names the processors.
         drops: counts samples that failed.
-        post_proc: the processors.
     """
 
-    def __init__(
-        self,
-        params: DataPipelineParams,
-        data: SampleSpecs,
-        seed: int,
-        drops: DropCounts,
-        post_proc: DataProcessorPipelineParams,
-    ) -> None:
-        self._params = params
-        self._seed = seed
+    def __init__(self, spec: WorkerSpec, drops: DropCounts) -> None:
+        self._spec = spec
         self._drops = drops
-        self._processors = post_proc.create(params, data.params)
-        self._executor = BlockExecutor(self._processors, WorkerSpec(params, data.params, post_proc, seed))
+        self._processors = spec.processors.create(spec.pipeline_params, spec.data_params)
+        self._executor = BlockExecutor(self._processors, spec)
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
-        failures = SampleFilter(self._params.allowed_failures(), self._drops)
-        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, failures.keeps)
+        params, iterator = self._spec.pipeline_params, iter(samples)
+        failures = SampleFilter(params.allowed_failures(), self._drops)
 
-    def close(self) -> None:
-        """End the workers."""
-        self._executor.close()
-
-    def _mapped(self, samples: Iterable[Sample], failures: SampleFilter) -> Iterator[Sample]:
         def blocks() -> Iterator[Block]:
-            iterator, size = iter(samples), self._params.batch_size
-            for first in count(step=size):
-                items = list(islice(iterator, size))
+            for first in count(step=params.batch_size):
+                items = list(islice(iterator, params.batch_size))
                 if not items:
                     return
                 yield Block([Segment(0, first, items)])
 
-        for result in self._executor.execute(blocks()):
-            yield from filter(failures.keeps, result.outcomes)
+        def mapped() -> Iterator[Sample]:
+            for result in self._executor.execute(blocks()):
+                yield from filter(failures.keeps, result.outcomes)
+
+        return self._processors.stream(mapped(), self._spec.seed, 0, failures.keeps)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._executor.close()
 
 
 def prefetched(items: Iterator[T], buffer_size: int) -> Generator[T, None, None]:

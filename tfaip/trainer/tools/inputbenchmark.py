@@ -179,7 +179,7 @@ def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
     timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, timed[0])
     # New processors: those of the reader keep their state.
-    processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
+    processors = pipeline._input_processors.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
         samples = _Timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
