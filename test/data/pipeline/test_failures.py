@@ -171,7 +171,7 @@ def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, pre
 
 def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:
     drops = DropCounts()
-    policy = SampleFilter(None, drops)
+    policy = SampleFilter(DataPipelineParams(on_error="skip"), drops)
     for _ in range(MOST_LOGGED + 3):
         policy.handle(FailedSample(ValueError("bad pixel")))
     policy.failed = 0

@@ -202,7 +202,45 @@ class DataPipeline:
         return [sample for group in groups for sample in group if sample.is_valid()]
 
     def _preload(self, progress_bar: bool) -> tuple[PreloadedGeneratorParams | None, int]:
-        return preload(self.generator, self.params, self._input_processors, self.data.params, progress_bar)
+        """Run the first processors on all samples.
+
+        These are the mapping processors up to the first one that does not support it or draws random
+        numbers. A sample that they declare invalid stays, so that the others keep their numbers; one
+        that failed, if `on_error` allows it, counts as invalid from then on. A processor whose `preload`
+        gives several samples of one gives the others new numbers.
+
+        Returns:
+            the params of a generator of the processed samples (None: the data are arrays in memory
+            already), and the number of processors that ran.
+
+        Raises:
+            FieldAdvice: if the number of samples is not known, and there is no limit.
+        """
+        params, generator = self.params, self.generator
+        # New ones, since they get other random streams.
+        mapping = [processor for processor, _ in self._input_processors.create(params, self.data.params).mapper.steps]
+        processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
+        for processor in processors:
+            processor._random = _NoRandomness(processor)
+        # One policy for all attempts: a sample that fails in each of them is logged once.
+        failures = SampleFilter(params, DropCounts())
+        while processors or not hasattr(generator, "get_batch"):
+            samples: list[Sample] = []
+            failures.failed = 0
+            try:
+                # Samples keep their numbers, which select the random numbers of the other processors.
+                for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
+                    try:
+                        samples += _preloaded(sample, index, processors)
+                    except Exception as error:
+                        failures.handle(FailedSample(error))
+                        samples.append(Sample().new_invalid())
+            except _RandomnessUsed as reason:
+                processors = processors[: processors.index(reason.args[0])]  # begin again without it and those after it
+                continue
+            abilities = generator.has_random_access(), generator.yields_batches(), generator.shuffle
+            return PreloadedGeneratorParams(samples, *abilities), len(processors)
+        return None, 0
 
     def _replaced(self, **changes: Any) -> Self:
         """Return a copy with other values, in which nothing is built yet."""
@@ -449,60 +487,6 @@ class PreloadedGenerator(RawDataGenerator):
 
     def yields_batches(self) -> bool:
         return bool(self.params.yields_batches)
-
-
-def preload(
-    generator: DataGenerator[Any],
-    params: DataPipelineParams,
-    pre_proc: DataProcessorPipelineParams,
-    data_params: Any,
-    progress_bar: bool,
-) -> tuple[PreloadedGeneratorParams | None, int]:
-    """Run the first processors of a pipeline on all samples of its generator.
-
-    These are the mapping processors up to the first one that does not support it or draws random
-    numbers. A sample that they declare invalid stays, so that the others keep their numbers; one
-    that failed, if `on_error` allows it, counts as invalid from then on. A processor whose `preload`
-    gives several samples of one gives the others new numbers.
-
-    Args:
-        generator: source of the samples.
-        params: of the pipeline, with its mode and limit.
-        pre_proc: the processors before the model.
-        data_params: of the data, for the processors.
-        progress_bar: show a bar.
-
-    Returns:
-        the params of a generator of the processed samples (None: the data are arrays in memory
-        already), and the number of processors that ran.
-
-    Raises:
-        FieldAdvice: if the number of samples is not known, and there is no limit.
-    """
-    # New ones, since they get other random streams.
-    mapping = [processor for processor, _ in pre_proc.create(params, data_params).mapper.steps]
-    processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
-    for processor in processors:
-        processor._random = _NoRandomness(processor)  # type: ignore[assignment]
-    # One policy for all attempts: a sample that fails in each of them is logged once.
-    failures = SampleFilter(params.allowed_failures(), DropCounts())
-    while processors or not hasattr(generator, "get_batch"):
-        samples: list[Sample] = []
-        failures.failed = 0
-        try:
-            # Samples keep their numbers, which select the random numbers of the other processors.
-            for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
-                try:
-                    samples += _preloaded(sample, index, processors)
-                except Exception as error:
-                    failures.handle(FailedSample(error))
-                    samples.append(Sample().new_invalid())
-        except _RandomnessUsed as reason:
-            processors = processors[: processors.index(reason.args[0])]  # begin again without it and those after it
-            continue
-        abilities = generator.has_random_access(), generator.yields_batches(), generator.shuffle
-        return PreloadedGeneratorParams(samples, *abilities), len(processors)
-    return None, 0
 
 
 class _RandomnessUsed(BaseException):

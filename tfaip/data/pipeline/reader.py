@@ -59,8 +59,7 @@ class PipelineReader:
             self.stack = batcher.from_ready_made
         measures = params.max_element_length is not None or bool(params.bucket_boundaries)
         self._length = sample_length(data) if measures else data.element_length_fn
-        allowed = params.allowed_failures()
-        self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
+        self.filter = SampleFilter(params, drops, batcher, self._length)
         # Every worker would load data in memory once more.
         has_access = spec.generator_params is not None and generator.has_random_access()
         self.workers_read = has_access and not generator.in_memory()

@@ -489,7 +489,7 @@ class PostProcessor:
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
         params, iterator = self._spec.pipeline_params, iter(samples)
-        failures = SampleFilter(params.allowed_failures(), self._drops)
+        failures = SampleFilter(params, self._drops)
 
         def blocks() -> Iterator[Block]:
             for first in count(step=params.batch_size):
