@@ -22,8 +22,8 @@ from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
-from tfaip.data.pipeline.executor import Prefetcher
 from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.workerpool import prefetched
 from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
@@ -259,6 +259,6 @@ class Feed:
         waiting = backend.num_waiting_batches()
         if not waiting:
             return self._elements()
-        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
+        ahead = prefetched(map(backend.to_device, self._elements()), waiting)
         self._stack.callback(ahead.close)
         return ahead
