@@ -93,7 +93,7 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from tfaip.predict.samplefile import SampleWriter, read_samples
     from tfaip.scripts.common.parser import load_trainer_params
     from tfaip.trainer.history import read_history
-    from tfaip.trainer.run.checkpoint import read_checkpoint
+    from tfaip.trainer.run.output import read_checkpoint
     from tfaip.trainer.tools.runs import read_run
     from tfaip.util.manifest import read_manifest
 

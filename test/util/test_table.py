@@ -159,6 +159,7 @@ def test_a_failing_repr_is_named() -> None:
 
 def test_the_middle_of_a_long_text_is_left_out() -> None:
     assert shorten_text("a" * 30 + "b" * 30, 20) == "a" * 11 + "..." + "b" * 6
+    assert shorten_text("first words, then " * 9 + "the last words", 30) == "first words, then ... words"
 
 
 def test_cells_of_a_column_tell_values_apart() -> None:

@@ -56,7 +56,12 @@ def open_scenario(name: str) -> Any:
     from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras
-    return load_scenario(name)
+    scenario = load_scenario(name)
+    try:
+        scenario.trainer_params_cls()
+    except TypeError as error:  # a base class, or one that is not finished
+        raise UsageError(f"{name} is no scenario to train: {error}") from error
+    return scenario
 
 
 def train_with_flags(

@@ -28,12 +28,19 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.liveschedules import StepSchedules
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of, with_value
+from tfaip.trainer.schedules.targets import (
+    INPUT_GRADIENT_PATH,
+    OPTIMIZER,
+    fixed_targets,
+    given_loss_weights,
+    schedules_of,
+    with_value,
+)
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
@@ -165,12 +172,12 @@ def _compile(
 ) -> None:
     built = params
     for schedule in schedules_of(params):
-        if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
+        if schedule.is_of_momentum and schedule.path in fixed_targets(params):
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
     paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
-        optimizer = build_optimizer(
+        optimizer = TrainingOptimizer(
             built.optimizer,
             variables_by_path(scenario.graph),
             model.trainable_variables,

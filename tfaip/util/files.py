@@ -62,8 +62,8 @@ def failures_named(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked_directory(path: Path) -> Iterator[None]:
-    """Lock an existing directory for this process, until the block or the process ends."""
+def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
+    """Lock an existing directory until the block or the process ends; raise `taken` if another process locks it."""
     if fcntl is None:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
     descriptor = os.open(path, os.O_RDONLY)
@@ -73,9 +73,9 @@ def locked_directory(path: Path) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError:
+            except BlockingIOError as error:
                 if looks == _LOOKS - 1:
-                    raise
+                    raise taken from error
                 time.sleep(_LOOK_S)
         yield
     finally:
