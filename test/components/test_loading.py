@@ -150,23 +150,6 @@ def test_what_cannot_be_loaded(name: str, message: str, write: Write, tmp_path: 
     assert error(name) == message.format(cwd=tmp_path)
 
 
-def test_of_installed_packages_those_with_a_scenario_are_suggested(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(
-        {
-            "site-packages/tf_installed/__init__.py": "",
-            "site-packages/tf_installed/deep/scenario.py": ONE,
-            "site-packages/tf_library/__init__.py": "",
-            "site-packages/tf_module.py": "",
-        }
-    )
-    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
-    assert error("tf_instaled.deep") == "no module named 'tf_instaled.deep'; did you mean tf_installed.deep?"
-    assert error("tf_librari") == "no module named 'tf_librari'"
-    assert error("tf_modul") == "no module named 'tf_modul'"
-
-
 @pytest.mark.parametrize(
     ("code", "message"),
     [

@@ -129,7 +129,7 @@ ZEROS = "1" + "0" * 400
         ("--run.epochs: 1", "a.yaml: keys have no dashes: write run.epochs instead of --run.epochs"),
         ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),
         ("run.gpus: [1, x]", "a.yaml: run.gpus.1: expected int, got 'x'"),
-        ("optimizer: {__cls__: 3}", "a.yaml: optimizer: expected the name of a class, got 3"),
+        ("optimizer: {__cls__: 3}", "a.yaml: optimizer.__cls__: expected the name of a class, got 3"),
         ("optimizer: {__cls__: SGD, beta_1: 0.5}", "a.yaml: unknown key optimizer.beta_1; it belongs to Adam"),
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),

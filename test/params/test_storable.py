@@ -145,6 +145,9 @@ class CountingParams(ParamsBase):
         ("parts", [PartParams(units=None)], "--holder.parts.0.units: expected int, got None"),  # type: ignore[arg-type]
         ("slashed", [PartParams(rate="r")], "--holder/slashed/0.rate: expected float, got 'r'"),  # type: ignore[arg-type]
         ("part", None, "--holder.part: expected PartParams, got None"),
+        ("part", object(), "--holder.part: expected PartParams, got <object object at"),
+        ("part", PartParams, "--holder.part: expected PartParams, got <class 'test.params.test_storable.PartParams'>"),
+        ("parts", [PartParams], "--holder.parts: expected list[PartParams], got [<class"),
         ("hidden", "x", "holder.hidden: expected int, got 'x'"),
         ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
         ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),

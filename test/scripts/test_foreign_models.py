@@ -33,7 +33,7 @@ from tfaip.params.resource import Resource
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.scripts import export, predict
-from tfaip.trainer.run.checkpoint import read_checkpoint
+from tfaip.trainer.run.output import read_checkpoint
 from tfaip.trainer.warmstart.warmstarter import read_source
 from tfaip.util.manifest import write_manifest
 

@@ -204,7 +204,9 @@ def test_table_has_the_params_that_differ(trained: Path) -> None:
 def test_compare(trained: Path) -> None:
     compared = rows(trained, "compare", "deep/sgd", "adam/checkpoint")
     assert compared[:3] == [["run", "deep/sgd", "adam"], ["state", "done", "done"], ["epoch", "2", "3"]]
-    assert [line[0] for line in compared[8:]] == ["optimizer"]
+    differing = [["optimizer", "SGD", "Adam"], ["optimizer.momentum", "0.5", "-"], ["optimizer.nesterov", "false", "-"]]
+    of_adam = {"beta_1": "0.9", "beta_2": "0.999", "epsilon": "1e-07", "amsgrad": "false"}
+    assert compared[8:] == [*differing, *([f"optimizer.{name}", "-", value] for name, value in of_adam.items())]
     assert [line[0] for line in rows(trained.parent, "compare", "all")[:1]] == ["run"]
 
 

@@ -164,7 +164,6 @@ def test_numbers_in_files_of_returnn() -> None:
         "{1: EpochData(), 2: __import__('os').system('touch owned')}",
         "{1: EpochData(learningRate=open('owned', 'w'))}",
         "{\n1: EpochData(learningRate=[0.1 for _ in '12'])}",
-        "{1: EpochData(learningRate=np.float64('1'))}",
         "{1: EpochData(learningRate=np.load('nan'))}",
         "{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}",
         "{1: EpochData(learningRate=1), 1: EpochData(learningRate=1)}",

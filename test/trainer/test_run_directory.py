@@ -16,9 +16,9 @@ from tfaip.params.commandline import ParamsParser
 from tfaip.params.stored import from_dict, to_dict
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE, check_directory_names, check_history_file, checkpoint_parts
+from tfaip.trainer.run.output import ARRAYS_FILE, STATE_FILE
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
 

@@ -293,12 +293,6 @@ def _prepare_body(cls: type) -> None:
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
-        if attached := types.annotated_metadata(annotation, cls):
-            if not isinstance(value, Field):
-                value = field(default=value) if value is MISSING else default_field(value)
-                setattr(cls, name, value)
-            said = {key: item for key, item in value.metadata.items() if item is not None}
-            value.metadata = MappingProxyType({**value.metadata, **attached, **said})
         if isinstance(value, Field) and isinstance(value.default_factory, types.BoundDefault):
             value.default_factory = types.BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):
@@ -396,6 +390,11 @@ class Part(ParamsBase):
     def cls(cls) -> type[Self]:
         """Return the class itself."""
         return cls
+
+    @classmethod
+    def _is_bare(cls) -> bool:
+        """Return True for a class to derive from: a base of the toolkit, or one with a `cls` of its own."""
+        return Part in cls.__bases__ or not is_part(cls)
 
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""

@@ -24,11 +24,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.names import current_names, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import has_default, is_node, make_node, node_fields
-from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
-from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+from tfaip.params.tree import is_node, node_fields
+from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name
+from tfaip.util.text import shorten, shorten_text
 
 CLASS_KEY = "__cls__"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
@@ -67,26 +66,12 @@ class Word(str):
     __slots__ = ()
 
 
-def json_option(meta: Mapping[str, Any], name: str) -> Any:
-    """Return `encoder`, `decoder` or `exclude` of a field, as `dataclasses_json.config(...)` gives it, or None."""
-    return (meta.get("dataclasses_json") or {}).get(name)
-
-
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
     """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     with contextlib.suppress(TypeError):
         return repr(encode(default)) == repr(encoded)
     return False
-
-
-def decode_with(decoder: Callable[[Any], Any], value: Any, place: str) -> Any:
-    """Call the decoder of a field; an error of it is a `UsageError`."""
-    try:
-        return decoder(value)
-    except Exception as error:  # code of the user may raise anything
-        reason = shorten_text(f"{type(error).__name__}: {error}", ERROR_LIMIT)
-        raise UsageError(f"{place}: its decoder refuses the value: {reason}") from error
 
 
 def encode(value: Any, directory: Path | None = None, place: str = "params") -> Any:
@@ -118,17 +103,7 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
 def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
     encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
     for field in node_fields(node):
-        value, below = getattr(node, field.name), f"{place}.{field.name}"
-        exclude = json_option(field.metadata, "exclude")
-        if exclude is not None and exclude(value):
-            continue
-        encoder = json_option(field.metadata, "encoder")
-        if encoder is not None:
-            try:
-                value = encoder(value)
-            except Exception as error:  # code of the user may raise anything
-                raise TypeError(f"{below}: its encoder refuses the value: {type(error).__name__}: {error}") from error
-        encoded[field.name] = encode(value, directory, below)
+        encoded[field.name] = encode(getattr(node, field.name), directory, f"{place}.{field.name}")
     return encoded
 
 
@@ -283,62 +258,7 @@ class Decoder:
         raise mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        if not isinstance(value, Mapping):
-            raise mismatch(value, declared, place)
-        cls = declared
-        if CLASS_KEY in value:
-            found = self._find_class(value[CLASS_KEY], declared, place)
-            if found is not types.origin_of(declared):  # otherwise with its type arguments
-                cls = found
-        # The code of this package runs already: fields below may name more of its classes.
-        inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
-        types_of, origin = types.field_types(cls), types.origin_of(cls)
-        fields = {field.name: field for field in node_fields(origin)}
-        given: dict[str, Any] = {str(key): item for key, item in value.items() if key != CLASS_KEY}
-        decoded = {}
-        for key, item in self._current_values(origin, given, types_of, place).items():
-            decoder = json_option(fields[key].metadata, "decoder")
-            try:
-                found = inner._decode_field(item, types_of[key], decoder, f"{place}.{key}", origin)
-            except UsageError:
-                if not is_own_default(fields[key], item):
-                    raise
-                continue
-            if found is not dataclasses.MISSING:
-                decoded[key] = found
-        required = [name for name, field in fields.items() if field.init and not has_default(field)]
-        missing = [name for name in required if name not in decoded]
-        if missing:
-            raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
-        return make_node(origin, decoded)
-
-    def _current_values(
-        self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
-    ) -> dict[str, Any]:
-        """Return the values of a node by the present names of its fields, without those of removed ones.
-
-        Raises:
-            UsageError: if there is no such field: ignoring it would train with another value than the file says.
-        """
-        removed = removed_fields(cls)
-        values = {key: item for key, item in values.items() if key not in removed}
-        try:
-            current = current_names(cls, values)
-        except TypeError as error:
-            raise UsageError(f"{place}: {error}") from error
-        for key in current:
-            if key not in types_of:
-                hint = did_you_mean(key, types_of)
-                raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
-        return current
-
-    def _decode_field(
-        self, item: Any, declared: Any, decoder: Callable[[Any], Any] | None, place: str, owner: type
-    ) -> Any:
-        """Return the value of a field of the class `owner`; `MISSING` if it takes its default."""
-        if decoder is None:
-            return self.decode(item, declared, place)
-        return decode_with(decoder, item, place)
+        raise mismatch(value, declared, place)  # of a `NodeDecoder` it may be
 
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):
@@ -422,9 +342,6 @@ class Decoder:
             return declared.loaded(value, self.directory)
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from error
-
-    def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        return find_class(name, declared, self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:

@@ -173,7 +173,7 @@ class ParamsParser:
         files = words.pop(_CONFIG, ())
         if isinstance(files, Words) and not files:
             raise UsageError("--config needs the name of a file")
-        sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words)]
+        sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words, True)]
         settings = Settings(sources)
         for new, old in self._former.items():
             settings.rename(old, new)

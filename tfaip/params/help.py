@@ -19,10 +19,10 @@ from types import FunctionType, ModuleType
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.codec import encode, json_option
-from tfaip.params.fields import is_common, limits_of
+from tfaip.params.codec import encode
+from tfaip.params.fields import limits_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
-from tfaip.params.resolver import MISSING, ClassChoice, Entry, Resolver, walk_entries
+from tfaip.params.resolver import ClassChoice, Entry, Resolver, walk_entries
 from tfaip.params.settings import flags_of_other_classes
 from tfaip.params.sources import Settings
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
@@ -131,7 +131,7 @@ class _Line:
         bases = getattr(self.entry.owner, "__mro__", ())
         versions = [vars(base).get("__dataclass_fields__", {}).get(self.entry.name) for base in bases]
         metas = [self.entry.meta, *(version.metadata for version in versions if version)]
-        return any(map(is_common, metas)) or (self.entry.kind == "leaf" and self.entry.required)
+        return any(meta.get("common") for meta in metas) or (self.entry.kind == "leaf" and self.entry.required)
 
     @property
     def class_names(self) -> list[str]:
@@ -466,9 +466,7 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
         TypeError: the value of a leaf cannot be written.
     """
     if entry.kind == "leaf":
-        encoder = json_option(entry.meta, "encoder")
-        value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
-        return encode(value, None, f"--{entry.flag}")
+        return encode(entry.value, None, f"--{entry.flag}")
     if entry.choice is None or entry.cls is None:
         return None
     if entry.kind == "node":

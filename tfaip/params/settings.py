@@ -10,20 +10,19 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import groupby
 from pathlib import PurePath
-from typing import Any, ClassVar, TypeVar, get_origin
+from typing import Any, ClassVar, TypeVar, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Decoder, Text, encode, is_own_default
+from tfaip.params.codec import Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
-from tfaip.params.resolver import Entry, Resolver, full_name, set_field, walk_entries
+from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, set_field, walk_entries
 from tfaip.params.resource import Resource
-from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings, Source, label
+from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
 from tfaip.params.stored import flat_params
-from tfaip.params.types import NamedObject, field_types, load_function, origin_of, type_name
+from tfaip.params.types import NamedObject, field_types, is_node_type, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -37,40 +36,35 @@ def root_of(params: Any) -> str:
     return getattr(type(params), "flag_root", "")
 
 
-def apply(tree: T, settings: Iterable[Setting]) -> T:
+def apply(tree: T, values: Mapping[str, Any]) -> T:
     """Return a copy of a tree with other values.
 
-    Classes are chosen before their fields are set, whatever the order. Of two settings the later one wins; a later
-    choice of a class drops the fields of the former class that its own source does not set. Values that are not
-    given stay the same objects, and a node in two places stays one node. `__post_init__` runs once, at the end.
+    Classes are chosen before their fields are set, whatever the order. Values that are not given stay the same objects,
+    and a node in two places stays one node. `__post_init__` runs once, at the end.
 
     Args:
         tree: stays as it is.
-        settings: in order; those of one origin that follow each other are one source.
+        values: as `set_flags` takes them.
 
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
     """
-    sources = [
-        Source(origin, {setting.path: setting.value for setting in given})
-        for origin, given in groupby(settings, lambda setting: setting.origin)
-    ]
-    built: T = build(_resolve(copied(tree), sources))
+    built: T = build(_resolve(copied(tree), values))
     return built
 
 
-def differences(old: Any, new: Any, root: str | None = None) -> list[Setting]:
-    """Return the settings with which `apply` makes one tree equal to another; what has no flag is left out.
+def differences(old: Any, new: Any, root: str | None = None) -> dict[str, Any]:
+    """Return the values with which `apply` makes one tree equal to another; what has no flag is left out.
 
     Args:
         old: a tree.
         new: another tree of the same class; params of other classes, and lists of other lengths, are its own objects.
         root: name of the root; None: that of the command.
     """
-    return list(_differences(old, new, trees.Place.of_root(root_of(new) if root is None else root)))
+    return dict(_differences(old, new, trees.Place.of_root(root_of(new) if root is None else root)))
 
 
-def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[Setting]:
+def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[tuple[str, Any]]:
     before, after = trees.children(old), trees.children(new)
     if place.is_hidden:
         return
@@ -78,11 +72,7 @@ def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[Setting]:
         for name, value in after.items():
             yield from _differences(before[name], value, place.below(name, new))
     elif trees.diff(old, new):
-        value = new
-        if after is None:
-            with contextlib.suppress(TypeError):  # it cannot be stored, and is taken as it is
-                value = encode(new)
-        yield Setting(place.flag, value)
+        yield place.flag, new
 
 
 def build(root: Entry) -> Any:
@@ -178,7 +168,7 @@ def get_flag(params: Any, flag: str) -> Any:
             return value
         if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
             return value.arguments.get(name.removeprefix(f"{place.flag}."))
-    roots = [_resolve(params, [])]
+    roots = [_resolve(params, {})]
     note = removed_note(name, roots)
     if note is not None:
         raise UsageError(f"--{name} was removed: {note}")
@@ -202,7 +192,7 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     fields = [(node, field.name) for node in nodes for field in trees.node_fields(node) if hasattr(node, field.name)]
     before = [(node, name, getattr(node, name)) for node, name in fields]
     try:
-        build(_resolve(params, [_source_of(values)]))
+        build(_resolve(params, values))
     except BaseException:
         for node, name, value in before:
             if getattr(node, name, None) is not value:
@@ -220,7 +210,7 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
     Raises:
         UsageError: an unknown flag, or a value of another type.
     """
-    _resolve(params, [_source_of(values)])
+    _resolve(params, values)
 
 
 def _walk(params: Any) -> Iterator[tuple[trees.Place, Any]]:
@@ -233,17 +223,13 @@ def _name(flag: str) -> str:
     return flag.lstrip("-")
 
 
-def _resolve(params: Any, sources: Sequence[Source]) -> Entry:
-    """Return a tree with the settings that are given; `construct` sets them in it."""
-    settings = Settings(sources)
+def _resolve(params: Any, values: Mapping[str, Any]) -> Entry:
+    """Return a tree with values of a program, as a command line gives them; `construct` sets them in it."""
+    source = Source(COMMAND_LINE, {_name(flag): _given(value, _name(flag)) for flag, value in values.items()}, True)
+    settings = Settings([source])
     root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
     refuse_unknown(settings, [root])
     return root
-
-
-def _source_of(values: Mapping[str, Any]) -> Source:
-    """Return values of a Python program as a command line gives them."""
-    return Source(COMMAND_LINE, {_name(flag): _given(value, _name(flag)) for flag, value in values.items()})
 
 
 def _given(value: Any, flag: str) -> Any:
@@ -277,14 +263,15 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
     Raises:
         UsageError: if a flag or key is unknown; the message suggests near ones.
     """
-    for key, origin in settings.unused():
+    for given in settings.unused():
+        key = given.path
         note = removed_note(key, roots)
         if note is not None:
-            names.warn_removed(label(key, origin), note)
+            names.warn_removed(given.label, note)
             continue
-        if origin == COMMAND_LINE:
-            raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
-        place, shown = shorten_text(origin), shorten_text(key, 120)
+        if given.source.is_typed:
+            raise UsageError(f"unknown flag {given.label}{_hint(key, roots, general, '--')}")
+        place, shown = shorten_text(given.source.origin), shorten_text(key, 120)
         if key.startswith("--"):
             raise UsageError(f"{place}: keys have no dashes: write {shown.lstrip('-')} instead of {shown}")
         if key in general:
@@ -438,11 +425,11 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         raise UsageError(f"{label} is required, and empty: give it a value")
     try:
         if trees.children(value) is not None:
-            if {type(value), get_origin(declared)} == {list, dict}:
-                raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}")
             return
         encoded = encode(value, None, label)
-    except TypeError:
+    except TypeError as error:
+        if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
+            raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
     except RecursionError as error:
         raise UsageError(f"{label} contains itself, or is nested too deeply") from error
@@ -493,7 +480,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
             )
 
 
-class _OwnValues(Decoder):
+class _OwnValues(NodeDecoder):
     """Decoder of what the running program has encoded: its functions are imported."""
 
     def _check_function(self, name: str, place: str) -> None:
@@ -509,14 +496,10 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
         return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
     if isinstance(value, Mapping) and isinstance(decoded, Mapping):
         return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
-    if isinstance(decoded, NamedObject):
-        return value in (decoded, decoded.name)
-    if isinstance(decoded, Enum):
-        return bool(value in (decoded, decoded.value, decoded.name)) or type(decoded)._missing_(value) is decoded
-    if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):
-        return str(decoded) == str(value) or decoded == type(decoded)(value)
-    both_nan = value != value and decoded != decoded
-    return bool(value == decoded) or both_nan
+    # What was given names these, or is a path for a text.
+    if isinstance(decoded, NamedObject | Enum | Resource | PurePath) or isinstance(value, PurePath):
+        return True
+    return bool(value == decoded) or (value != value and decoded != decoded)
 
 
 class RootParams(ParamsBase):

@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import inspect
 import math
-import re
 import shlex
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -21,7 +20,6 @@ from tfaip.params.names import top_package
 from tfaip.params.trust import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name
 from tfaip.util.text import shorten
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 UNBOUND = object()
 
 
@@ -79,16 +77,13 @@ def field_types(cls: Any) -> dict[str, Any]:
     return found
 
 
-def resolve_annotation(
-    annotation: Any, owner: type, names: Mapping[str, Any] | None = None, extras: bool = False
-) -> Any:
+def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | None = None) -> Any:
     """Return an annotation of the body of `owner`, with its strings evaluated by `typing`.
 
     Args:
         annotation: a type, or a string or `ForwardRef` that names one.
         owner: class in whose module the names are looked up.
         names: further names.
-        extras: keep what `Annotated` attaches.
 
     Raises:
         TypeError: it names something that does not exist at run time.
@@ -100,40 +95,12 @@ def resolve_annotation(
     try:
         scope = dict(vars(module)) if module else {}
         known = {owner.__name__: owner, **(names or {})}
-        return typing.get_type_hints(holder, scope, known, include_extras=extras)["it"]
+        return typing.get_type_hints(holder, scope, known)["it"]
     except (NameError, SyntaxError) as error:
         raise TypeError(
             f"{owner.__qualname__}: annotation {annotation!r} cannot be resolved ({error}); "
             f"import or define its names at the top level of module {owner.__module__}"
         ) from error
-
-
-def annotated_metadata(annotation: Any, owner: type) -> dict[str, Any]:
-    """Return the metadata that `Annotated` attaches to the type of a field: a help text, metadata, or an `option`.
-
-    Only annotations that have one, also by a name of their module, are evaluated when a class is declared.
-    """
-    if isinstance(annotation, str):
-        names = vars(sys.modules.get(owner.__module__, typing))
-        words = set(_WORD.findall(annotation))
-        if "Annotated" not in words and not any(_attached(names.get(word)) for word in words):
-            return {}
-        annotation = resolve_annotation(annotation, owner, extras=True)
-    metadata: dict[str, Any] = {}
-    for found in _attached(annotation):
-        if isinstance(found, str):
-            found = {"help": found}
-        given = getattr(found, "metadata", found)  # of an option
-        if isinstance(given, Mapping):
-            metadata = {**given, **{key: value for key, value in metadata.items() if value is not None}}
-    return metadata
-
-
-def _attached(annotation: Any) -> list[Any]:
-    """Return what is attached to a type and to the types in it, the outermost first."""
-    own = list(annotation.__metadata__) if typing.get_origin(annotation) is Annotated else []
-    inner = [annotation.__origin__] if own else typing.get_args(annotation)
-    return own + [found for one in inner for found in _attached(one)]
 
 
 def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:

@@ -43,16 +43,12 @@ class MultiModelPredictor(Predictor):
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
-        self._data_of_models: list[Any] = []
+        self.datas: list[Any] = []
+        """The data of each model, for voters."""
 
     @cached_property
     def _voter(self) -> MultiModelVoter[Any]:
         return self.create_voter(self._data.params)
-
-    @property
-    def datas(self) -> list[DataBase[Any]]:
-        """The data of each model, for voters."""
-        return self._data_of_models
 
     @classmethod
     def from_paths(
@@ -104,7 +100,7 @@ class MultiModelPredictor(Predictor):
         if not models:
             raise UsageError("no model to predict with: give at least one")
         self._steps = [self._create_step(model) for model in models]
-        self._data_of_models = [self._data] * len(models) if data is None else list(data)
+        self.datas = [self._data] * len(models) if data is None else list(data)
 
     def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
         if not self._voter.post_processed:
@@ -114,7 +110,7 @@ class MultiModelPredictor(Predictor):
 
     def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
         """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
-        data = self._data_of_models
+        data = self.datas
         if pipeline.data is not self._data:
             data = [pipeline.data] * len(self._steps)
         pipelines = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfaip.backend.environment import import_backend, prefer_backend
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
@@ -84,20 +84,26 @@ def _check_formats(formats: Sequence[str]) -> None:
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
-
+    """Write each format in a commit of its own; a model that has no counterpart in one may have it in another."""
     import_backend()
-    from tfaip.export.formats import Advice
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
 
-    advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]
-    written = ", ".join(f"{path / name}/" for name in formats)
+    place = path.resolve()  # the directory is replaced, and with it what `.` means
     load_weights(scenario, path)
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
-    add_formats(scenario, path, formats, inputs, advice)
-    print(f"written: {written}")
+    errors: list[TfaipError] = []
+    for name in formats:
+        try:
+            add_formats(scenario, place, [name], inputs)
+        except TfaipError as error:
+            errors.append(error)
+        else:
+            print(f"written: {path / name}/", flush=True)
+    if errors:
+        raise type(errors[0])("; ".join(str(error) for error in errors))
 
 
 def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,14 @@ from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import Feeder, Scenario, first_batch
-from tfaip.trainer.epochschedules import EpochSchedules
+from tfaip.trainer.liveschedules import EpochSchedules
 from tfaip.trainer.modelbuilding import build_training_model, built_from
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run import names
-from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
 from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
@@ -161,6 +161,16 @@ def build_run(
 # The training of a stage
 
 
+class StopReason(StrEnum):
+    """Reason for which the training of a stage ends."""
+
+    LAST_EPOCH = "last epoch"
+    EARLY_STOPPING = "early stopping"
+    NOT_FINITE = "not finite"
+    CALLBACK = "callback"
+    SIGNAL = "signal"
+
+
 @dataclass
 class Training:
     """The training of one stage.
@@ -235,9 +245,22 @@ class Training:
         complete = "the history of the trainer" if self.params.output_dir is None else names.LOG_FILE
         return EpochTable(shown, self.best.monitor, self.model.only_loss, complete, self.events.stage)
 
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the training of the stage ends after the epochs so far; None: it continues."""
+        if self.state.progress.epoch >= self.stage.last_epoch:
+            return StopReason.LAST_EPOCH
+        if self.early_stopping().stops_after is not None:
+            return StopReason.EARLY_STOPPING
+        if self.model.optimizer.stopped_at() is not None:
+            return StopReason.NOT_FINITE
+        if self.model.stop_training:
+            return StopReason.CALLBACK
+        return None if self.run.stop.received is None else StopReason.SIGNAL
+
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
-        return self.state.progress.epoch >= self.stage.last_epoch or self.early_stopping().stops_after is not None
+        return self.stop_reason in (StopReason.LAST_EPOCH, StopReason.EARLY_STOPPING)
 
     def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
         """Return the status of early stopping.
@@ -287,7 +310,7 @@ def build_training(
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     # Model and optimizer. A loss to which any stage gives a weight has one that can change; what follows in a program
     # is not known: its losses get their weights when it is reached.
-    known = [params, *(other.params for other in run.preview.stages if other.params is not None)]
+    known = [params, *(other.params for other in run.preview.stages)]
     weighted_losses = sorted({name for others in known for name in given_loss_weights(others)})
     facts = built_from(params, scenario, epoch_steps, devices, weighted_losses)
     kept = None

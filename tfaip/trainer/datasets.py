@@ -117,7 +117,7 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     if is_option:
         try:
             options = differences(type(generator)(), generator, "val")
-            given = ", ".join(f"{option.label} {shorten(option.value)}" for option in options)
+            given = ", ".join(f"--{flag} {shorten(value)}" for flag, value in options.items())
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
     try:

@@ -20,7 +20,7 @@ from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
-from tfaip.model.structure.graph import model_structure
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
@@ -28,12 +28,19 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import flag_of, items_of, walk
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.liveschedules import StepSchedules
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of, with_value
+from tfaip.trainer.schedules.targets import (
+    INPUT_GRADIENT_PATH,
+    OPTIMIZER,
+    fixed_targets,
+    given_loss_weights,
+    schedules_of,
+    with_value,
+)
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
@@ -165,12 +172,12 @@ def _compile(
 ) -> None:
     built = params
     for schedule in schedules_of(params):
-        if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
+        if schedule.is_of_momentum and schedule.path in fixed_targets(params):
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
     paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
-        optimizer = build_optimizer(
+        optimizer = TrainingOptimizer(
             built.optimizer,
             variables_by_path(scenario.graph),
             model.trainable_variables,
@@ -248,8 +255,9 @@ def built_from(
 
 def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
     """Return the dimensions that the weights of a model consist of, by path."""
-    data = scenario.data
-    return model_structure(model, data.create_input_layers(), data.create_target_layers())
+    inputs, targets = scenario.data.create_input_layers(), scenario.data.create_target_layers()
+    calls = [(model.graph.call, [inputs]), (lambda *batch: model.call(batch, training=False), [inputs, targets])]
+    return graph_structure(model.graph, calls)
 
 
 def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:

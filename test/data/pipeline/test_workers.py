@@ -42,7 +42,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.pipeline.worker import Slot, Start, create_file, pack, unpack
+from tfaip.data.pipeline.worker import Slot, pack, unpack
 
 BATCH, SAMPLES = 7, 100
 
@@ -249,7 +249,7 @@ def test_a_worker_ends_without_its_parent(listens: bool) -> None:
         command = [sys.executable, "-c", code]
         worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=REPOSITORY, stderr=subprocess.PIPE)
         if not listens:
-            connection.send_bytes(pickle.dumps(Start("worker", None, b"not a spec", logging.INFO)))
+            connection.send_bytes(pickle.dumps(("worker", None, b"not a spec", logging.INFO)))
         assert worker.communicate(timeout=60) == (None, b"")
     assert worker.returncode == 0
 
@@ -311,8 +311,8 @@ def test_classes_of_the_running_script(end: str, in_workers: int, warning: str, 
 @pytest.fixture
 def ends() -> Iterator[tuple[Slot, Slot]]:
     """The two ends of one slot of shared memory, as two processes have them."""
-    descriptor = create_file()
-    writer, reader = Slot(os.dup(descriptor)), Slot(descriptor)
+    writer = Slot()
+    reader = Slot(os.dup(writer.descriptor))
     yield writer, reader
     writer.close()
     reader.close()

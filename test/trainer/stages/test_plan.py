@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from tfaip.trainer.stages.params import (
     PredictData,
     PredictStage,
     PretrainingParams,
-    StageKind,
     StageParams,
     TrainStage,
 )
@@ -57,8 +57,7 @@ def test_stages_are_numbered_through_and_have_copies_of_the_params() -> None:
     before = params.to_dict()
     plan = list(preview_stages(params, TinyScenario).stages)
     assert spans(plan) == [("linear", 1, 1), ("f", 2, 1), ("grow", 2, 3), ("align", 4, 3), ("main", 4, 10)]
-    kinds = [StageKind.TRAIN, StageKind.CALL, StageKind.TRAIN, StageKind.PREDICT, StageKind.TRAIN]
-    assert [stage.settings.kind for stage in plan] == kinds
+    assert [stage.settings.kind for stage in plan] == ["train", "call", "train", "predict", "train"]
     assert [stage.number for stage in plan] == [0, 1, 2, 3, 4]
     # What is applied has the params of the training before, with other data.
     assert units(plan) == [8, 8, 3, 3, 8]
@@ -92,25 +91,18 @@ def refer(key: str, **values: Any) -> dict[str, StageParams]:
     return {"align": PredictStage(), "next": TrainStage(epochs=1, overrides=names)}
 
 
-def test_a_reference_is_put_in_when_the_stage_is_reached() -> None:
-    plan = plan_of(stages=refer("align"))
-    assert [stage.params is None for stage in plan] == [False, True, False]
+def test_a_reference_is_the_file_of_a_stage_before(tmp_path: Path) -> None:
+    file, run = str(tmp_path / "a b" / "stages" / "align" / "predictions.jsonl"), str(tmp_path / "a b")
+    plan = plan_of(stages=refer("align"), output_dir=run)
+    assert [stage.params.no_train_scope for stage in plan] == [None, file, None]
+    assert [stage.reads_stages for stage in plan] == [False, True, False]
     assert plan[1].settings.overrides["trainer.no_train_scope"] == "{align.file}"
-    assert plan[1].resolve({"align": "/a b/x"}).params.no_train_scope == "/a b/x"
-    assert plan[0].resolve({}) is plan[0]
-    # Also one of the plain params.
-    first = TrainStage(epochs=1, no_train_scope="")
+    # Also one of the plain params; other braces mean nothing.
+    first = TrainStage(epochs=1, overrides={"no_train_scope": "a{2}|b{3,}"})
     stages = {"first": first, "align": PredictStage(), "same": TrainStage(epochs=1)}
-    plan = plan_of(stages=stages, no_train_scope="{align.file}")
-    assert [stage.params and stage.params.no_train_scope for stage in plan] == [None, None, None, None]
-    assert [stage.pending is None for stage in plan] == [True, True, False, False]
-    assert [stage.resolve({"align": "x"}).params.no_train_scope for stage in plan[2:]] == ["x", "x"]
-
-
-def test_other_braces_mean_nothing() -> None:
-    assert plan_of(no_train_scope="{align.file}")[0].pending is None
-    (stage, _) = plan_of(stages={"a": TrainStage(epochs=1, overrides={"no_train_scope": "a{2}|b{3,}"})})
-    assert stage.params.no_train_scope == "a{2}|b{3,}"
+    plan = plan_of(stages=stages, no_train_scope="{align.file}", output_dir=run)
+    assert [stage.params.no_train_scope for stage in plan] == ["a{2}|b{3,}", "a{2}|b{3,}", file, file]
+    assert plan_of(no_train_scope="{align.file}")[0].params.no_train_scope == "{align.file}"
 
 
 def test_the_table_of_a_plan() -> None:
@@ -124,7 +116,7 @@ def test_the_table_of_a_plan() -> None:
         "stage  epochs  what differs from the plain params",
         "small  1-2     rate held, model.units=4, optimizer=SGD, optimizer.momentum=0.5, trainer.loss_weights.mse=2",
         "align  -       apply the model to val, write predictions.jsonl",
-        "next   3       trainer.no_train_scope={align.file}, known when it is reached",
+        "next   3       trainer.no_train_scope={align.file}",
         "main   4-20",
     ]
 
@@ -226,3 +218,5 @@ def test_a_program_is_a_generator_and_takes_no_list() -> None:
 def test_a_value_of_another_type() -> None:
     with pytest.raises(FieldError, match=r"overrides\['a'\] is <object.*, expected text, a number, or a list or dict"):
         TrainStage(overrides={"a": object()})
+    with pytest.raises(FieldError, match="^overrides is 'model.units=3', expected a dict of flags and values"):
+        TrainStage(overrides="model.units=3")  # type: ignore[arg-type]

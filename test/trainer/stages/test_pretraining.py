@@ -110,7 +110,7 @@ class Both(scenarios.EpochScenario, ConstructionScenario):
             returning(lambda params: setattr(params.scenario.model, "units", "many") or params),
             r"^pretraining\(0, params\) of Returning: --model.units: expected int, got 'many'",
         ),
-        (Both, r"^Both has both hooks, pretraining and params_for_epoch: return None in one"),
+        (Both, r"^Both has both hooks, pretraining and params_for_epoch: leave out one"),
     ],
 )  # fmt: skip
 def test_hooks_that_do_not_work(scenario: Any, message: str) -> None:

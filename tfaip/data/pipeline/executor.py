@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
@@ -79,43 +80,40 @@ class BlockExecutor:
             self._pool.close()
             self._pool = None
 
-    def execute(self, blocks: Iterable[Block], as_batches: bool) -> Iterator[BlockResult]:
+    def in_samples(self, block: Block) -> BlockResult:
+        """Process a block in this process, and do not stack it."""
+        block.stacked = False
+        return self._local.process(block)
+
+    def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Process blocks, in order.
 
         Args:
             blocks: may be endless; workers read ahead.
-            as_batches: let workers stack each block.
 
         Raises:
             WorkerDied: if a worker ended or hangs.
         """
         blocks = iter(blocks)
-        if self._num_workers == 0:
-            for block in blocks:
-                yield self._local.process(block, as_batches)
-            return
+        is_first = True
         try:
-            yield from self._execute_locally(blocks, as_batches)
+            # In this process until workers are ready, if they ever are.
+            while not self._workers_are_ready():
+                block = next(blocks, None)
+                if block is None:
+                    return
+                begin = time.perf_counter()
+                result = self._local.process(block)
+                if not is_first:  # the first one may have loaded the data
+                    self._seconds += time.perf_counter() - begin
+                    self._samples += block.size
+                is_first = False
+                yield result
             if self._pool is not None:
-                yield from map(self._completed, self._pool.execute(blocks, as_batches))
+                yield from map(self._completed, self._pool.execute(blocks))
         except WorkerDied:
             self.close()
             raise
-
-    def _execute_locally(self, blocks: Iterator[Block], as_batches: bool) -> Iterator[BlockResult]:
-        """Process blocks until workers are ready, if they ever are."""
-        is_first = True
-        while not self._workers_are_ready():
-            block = next(blocks, None)
-            if block is None:
-                return
-            begin = time.perf_counter()
-            result = self._local.process(block, as_batches)
-            if not is_first:  # the first one may have loaded the data
-                self._seconds += time.perf_counter() - begin
-                self._samples += block.size
-            is_first = False
-            yield result
 
     def _workers_are_ready(self) -> bool:
         if self._num_workers == 0:
@@ -140,11 +138,8 @@ class BlockExecutor:
         """Return a block that contains its samples, unless workers read them."""
         if self._spec.generator_params is not None:
             return block
-        segments = []
-        for segment in block.segments:
-            samples = list(self._local.raw_samples(segment))
-            segments.append(Segment(segment.pass_index, segment.first, samples))
-        return Block(segments)
+        segments = [replace(segment, items=list(self._local.raw_samples(segment))) for segment in block.segments]
+        return replace(block, segments=segments)
 
     def _completed(self, result: BlockResult) -> BlockResult:
         """Run the mapping processors that must not run in workers."""
@@ -200,9 +195,8 @@ class PostProcessor:
                     return
                 yield Block([Segment(0, first, items)])
 
-        for result in self._executor.execute(blocks(), as_batches=False):
-            for _, outcomes in result.segments():
-                yield from filter(failures.keeps, outcomes)
+        for result in self._executor.execute(blocks()):
+            yield from filter(failures.keeps, result.outcomes)
 
 
 class Prefetcher(Iterator[T], Generic[T]):

@@ -75,22 +75,12 @@ class SampleFilter:
         self.failed = 0
         """Samples of the running pass that failed."""
         self._allowed = allowed
-        self._pass_index = 0
         self._logged = 0
         self._needs_inputs = batcher is not None and batcher.needs_inputs
         self._needs_targets = batcher is not None and batcher.needs_targets
         self._failure = None if allowed == 0 or batcher is None else batcher.failure
         self._longest = longest
         self._length = length
-
-    def resume(self, pass_index: int, failed: int) -> None:
-        """Resume at a position of a pass before which so many samples failed."""
-        self._pass_index, self.failed = pass_index, failed
-
-    def enter_pass(self, pass_index: int) -> None:
-        """Count from 0 if this is another pass."""
-        if pass_index != self._pass_index:
-            self.resume(pass_index, 0)
 
     def keeps(self, outcome: Outcome) -> bool:
         """Return True if a sample is valid; otherwise count it, or raise its error if no more may fail."""

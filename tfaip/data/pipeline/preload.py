@@ -90,39 +90,41 @@ def preload(
     # New ones, since they get other random streams.
     mapping = [processor for processor, _ in pre_proc.create(params, data_params).mapper.steps]
     processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
+    for processor in processors:
+        processor._random = _NoRandomness(processor)  # type: ignore[assignment]
     # One policy for all attempts: a sample that fails in each of them is logged once.
     failures = SampleFilter(params.allowed_failures(), DropCounts())
-    while True:
-        if not processors and hasattr(generator, "get_batch"):
-            return None, 0
-        for processor in processors:
-            processor._random = _NoRandomness()  # type: ignore[assignment]
+    while processors or not hasattr(generator, "get_batch"):
         samples: list[Sample] = []
-        failures.resume(0, 0)
+        failures.failed = 0
         try:
             # Samples keep their numbers, which select the random numbers of the other processors.
             for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
-                samples += _processed(sample, index, processors, failures)
+                try:
+                    samples += _preloaded(sample, index, processors)
+                except Exception as error:
+                    failures.handle(FailedSample(error))
+                    samples.append(Sample().new_invalid())
         except _RandomnessUsed as reason:
-            processors = processors[: reason.processor]  # begin again without it and those after it
+            processors = processors[: processors.index(reason.args[0])]  # begin again without it and those after it
             continue
-        kept = PreloadedGeneratorParams(
-            samples, generator.has_random_access(), generator.yields_batches(), generator.shuffle
-        )
-        return kept, len(processors)
+        abilities = generator.has_random_access(), generator.yields_batches(), generator.shuffle
+        return PreloadedGeneratorParams(samples, *abilities), len(processors)
+    return None, 0
 
 
-class _RandomnessUsed(Exception):  # noqa: N818 (control flow, not an error)
+class _RandomnessUsed(BaseException):
     """Signal that a processor draws random numbers, which must differ from pass to pass."""
-
-    processor = 0
 
 
 class _NoRandomness:
     """Replacement of the random stream of a processor."""
 
+    def __init__(self, processor: MappingDataProcessor[Any]) -> None:
+        self._processor = processor
+
     def generator(self) -> np.random.Generator:
-        raise _RandomnessUsed
+        raise _RandomnessUsed(self._processor)
 
 
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
@@ -143,52 +145,35 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
     return track(samples, f"Preloading {params.mode.value} data", size, progress_bar, "sample")
 
 
-def _processed(
-    sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: SampleFilter
-) -> list[Sample]:
-    """Return what a sample becomes: one sample, unless a processor makes several; an invalid one if it failed."""
-    try:
-        if isinstance(sample, FailedSample):
-            raise sample.error
-        if isinstance(sample, SampleGroup):
-            parts = [_preloaded(part, index, processors) for part in sample.samples]
-            return [SampleGroup(part for several in parts for part in several)]
-        return _preloaded(sample, index, processors)
-    except _RandomnessUsed:
-        raise
-    except Exception as error:
-        failures.handle(FailedSample(error))
-        return [Sample().new_invalid()]
-
-
-def _preloaded(sample: Sample, index: int, processors: Sequence[MappingDataProcessor[Any]]) -> list[Sample]:
-    """Return the samples that the processors make of one, with read-only arrays."""
+def _preloaded(sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]]) -> list[Sample]:
+    """Return what a sample becomes, with read-only arrays: one sample, unless a processor makes several."""
+    if isinstance(sample, FailedSample):
+        raise sample.error
+    if isinstance(sample, SampleGroup):
+        return [SampleGroup(one for part in sample.samples for one in _preloaded(part, index, processors))]
     samples = [sample]
-    for number, processor in enumerate(processors):
+    for processor in processors:
         made: list[Sample] = []
         for one in samples:
             try:
                 made += _several(one, processor) if one.is_valid() else [one]
-            except _RandomnessUsed as reason:
-                reason.processor = number
+            except _RandomnessUsed:
                 raise
             except BaseException as error:
-                note = f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}"
-                raise_noted(error, note)
+                raise_noted(error, f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}")
         samples = made
     return [one.new_inputs(_read_only(one.inputs)).new_targets(_read_only(one.targets)) for one in samples]
 
 
 def _several(sample: Sample, processor: MappingDataProcessor[Any]) -> list[Sample]:
     """Return what `preload` of a processor makes of a sample."""
-    name = f"{type(processor).__name__}.preload"
     # An override may take a list of samples, and return the list of what they become.
     takes_list = "samples" in inspect.signature(processor.preload).parameters
     preload_of: Any = processor.preload
     made = preload_of([sample] if takes_list else sample)
-    if isinstance(made, Sample) or not isinstance(made, Iterable) or isinstance(made, dict):
-        return [require_sample(made, name)]
-    return [require_sample(one, name) for one in made]
+    if isinstance(made, Sample | dict) or not isinstance(made, Iterable):
+        made = [made]
+    return [require_sample(one, f"{type(processor).__name__}.preload") for one in made]
 
 
 def _read_only(part: Any) -> Any:

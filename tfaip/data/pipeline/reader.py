@@ -6,59 +6,33 @@ A block is the raw samples of one batch. The order of a pass is a function of (s
 processor are one of (seed, pass, sample, processor). An epoch is a window on the stream of passes: the next one starts
 where it ended. So equal seeds give equal bytes, and a training can continue at any batch.
 
-The sampler counts the raw samples; a `Cursor` adds what has become of them.
+The sampler counts the raw samples in a `Cursor`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
-from itertools import cycle, islice, repeat as repeated, tee
-from operator import add, sub
+from itertools import chain, cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
-from tfaip.data.pipeline.definitions import Outcome, PipelineMode, Sample, SampleGroup, SampleSpecs
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.sampler import Position, Sampler
-from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
+from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
+Stream: TypeAlias = Iterator[tuple[Any, Cursor]]
 
 # Blocks that replace samples that were dropped.
 SPARE_SIZE = 16
-
-
-class Cursor:
-    """A position that moves; what failed after its start will come again.
-
-    A pipeline counts what it drops from 0 in every process, and again in passes that are repeated
-    to get to a position. A cursor takes from it only what was counted since `set_dropped`.
-    """
-
-    __slots__ = ("_before", "_filter", "consumed", "emitted", "pass_index")
-
-    def __init__(self, start: Position, counted: SampleFilter) -> None:
-        self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
-        self._filter = counted
-        counted.resume(start.pass_index, start.failed)
-        self.set_dropped(start.dropped)
-
-    def set_dropped(self, dropped: tuple[int, int, int]) -> None:
-        """Set the numbers of samples that were dropped before the current position."""
-        self._before = tuple(map(sub, dropped, self._filter.drops.numbers()))
-
-    def position(self) -> Position:
-        """Return the current position."""
-        invalid, too_long, failed = map(add, self._before, self._filter.drops.numbers())
-        dropped = invalid, too_long, failed
-        return Position(self.pass_index, self.consumed, self.emitted, (), self._filter.failed, dropped)
 
 
 class PipelineReader:
@@ -92,7 +66,6 @@ class PipelineReader:
         self.processors = pre_proc.create(params, data.params)
         self.sampler = Sampler(generator, params, seed)
         batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
-        self._batcher = batcher
         self.stack: Callable[[list[Sample]], Batch] = batcher.batch
         """Function that makes a batch of at most `samples_per_batch` samples."""
         if generator.yields_batches():
@@ -117,18 +90,25 @@ class PipelineReader:
             batcher if self.workers_stack else None,
         )
         self.executor = BlockExecutor(self.processors, spec, generator)
-        self._suspended: tuple[Position, Cursor, Iterator[Sample]] | None = None
-        """The rest of a pass of generated samples that an iterator left, so as not to repeat it."""
+        self._is_direct = self.processors.is_mapping and generator.has_random_access()
+        """True if a stream can begin anywhere at no cost."""
+        self._has_dropped = False
+        """True if a sample of the last stream of blocks was dropped."""
+        self._left: tuple[Any, Cursor, Iterator[Any]] | None = None
+        """The rest of a stream that an iterator left, so as not to repeat its pass."""
 
     def close(self) -> None:
         """End the workers and release data that are being iterated."""
-        self._suspended = None
-        self.sampler.close()
+        self._left = None
         self.executor.close()
 
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
-        for sample, _ in self._stream(Position(), repeated(self.samples_per_batch), repeat):
+        if self._is_direct:
+            stream = self._direct_stream(Position(), repeated(self.samples_per_batch), repeat, stacked=False)
+        else:
+            stream = self._kept_stream(Position(), repeat, None)
+        for sample, _ in stream:
             yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
     def num_samples(self, repeat: bool) -> int:
@@ -156,21 +136,30 @@ class PipelineReader:
         Raises:
             TfaipError: if a whole pass has no valid sample.
         """
-        if self._params.bucket_boundaries and not in_order:
-            yield from self._bucket_batches(start, sizes, repeat)
+        params = self._params
+        if params.bucket_boundaries and not in_order:
+            if self._generator.yields_batches():
+                raise UsageError(
+                    f"bucket_boundaries is {params.bucket_boundaries}, but "
+                    f"{type(self._generator).__name__} yields batches: buckets need single samples"
+                )
+            groups = self._kept_stream(start, repeat, LengthBuckets(params, self._length))
+            for _, (group, cursor) in zip(sizes, groups, strict=False):
+                yield self.stack(group), cursor.position()
             return
+        start = replace(start, pending=())
         planned, wanted = tee(sizes)
-        waiting: list[Sample] = []
         size = next(wanted, None)  # of the next batch; None after the last one
         if size is None:
             return
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
-        smallest = self.samples_per_batch if self._params.batch_drop_remainder else 1
-
-        def is_next(batch: Batch) -> bool:
-            return not waiting and batch.size == size
-
-        for item, cursor in self._stream(start, planned, repeat, is_next):
+        smallest = self.samples_per_batch if params.batch_drop_remainder else 1
+        waiting: list[Sample] = []
+        if self._is_direct:
+            stream = self._direct_stream(start, planned, repeat, stacked=True)
+        else:
+            stream = self._kept_stream(start, repeat, None)
+        for item, cursor in stream:
             if isinstance(item, Batch):
                 batch = item
             else:
@@ -193,7 +182,7 @@ class PipelineReader:
         specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
         has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
         depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
-        if shard[1] > 1 and has_one_shape and self.processors.is_mapping and not depends_on_batch:
+        if shard[1] > 1 and has_one_shape and self._is_direct and not depends_on_batch:
             return self._own_batches(start, sizes, shard)
         batches = self.batches(start, sizes, True)
         return batches if shard == UNSHARDED else ((shard_batch(batch, shard), position) for batch, position in batches)
@@ -206,13 +195,12 @@ class PipelineReader:
         same rows, so that all processes stay at the same place of the data.
         """
         cursor = Cursor(start, self.filter)
-        blocks = self.sampler.blocks(start.pass_index, start.consumed, sizes, True, shard)
-        for result in self.executor.execute(blocks, as_batches=True):
+        for result in self.executor.execute(self._blocks(cursor, sizes, True, True, shard)):
             block, batch = result.block, result.batch
             if batch is None:
                 samples: list[Sample] = []
                 for segment, outcomes in result.segments():
-                    self.filter.enter_pass(segment.pass_index)
+                    cursor.enter_pass(segment.pass_index)
                     samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
                 if not samples:
                     raise TfaipError(
@@ -223,123 +211,111 @@ class PipelineReader:
                 batch = self.stack(list(islice(cycle(samples), block.size)))
             batch.is_whole = block.is_whole
             # Every process continues after the whole batch, not after its own rows.
-            cursor.pass_index, cursor.consumed = block.end
-            cursor.emitted = cursor.consumed
-            self.filter.enter_pass(cursor.pass_index)
+            cursor.enter_pass(block.end[0])
+            cursor.consumed = cursor.emitted = block.end[1]
             yield batch, cursor.position()
 
-    def _bucket_batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
-        params = self._params
-        if self._generator.yields_batches():
-            raise UsageError(
-                f"bucket_boundaries is {params.bucket_boundaries}, but "
-                f"{type(self._generator).__name__} yields batches: buckets need single samples"
-            )
-        stream = self._stream(start, repeated(self.samples_per_batch), repeat)
-        samples = ((self._number(cursor), sample, cursor.position()) for sample, cursor in stream)
-        groups = LengthBuckets(params, self._length).groups(samples, start, self._recalled(start))
-        for _, (group, position) in zip(sizes, groups, strict=False):
-            yield self._batcher.batch(group), position
+    def _blocks(
+        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
+    ) -> Iterator[Block]:
+        for block in self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard):
+            block.stacked = stacked and not self._has_dropped
+            yield block
 
-    def _stream(
-        self,
-        start: Position,
-        sizes: Iterable[int],
-        repeat: bool,
-        is_next: Callable[[Batch], bool] | None = None,
-    ) -> Iterator[tuple[Any, Cursor]]:
-        """Yield the samples after `start`, and stacked blocks where they are the next batch, with the cursor there."""
-        if not self.processors.is_mapping:
-            yield from self._generated_samples(start, repeat)
-            return
+    def _direct_stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
+        """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
         cursor = Cursor(start, self.filter)
-        for result in self._results(cursor, sizes, repeat, is_next is not None):
-            if result.batch is not None and is_next is not None and is_next(result.batch):
-                for segment in result.block.segments:
-                    self._enter_pass(cursor, segment.pass_index)
-                    cursor.consumed = segment.first + len(segment.items)
-                    cursor.emitted += len(segment.items)
-                yield result.batch, cursor
-                continue
-            # It is not stacked, or samples were dropped before, so that the next batch has samples of several blocks.
-            for sample in self._passed(result, cursor, self.filter.accepts):
-                cursor.emitted += 1
-                yield sample, cursor
+        # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
+        stacked = stacked and not self._has_dropped
+        self._has_dropped = False
+        while True:
+            result = None
+            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked)):
+                batch = None if self._has_dropped else result.batch
+                if result.batch is not None and batch is None:  # it was stacked ahead
+                    result = self.executor.in_samples(result.block)
+                for segment, outcomes in result.segments():
+                    if segment.pass_index != cursor.pass_index:
+                        self._check_pass(cursor, repeat=True)
+                        cursor.enter_pass(segment.pass_index)
+                    if batch is not None:
+                        cursor.consumed = segment.first + len(segment.items)
+                        cursor.emitted += len(segment.items)
+                    for number, outcome in enumerate(outcomes, segment.first):
+                        cursor.consumed = number + 1
+                        if self.filter.accepts(outcome):
+                            cursor.emitted += 1
+                            yield outcome, cursor
+                        else:
+                            self._has_dropped = True
+                if batch is not None:
+                    yield batch, cursor
+            if result is None or result.block.size == 0:
+                break
+            sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass
         self._check_pass(cursor, repeat)
 
-    def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Cursor]]:
-        start = replace(start, pending=())
-        suspended, self._suspended = self._suspended, None
-        # A generating processor may keep what it has read: its pass cannot begin in the middle.
-        # Without the suspended iterator every epoch would run its pass from the beginning.
-        if suspended is not None and suspended[0] == start:
-            _, cursor, rest = suspended
-            self.filter.resume(start.pass_index, start.failed)
+    def _kept_stream(self, start: Position, repeat: bool, buckets: LengthBuckets | None) -> Stream:
+        """Yield the samples after `start`, or the groups of buckets, with the cursor there.
+
+        A stream that was left at `start` is continued. Otherwise a pass that cannot begin in the middle is repeated:
+        generating processors may keep what they have read.
+        """
+        stream: Iterator[Any]
+        kind = repeat, buckets is None
+        left, self._left = self._left, None
+        if left is not None and left[0] == (start, kind):
+            _, cursor, stream = left
+            cursor.resume(start)
         else:
-            cursor, rest = self._pass(start)
+            can_begin = self._is_direct if buckets is not None else self.processors.is_mapping
+            skips = start.emitted > 0 and not can_begin
+            begin = Position(start.pass_index, dropped=start.dropped) if skips else start
+            cursor = Cursor(begin, self.filter)
+            passes = self._passes(cursor, repeat)
+            stream = chain.from_iterable(passes)
+            if buckets is not None:
+                stream = buckets.groups(cursor, passes, self._recalled(begin))
+            if skips:
+                wanted = start.pass_index, start.emitted, -len(start.pending)  # what grows along a stream
+                for _ in stream:
+                    if (cursor.pass_index, cursor.emitted, -len(cursor.pending)) >= wanted:
+                        break
+                cursor.resume(start)
+        try:
+            for item in stream:
+                yield item, cursor
+        except GeneratorExit:
+            self._left = (cursor.position(), kind), cursor, stream
+            raise
+
+    def _passes(self, cursor: Cursor, repeat: bool) -> Iterator[Iterator[Sample]]:
+        """Yield the rest of the pass of the cursor, then whole passes."""
         while True:
-            try:
-                for sample in rest:
-                    yield sample, cursor
-            except GeneratorExit:
-                self._suspended = cursor.position(), cursor, rest
-                raise
+            yield self._pass(cursor)
             self._check_pass(cursor, repeat)
             if not repeat:
                 return
-            start = Position(start.pass_index + 1, dropped=cursor.position().dropped)
-            cursor, rest = self._pass(start)
+            cursor.enter_pass(cursor.pass_index + 1)
 
-    def _pass(self, start: Position) -> tuple[Cursor, Iterator[Sample]]:
-        """Return the rest of a pass of generated samples, which has to run from its beginning."""
-        cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self.filter)
-        return cursor, self._rest_of_pass(start, cursor)
-
-    def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[Sample]:
+    def _pass(self, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
-            for result in self._results(cursor, repeated(self.samples_per_batch), repeat=False):
-                for sample in self._passed(result, cursor, self.filter.keeps):
-                    if isinstance(sample, SampleGroup):
+            sizes = repeated(self.samples_per_batch)
+            for result in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
+                for outcome in result.outcomes:
+                    cursor.consumed += 1
+                    if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:
                         raise TypeError(
                             "the generator yields lists of samples as batches, which generating processors cannot "
                             "process: yield single samples, or leave these processors out"
                         )
-                    yield sample
+                    if self.filter.keeps(outcome):
+                        yield outcome  # type: ignore[misc]
 
         for sample in self.processors.stream(mapped(), self.sampler.seed, cursor.pass_index, self.filter.keeps):
             if self.filter.accepts(sample):
                 cursor.emitted += 1
-                if cursor.emitted > start.emitted:
-                    yield sample
-                elif cursor.emitted == start.emitted:
-                    cursor.set_dropped(start.dropped)  # those of the repeated part were counted before
-
-    def _results(
-        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, as_batches: bool = False
-    ) -> Iterator[BlockResult]:
-        """Yield processed blocks of these sizes, then small ones: they are needed if samples were dropped."""
-        while True:
-            result = None
-            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat)
-            for result in self.executor.execute(blocks, as_batches):
-                yield result
-            if result is None or result.block.size == 0:
-                return
-            sizes = [SPARE_SIZE]
-
-    def _passed(self, result: BlockResult, cursor: Cursor, passes: Callable[[Outcome], bool]) -> Iterator[Sample]:
-        for segment, outcomes in result.segments():
-            self._enter_pass(cursor, segment.pass_index)
-            for number, outcome in enumerate(outcomes, segment.first):
-                cursor.consumed = number + 1
-                if passes(outcome):
-                    yield outcome  # type: ignore[misc]
-
-    def _enter_pass(self, cursor: Cursor, pass_index: int) -> None:
-        if pass_index != cursor.pass_index:
-            self._check_pass(cursor, repeat=True)
-            cursor.pass_index, cursor.consumed, cursor.emitted = pass_index, 0, 0
-            self.filter.enter_pass(pass_index)
+                yield sample
 
     def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
         # An endless stream without samples would never return. Nothing to predict is no error.
@@ -351,29 +327,15 @@ class PipelineReader:
                 f"processors, and max_element_length"
             )
 
-    def _number(self, cursor: Cursor) -> int:
-        """Return the number of the last sample, by which `_recalled` finds it.
-
-        It is that of the raw sample, or with generating processors, where a raw sample may give
-        several, that among the processed samples of the pass.
-        """
-        return (cursor.consumed if self.processors.is_mapping else cursor.emitted) - 1
-
     def _recalled(self, start: Position) -> Iterator[tuple[int, Sample]]:
-        """Make the samples that are pending at `start` again, each with its number."""
-        wanted = set(start.pending)
-        if not wanted:
+        """Make the samples that are pending at `start` again, each with its number in the pass."""
+        # None of them fails or is dropped: each was accepted before it was put into a bucket.
+        if not start.pending:
             return
-        if self.processors.is_mapping:
-            # None of them fails or is dropped: each was accepted before it was put into a bucket.
-            for number, raw in self.sampler.samples(start.pass_index, start.pending):
-                yield number, self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
-            return
-        self._suspended = None  # the processors, which may have a state, begin the pass again
-        _, samples = self._pass(Position(start.pass_index))
-        yield from (
-            (number, sample) for number, sample in enumerate(islice(samples, start.emitted)) if number in wanted
-        )
+        order = self.sampler.indices(start.pass_index)
+        for number in start.pending:
+            raw = self.sampler.read(int(order[number]))
+            yield number, self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
 
 
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import pickle
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -21,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import connection
-from multiprocessing.connection import Connection
 
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.sampler import Block
@@ -31,9 +29,7 @@ from tfaip.data.pipeline.worker import (
     BlockResult,
     Slot,
     Start,
-    Task,
     WorkerSpec,
-    create_file,
     main_script,
     pack,
     unpack,
@@ -92,9 +88,6 @@ class WorkerPool:
             self._blocks_ahead = count + 1
         self._slots_per_worker = max(BLOCKS_PER_WORKER, -(-self._blocks_ahead // count))
         self._num_started = 0
-        self._num_tasks = 0
-        self._done: dict[int, BlockResult | None] = {}
-        """Results of the tasks that the reader will request; None: not received yet."""
         self._workers: list[WorkerProcess] = []
         self.stats = WorkerStats(workers=count)
         try:
@@ -118,51 +111,44 @@ class WorkerPool:
         self._receive(wait_s=0)
         return any(worker.is_ready for worker in self._workers)
 
-    def execute(self, blocks: Iterable[Block], as_batches: bool) -> Iterator[BlockResult]:
+    def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Process blocks; one iterator at a time.
 
         Args:
             blocks: may be endless; read ahead of the results.
-            as_batches: stack the samples of each block.
 
         Raises:
             WorkerDied: if a worker ended or hangs.
         """
-        waiting = iter(blocks)
-        block: Block | None = None
-        requested: deque[int] = deque()
-        try:
-            while True:
-                self._receive(wait_s=0)
-                # Only now: a stream may wait for a result before it gives the next samples.
-                while len(requested) < self._blocks_ahead:
-                    block = block or next(waiting, None)
-                    worker = self._free_worker()
-                    if block is None or worker is None:
-                        break
-                    requested.append(self._send(worker, block, as_batches))
-                    block = None
-                if requested:
-                    yield self._wait_for(requested[0])
-                    requested.popleft()
-                elif block is None:
-                    return
-                else:
-                    self._wait_for_free_worker()
-        finally:
-            # An iterator that was left early: the workers finish its tasks, nothing waits for them.
-            for number in requested:
-                self._done.pop(number, None)
+        blocks = iter(blocks)
+        # The tasks of an iterator that was left early are finished too, and their results forgotten.
+        waiting: deque[Task] = deque()
+        has_ended = False
+        while True:
+            self._receive(wait_s=0)
+            # Only now: a stream may wait for a result before it gives the next samples.
+            while not has_ended and len(waiting) < self._blocks_ahead:
+                worker = self._free_worker()
+                block = None if worker is None else next(blocks, None)
+                if worker is None or block is None:
+                    has_ended = worker is not None
+                    break
+                waiting.append(self._send(worker, block))
+            if waiting:
+                yield self._result(waiting.popleft())
+            elif has_ended:
+                return
+            else:
+                self._wait(time.monotonic())
 
     def _start_worker(self, index: int) -> None:
         """Start a worker in this place, possibly after one that has ended."""
         self._num_started += 1
-        params = self._params
-        worker = WorkerProcess(
-            self._num_started, self._slots_per_worker, params.use_shared_memory, params.worker_timeout_s
-        )
+        worker = WorkerProcess(self._num_started, self._slots_per_worker, self._params.use_shared_memory)
         self._workers[index : index + 1] = [worker]
-        worker.start(self._script, self._spec)
+        level = logging.getLogger(ROOT).getEffectiveLevel()
+        start: Start = worker.name, self._script, self._spec, level
+        worker.send(pickle.dumps(start))
 
     def _free_worker(self) -> WorkerProcess | None:
         """Return the worker with the fewest tasks, if any can take one; replace old ones."""
@@ -171,43 +157,37 @@ class WorkerPool:
             if limit is not None and worker.num_taken >= limit and not worker.tasks:
                 worker.end()
                 self._start_worker(index)
-        free = [w for w in self._workers if w.free_slots and (limit is None or w.num_taken < limit)]
+        free = [
+            worker
+            for worker in self._workers
+            if len(worker.tasks) < self._slots_per_worker and (limit is None or worker.num_taken < limit)
+        ]
         return min(free, key=lambda worker: len(worker.tasks), default=None)
 
-    def _wait_for_free_worker(self) -> None:
-        """Wait for answers of an iterator that was left early."""
-        since = time.monotonic()
-        while self._free_worker() is None:
-            self._wait(since)
-
-    def _send(self, worker: WorkerProcess, block: Block, as_batch: bool) -> int:
-        number, self._num_tasks = self._num_tasks, self._num_tasks + 1
-        slot = worker.free_slots[-1]
+    def _send(self, worker: WorkerProcess, block: Block) -> Task:
         try:
-            content = pack((self._prepare(block), as_batch), worker.slots[slot])
+            content = pack(self._prepare(block), worker.slot(worker.num_taken))
         except Exception as error:
             error.add_note("while raw samples were sent to a worker process; num_processes 0 works without")
             raise
         if not worker.tasks:
             worker.last_sign = time.monotonic()
-        worker.free_slots.pop()
-        worker.tasks[number] = block
+        task = Task(block)
+        worker.tasks.append(task)
         worker.num_taken += 1
-        self._done[number] = None
-        worker.send(pickle.dumps(Task(number, slot, content)))
-        return number
+        worker.send(content)
+        return task
 
-    def _wait_for(self, number: int) -> BlockResult:
+    def _result(self, task: Task) -> BlockResult:
         begin = time.perf_counter()
         since = time.monotonic()
-        while (result := self._done[number]) is None:
+        while task.result is None:
             self._wait(since)
-        del self._done[number]
         seconds = time.perf_counter() - begin
-        if number == 0:
+        if not self.stats.wait_s:
             log_duration(log, f"starting {len(self._workers)} data workers", seconds)
         self.stats.wait_s += seconds
-        return result
+        return task.result
 
     def _wait(self, since: float) -> None:
         """Wait a moment for messages; raise if a worker has ended, or has been silent for too long since `since`."""
@@ -237,24 +217,23 @@ class WorkerPool:
         return bool(ready)
 
     def _process(self, worker: WorkerProcess, answer: Answer) -> None:
-        for name, level, text in answer.messages:
-            # Formatted already: a percent sign in it is one.
-            logging.getLogger(name).log(level, "%s", text)
+        for record in answer.messages:
+            to = logging.getLogger(record.name)
+            if to.isEnabledFor(record.levelno):
+                to.handle(record)
         if answer.failure is not None:
             raise worker.failed_start(answer.failure)
-        if answer.number is None:
+        if answer.content is None:
             worker.is_ready = True
             return
-        block = worker.tasks.pop(answer.number)
-        (outcomes, batch, shapes), nbytes = unpack(answer.content, worker.slots[answer.slot])
-        worker.free_slots.append(answer.slot)
+        (outcomes, batch), nbytes = unpack(answer.content, worker.slot(worker.num_taken - len(worker.tasks)))
+        task = worker.tasks.popleft()
+        task.result = BlockResult(task.block, outcomes, batch)
         self.stats.blocks += 1
         self.stats.busy_s += answer.seconds
         if self._params.prefetch == -1:
             count = len(self._workers)
             self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(nbytes, 1)))
-        if answer.number in self._done:
-            self._done[answer.number] = BlockResult(block, outcomes, batch, shapes)
 
 
 # Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
@@ -275,70 +254,58 @@ class WorkerDied(TfaipError):
     """Error of a worker process that ended, hangs, or could not start."""
 
 
+@dataclass(slots=True, eq=False)
+class Task:
+    """A block that was sent to a worker; its result is None until it has come back."""
+
+    block: Block
+    result: BlockResult | None = None
+
+
 class WorkerProcess:
-    """A worker process, which waits for `start`; `end` must be called.
+    """A worker process, which waits for its first message; `end` must be called.
 
     Args:
         number: of the worker, from 1.
         num_slots: number of tasks that the worker may have at a time.
-        use_shared_memory: send arrays through shared memory, not through the socket.
-        timeout_s: the worker hangs if a message cannot be sent or received in this time.
+        use_shared_memory: send arrays through shared memory, not through the connection.
     """
 
-    def __init__(self, number: int, num_slots: int, use_shared_memory: bool, timeout_s: float) -> None:
-        files = _create_files(num_slots) if use_shared_memory else []
-        self.slots: list[Slot | None] = [Slot(file) for file in files] if files else [None] * num_slots
-        self.free_slots = list(range(num_slots))
-        self.tasks: dict[int, Block] = {}
-        """Tasks that the worker has not answered yet, in order."""
+    def __init__(self, number: int, num_slots: int, use_shared_memory: bool) -> None:
+        self._slots = [Slot() for _ in range(num_slots)] if use_shared_memory else []
+        self.tasks: deque[Task] = deque()
+        """Tasks that the worker has not answered yet."""
         self.num_taken = 0
         """Number of tasks that it has received."""
         self.is_ready = False
         self.last_sign = time.monotonic()
         """Time of its last message, or of the task that ended its idle time."""
-        # A socket, not a pipe: one connection for both directions, with a time limit for a message.
-        ours, theirs = socket.socketpair()
+        self.connection, theirs = multiprocessing.Pipe()
         with theirs:
-            numbers = [str(os.getpid()), str(theirs.fileno()), " ".join(map(str, files))]
+            files = [theirs.fileno(), *(slot.descriptor for slot in self._slots)]
+            numbers = [str(os.getpid()), str(files[0]), " ".join(map(str, files[1:]))]
             command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
-            # The worker starts with these signals blocked: they are meant for the training.
+            # These signals stay blocked in the worker: one to the whole group is meant for the training process.
             unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
             try:
                 self._process = subprocess.Popen(  # noqa: S603 (our own code)
                     command,
                     stdin=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno(), *files],
+                    pass_fds=files,
                     env={**ENVIRONMENT, **os.environ},  # what the user has set wins
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        limit = struct.pack("ll", int(timeout_s) + 1, 0)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self.connection = Connection(ours.detach())
         self.name = f"data worker {number} (process {self._process.pid})"
 
-    def start(self, script: str | None, spec: bytes) -> None:
-        """Send the worker its spec.
-
-        Args:
-            script: see `main_script`.
-            spec: a pickled `WorkerSpec`.
-        """
-        self.send(pickle.dumps(Start(self.name, script, spec, logging.getLogger(ROOT).getEffectiveLevel())))
+    def slot(self, task: int) -> Slot | None:
+        """Return the memory of the task with this number, which an earlier one does not need any more."""
+        return self._slots[task % len(self._slots)] if self._slots else None
 
     def send(self, message: bytes) -> None:
-        """Send a message. If the worker has ended, `receive` raises after its last answers.
-
-        Raises:
-            WorkerDied: if the worker does not accept the message.
-        """
-        try:
+        """Send a message. If the worker has ended, `receive` raises after its last answers."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send_bytes(message)
-        except (BrokenPipeError, ConnectionResetError):
-            return
-        except OSError as error:
-            raise self.death() from error
 
     def receive(self) -> bytes:
         """Receive the next message.
@@ -386,18 +353,16 @@ class WorkerProcess:
         self._process.kill()
         self.connection.close()
         self._process.wait()
-        for slot in self.slots:
-            if slot is not None:
-                slot.close()
+        for slot in self._slots:
+            slot.close()
 
     def _work(self) -> str:
         if not self.is_ready:  # its tasks wait
             return " while it started"
-        block = next(iter(self.tasks.values()), None)
-        if block is None:
+        if not self.tasks:
             return ""
         places = []
-        for segment in block.segments:
+        for segment in self.tasks[0].block.segments:
             if len(segment.items):
                 last = segment.first + len(segment.items) - 1
                 indices = ""
@@ -405,14 +370,3 @@ class WorkerProcess:
                     indices = f" (in the data: {', '.join(map(str, segment.items))})"
                 places.append(f"samples {segment.first} to {last} of pass {segment.pass_index}{indices}")
         return f" while it processed {' and '.join(places)}"
-
-
-def _create_files(number: int) -> list[int]:
-    """Create files for shared memory: all of them, or none."""
-    with contextlib.ExitStack() as undo:
-        files: list[int] = []
-        for _ in range(number):
-            files.append(create_file())
-            undo.callback(os.close, files[-1])
-        undo.pop_all()
-    return files

@@ -13,7 +13,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.history import History
 from tfaip.trainer.run import names
-from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
+from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.reading import read_json
@@ -231,7 +231,7 @@ def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterable[Path]:
 
 
 def _is_of_stages(path: Path) -> bool:
-    return path.name == REPEAT_FILE or path.name.startswith(files.TEMPORARY_PREFIX) or files.is_ours(path, STAGE_MARKS)
+    return path.name.startswith(files.TEMPORARY_PREFIX) or files.is_ours(path, STAGE_MARKS)
 
 
 def _is_of_events(path: Path) -> bool:
@@ -300,7 +300,7 @@ class StageDirectories:
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
-        self._root = root.absolute()
+        self.root = root.absolute()
         self._directory = directory.absolute()
 
     def path(self, name: str) -> Path:
@@ -332,7 +332,7 @@ class StageDirectories:
     def begin(self, record: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
         path = self.path(record["name"])
-        files.remove_directory(path, self._root, STAGE_MARKS)
+        files.remove_directory(path, self.root, STAGE_MARKS)
         path.mkdir(parents=True)
         files.write_json(path / STAGE_FILE, dict(record))
         return path
@@ -349,7 +349,7 @@ class StageDirectories:
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
@@ -367,34 +367,7 @@ class StageDirectories:
                 if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
-                    files.remove_directory(path, self._root, STAGE_MARKS)
-
-    def intend_repetition(self, name: str) -> None:
-        """Store that a run will be repeated from a stage, right after its new params are stored.
-
-        Whatever is left to do after that, another process can do.
-        """
-        self._directory.mkdir(parents=True, exist_ok=True)
-        files.write_json(self._directory / REPEAT_FILE, {"stage": name})
-
-    def intended_repetition(self) -> str | None:
-        """Return the stage that a killed process began to repeat the run from; None: there is none."""
-        path = self._directory / REPEAT_FILE
-        if not path.is_file():
-            return None
-        stored = read_json(path)
-        name = stored.get("stage")
-        if not isinstance(name, str):
-            raise UsageError(f"{path} has {shorten(stored)}: it is damaged; name the stage with --from_stage")
-        return name
-
-    def forget_repetition(self) -> None:
-        """Remove the intention, after everything that it tells was done."""
-        path = self._directory / REPEAT_FILE
-        if path.is_file():
-            path.unlink()
-            if not any(self._directory.iterdir()):
-                self._directory.rmdir()
+                    files.remove_directory(path, self.root, STAGE_MARKS)
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""

@@ -37,8 +37,6 @@ EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
 STAGES_DIR = "stages"
-# Within it, while a command removes what the run repeats.
-REPEAT_FILE = "repeat.json"
 # Within the directory of a stage.
 STAGE_FILE = "stage.json"
 DONE_FILE = "DONE"

@@ -29,14 +29,6 @@ CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "
 """Arguments that the function of a stage may take."""
 
 
-class StageKind(StrEnum):
-    """Work of a stage."""
-
-    TRAIN = "train"
-    PREDICT = "predict"
-    CALL = "call"
-
-
 class PredictData(StrEnum):
     """Data of the run that a model is applied to."""
 
@@ -56,7 +48,7 @@ class StageParams(ParamsBase, ABC):
     """Stage of a training; if no class is chosen, a `TrainStage`."""
 
     __default_choice__: ClassVar[type[StageParams]]
-    kind: ClassVar[StageKind]
+    kind: ClassVar[str]
     needs_model: ClassVar[bool] = True
 
     name: str = option("", "Name of a stage that a program yields; in a list the key", mode="ignore")
@@ -78,6 +70,8 @@ class OverridingStage(StageParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.overrides, dict):
+            raise FieldError("overrides", self.overrides, "a dict of flags and values")
         texts = {}
         for key, value in self.overrides.items():
             try:
@@ -95,7 +89,7 @@ class OverridingStage(StageParams):
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
 
-    kind = StageKind.TRAIN
+    kind = "train"
 
     epochs: int | None = option(None, "Number of epochs", low=1, required=True, common=True)
     rate_control: bool = option(
@@ -126,7 +120,7 @@ class PredictStage(OverridingStage):
     of its stage, with the overrides of this one, which may choose other data.
     """
 
-    kind = StageKind.PREDICT
+    kind = "predict"
 
     data: PredictData = option(PredictData.TRAIN, "Data of the run: those of the training or of the validation")
     generator: DataGeneratorParams | None = option(None, "Other data, in the place of those of the run")
@@ -144,7 +138,7 @@ class PredictStage(OverridingStage):
 class CallStage(StageParams):
     """Call of a function."""
 
-    kind = StageKind.CALL
+    kind = "call"
     needs_model = False
 
     function: FunctionName = option(
