@@ -112,6 +112,11 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     return looped, data
 
 
+def evaluation_function(model: Any, step: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return None: Keras makes what `evaluate` calls for each execution."""
+    return None
+
+
 def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Iterator[Any]) -> Iterator[Any]:
     """Set `loops`, by the first batch unless it is decided; return the data with that batch."""
     loops = execution.decided(platform)

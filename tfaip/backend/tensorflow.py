@@ -23,6 +23,7 @@ from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
     Datasets as Datasets,
     FusedAdam,
+    LoopedSteps,
     consume as consume,
 )
 from tfaip.util.typing import Element, Tensor, TensorDict
@@ -133,7 +134,14 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     Returns:
         What `fit` calls for each execution (None: Keras makes it), and the data with its first batch.
     """
-    return None, data
+    function = evaluation_function(model, model.train_step)
+    execution.loops = function is not None
+    return function, data
+
+
+def evaluation_function(model: Any, step: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what `evaluate` calls for each execution of a step; None: Keras makes it."""
+    return None if isinstance(model.distribute_strategy, _Strategy) else LoopedSteps(model, step)
 
 
 def synchronize(model: keras.Model) -> None:

@@ -100,6 +100,77 @@ def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
     return len(shape) == len(known) and all(b is None or a == b for a, b in zip(shape, known, strict=True))
 
 
+class LoopedSteps:
+    """What `fit` or `evaluate` calls for each execution: steps in one compiled loop over chunks of batches.
+
+    Keras would read every batch by itself, and branch on whether there is one.
+
+    Args:
+        model: compiled.
+        step: its `train_step` or `test_step`.
+    """
+
+    def __init__(self, model: Any, step: Callable[..., Any]) -> None:
+        self._model = model
+        self._step = step
+        self._loop: Any = None
+        self._iterator: Any = None
+        self._chunk: list[Tensor] = []
+        self._done = 0
+
+    def __call__(self, iterator: Any) -> Any:
+        """Run the steps of one execution; return the logs after them."""
+        if iterator is not self._iterator:
+            self._iterator, self._chunk = iterator, []
+        logs, left = None, self._model.steps_per_execution
+        while left:
+            if not self._chunk:
+                batches = next(iterator, None)
+                if batches is None:
+                    break
+                self._chunk, self._done = tf.nest.flatten(batches), 0
+            count = len(self._chunk[0])
+            end = min(count, self._done + left)
+            logs = self._run(end)
+            left -= end - self._done
+            self._done = end
+            if end == count:
+                self._chunk = []
+        if not self._chunk:
+            self._iterator = None
+        if logs is None:
+            raise StopIteration
+        return logs
+
+    def _run(self, end: int) -> Any:
+        """Run the steps of the chunk up to that one."""
+        spec = self._iterator.element_spec
+        if self._model.run_eagerly:
+            for number in range(self._done, end):
+                self._step(tf.nest.pack_sequence_as(spec, [array[number] for array in self._chunk]))
+            return self._model.get_metrics_result()
+        if self._loop is None:
+            self._loop = self._traced(spec)
+        return self._loop(tf.constant(self._done), tf.constant(end), *self._chunk)
+
+    def _traced(self, spec: Any) -> Any:
+        """Return the compiled loop over chunks of such specs."""
+        step = tf.function(self._step, autograph=False, jit_compile=True) if self._model.jit_compile else self._step
+
+        def loop(begin: Tensor, end: Tensor, *chunk: Tensor) -> Any:
+            def body(number: Tensor) -> Tensor:
+                with tf.device("CPU"):  # so that a batch, and not the chunk, is copied to a GPU in each round
+                    arrays = [tf.gather(array, number) for array in chunk]
+                step(tf.nest.pack_sequence_as(spec, arrays))
+                return number + 1
+
+            tf.while_loop(lambda number: number < end, body, [begin])
+            return self._model.get_metrics_result()
+
+        numbers = [tf.TensorSpec((), tf.int32)] * 2
+        return tf.function(loop, autograph=False).get_concrete_function(*numbers, *tf.nest.flatten(spec))
+
+
 # Data of `fit` and `evaluate`
 
 # TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
@@ -115,7 +186,8 @@ class Datasets:
     They are one, which is traced once (60 ms) and reads other batches each time.
 
     Args:
-        specs: shape without the batch, and dtype, of the inputs and of the targets by name.
+        specs: shape without the batch, and dtype, of the inputs, of the targets, and of what marks the batches that
+            several devices share, by name.
     """
 
     def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
@@ -139,16 +211,15 @@ class Datasets:
         self._elements = None
 
     def _traced(self) -> Any:
-        signature = tuple(_chunk_specs(part) for part in self._specs)
-        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
-        batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
-            lambda *parts: tf.data.Dataset.from_tensor_slices(packed(parts))
-        )
+        signature = packed([_chunk_specs(part) for part in self._specs])
+        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature).prefetch(PREFETCHED_CHUNKS)
+        if len(self._specs) > 2:  # for several devices, for which Keras reads batch by batch
+            chunks = chunks.unbatch().prefetch(PREFETCHED_BATCHES)
         options = tf.data.Options()
         # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
         # 2.6 s took 5.11 s, the sum of its naps, every other time.
         options.autotune.enabled = False
-        return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
+        return chunks.with_options(options)
 
     def _opened(self) -> Iterator[Element]:
         elements = self._elements
@@ -184,7 +255,7 @@ def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
 
 def _stacked(chunk: list[Element]) -> Element:
     parts = zip(*chunk, strict=True)
-    return tuple({name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts)
+    return packed([{name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts])
 
 
 # Updates

@@ -291,6 +291,11 @@ class TrainingModel(BuiltModel):
             self.train_function = function
         return data
 
+    def choose_evaluation(self) -> None:
+        """Decide, unless it is decided, how `evaluate` executes the steps; call it before `evaluate`."""
+        if self.test_function is None:
+            self.test_function = backend.evaluation_function(self, self.test_step)
+
     def execute_together(self, steps: int) -> None:
         """Let `fit` run this number of steps per execution; what is compiled for another one is compiled again."""
         if steps != self.steps_per_execution:
