@@ -328,8 +328,12 @@ def test_differing_pre_processing_is_refused_and_shown(tutorial, tmp_path):
         with pytest.raises(UsageError, match=message):
             use([tutorial / "best", other])
 
+    # Processors of the training alone, and the post-processing, may differ.
     def post(data):
-        data["post_proc"]["processors"] = data["pre_proc"]["processors"][:1]
+        training = data["pre_proc"]["processors"][0]
+        assert training["modes"] == ["training"]
+        data["post_proc"]["processors"] = [dict(training)]
+        training["max_shift"] += 1
 
     other = with_params(tutorial / "best", tmp_path / "post", post)
     TutorialScenario.create_multi_predictor([tutorial / "best", other], PredictorParams())
