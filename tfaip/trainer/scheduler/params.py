@@ -187,8 +187,8 @@ class LearningRateParams(ParamsBase):
             is_held: the stage holds the rate: it is `lr`, unless the epoch is listed.
 
         Returns:
-            The rate of the first update before the modulation, the base that the optimizer gets (the scale of a rule that
-            it computes itself), and True if no rule applies.
+            The rate of the first update before the modulation; the base that the optimizer gets, which is the scale of
+            a rule that it computes itself; True if no rule applies.
         """
         chosen = history[epoch].lr if epoch in history else None
         if chosen is None and is_held:
