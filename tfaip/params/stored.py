@@ -47,7 +47,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str]
 
     Args:
         cls: class of the root; the dict may name a subclass.
-        values: what `to_dict` returned.
+        values: what `to_dict` returned, or the content of a file of params.
         trusted: further top-level packages whose classes may be named.
 
     Raises:
@@ -98,14 +98,6 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
     """
     path = Path(path)
     document = read_json(path)
-    version = document.pop(VERSION_KEY, 0)
-    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
-    if type(version) is not int:
-        raise UsageError(f"{path}: {VERSION_KEY} is {shorten(version)}, expected a number")
-    if version > FORMAT_VERSION:
-        raise UsageError(
-            f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
-        )
     try:
         loaded = _decode(cls, document, trusted, path, key)
     except UsageError as error:
@@ -121,6 +113,13 @@ def _decode(
 ) -> T:
     if isinstance(trusted, str):
         raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
+    document = dict(document)
+    version = document.pop(VERSION_KEY, 0)
+    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
+    if type(version) is not int:
+        raise UsageError(f"{VERSION_KEY} is {shorten(version)}, expected a number")
+    if version > FORMAT_VERSION:
+        raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
     kind = NodeDecoder
     if is_former(document):
         kind = importlib.import_module(f"{OWN_PACKAGE}.compat.former").FormerDecoder

@@ -62,19 +62,7 @@ def build_training_model(
     warmstarter: WarmStarter | None = None,
     weighted_losses: Collection[str] = (),
 ) -> TrainingModel:
-    """Build the model with all variables, and compile it with its optimizer.
-
-    Args:
-        params: the trainer params, with a seed.
-        scenario: gives model and graph.
-        epoch_steps: batches of an epoch.
-        devices: devices of the training.
-        warmstarter: gives the model its first weights; None: they stay as they were initialised.
-        weighted_losses: losses whose weights will change in later stages.
-
-    Raises:
-        FieldAdvice: if a param cannot work with this model; its path begins at `params`.
-    """
+    """Build the model with all variables, and compile it with its optimizer."""
     schedules = StepSchedules(params)
     try:
         graph = scenario.graph
@@ -147,13 +135,6 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
     nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
     statistics stay too.
-
-    Args:
-        graph: the outermost graph, built.
-        pattern: a regular expression on the whole path of a layer, or of a layer above it.
-
-    Raises:
-        FieldAdvice: if no layer matches, or all weights would be frozen.
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, _FROZEN, "layer", layers)
@@ -261,11 +242,7 @@ def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
 
 
 def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:
-    """Apply noise and penalties to the weights that their rules match; `variables`: of schedules, in place of numbers.
-
-    Raises:
-        FieldAdvice: if a rule matches no weight; its path begins at the trainer params.
-    """
+    """Apply noise and penalties to the weights that their rules match; `variables` of schedules replace numbers."""
     trained = {id(weight) for weight in model.graph.trainable_variables}
     weights = {path: w for path, w in variables_by_path(model.graph).items() if id(w) in trained}
     if model.noise is not None:

@@ -29,22 +29,14 @@ from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
-from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
+from tfaip.params.stored import from_dict, load_params
 from tfaip.params.tree import fill_shared, nodes_of
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import (
-    StopReason,
-    Training,
-    build_run,
-    build_training,
-    check_params,
-    opened_devices,
-    seed_run,
-)
+from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -150,9 +142,8 @@ class Trainer(Generic[P]):
             UsageError: if it names no scenario, or anything of another package.
         """
         scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
-        fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
         params: TrainerParams[Any, Any] = from_dict(
-            scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages()
+            scenario.trainer_params_cls(), values, trusted=scenario.declared_packages()
         )
         return params
 
@@ -293,17 +284,17 @@ class Trainer(Generic[P]):
             # A run that begins again continues with the rates that a file gave to it.
             start.load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
-            if run.directory is not None:
+            if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
-                stack.enter_context(run.directory.locked())
+                stack.enter_context(run.output.directory.locked())
             stack.enter_context(run.output)
-            if run.directory is not None:
+            if run.output.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
-                run_log.write_to(run.directory.log_file)
+                run_log.write_to(run.output.directory.log_file)
             if restored is not None and stages.later is None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
-            if run.directory is not None:
+            if run.output.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
             logs = self._run(stages)
@@ -347,6 +338,9 @@ class Trainer(Generic[P]):
         with training.model.optimizer.with_averages():
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
+            copy_to = training.params.early_stopping.best_model_output_dir
+            if copy_to:
+                output.copy_best(Path(copy_to))
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
             pairs = {"Best epoch": training.best.describe(history), **rows}

@@ -106,19 +106,15 @@ def schedules_of(params: Any) -> list[Schedule]:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")
             if made.path.startswith(_VALIDATION):
                 raise FieldError("target", schedule.target, "no value of the validation data, which stay the same")
-            _check_points(params, made)
+            limits = _DROPOUT if made.is_of_dropout else _limits(params, made.path)
+            for epochs, value in schedule.points.items():
+                if made.is_of_epoch and epochs % 1:
+                    expected = f"whole epochs, since {made.name} is set at the beginning of an epoch"
+                    raise FieldError("points", epochs, expected, index=epochs)
+                if limits is not None and (wanted := limits.expected(value)) is not None:
+                    raise FieldError("points", value, wanted, index=epochs)
         found[made.path] = made
     return list(found.values())
-
-
-def _check_points(params: Any, schedule: Schedule) -> None:
-    limits = _DROPOUT if schedule.is_of_dropout else _limits(params, schedule.path)
-    for epochs, value in schedule.params.points.items():
-        if schedule.is_of_epoch and epochs % 1:
-            expected = f"whole epochs, since {schedule.name} is set at the beginning of an epoch"
-            raise FieldError("points", epochs, expected, index=epochs)
-        if limits is not None and (wanted := limits.expected(value)) is not None:
-            raise FieldError("points", value, wanted, index=epochs)
 
 
 def given_loss_weights(params: Any) -> dict[str, float]:
