@@ -77,7 +77,7 @@ def test_a_signal_ends_it_with_the_summary(
 def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
     params: Any = {"batch_size": 2, "num_processes": 0}
     inputbenchmark._log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), on_error="skip", **params))
-    assert "the parts are not timed, since a sample failed: OSError: row_0.png is damaged" in caplog.text
+    assert "the parts are not timed, since a sample failed: OSError: row_2.png is damaged" in caplog.text
     with pytest.raises(OSError, match="is damaged"):
         inputbenchmark._log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), **params))
 
