@@ -55,7 +55,8 @@ def test_processors_one_after_the_other() -> None:
 def test_a_pipeline_of_samples_in_memory() -> None:
     data = TinyData().create()
     samples = list(TinyGenerator(samples=5).create(PipelineMode.PREDICTION).generate())
-    pipeline = RawDataPipeline(samples, DataPipelineParams(batch_size=2), data, PipelineMode.PREDICTION)
+    params = DataPipelineParams(batch_size=2, mode=PipelineMode.PREDICTION)
+    pipeline = RawDataPipeline(samples, params, data)
     with pipeline.generate_input_batches() as batches:
         assert [len(batch.inputs["x"]) for batch in batches] == [2, 2, 1]
     assert type(pipeline.to_mode(PipelineMode.EVALUATION)) is RawDataPipeline

@@ -21,9 +21,8 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.weights import HostBuffer, load_arrays
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.run.output import ARRAYS_FILE, STATE_FILE, Checkpoint, CheckpointStore, RunOutput, read_checkpoint
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
 
@@ -272,3 +271,26 @@ def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, after: i
     assert run.exists() == replaced
     assert [path.name for path in run.glob("**/*")] == ["mine.txt"] * replaced
     assert (tmp_path / "elsewhere" / "checkpoint" / "epoch_0001").is_dir() == (after == 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        *((key, None, f"it has no '{key}'") for key in ("random", "best_epoch", "accum_steps", "stage", "dropped")),
+        ("epoch", -1, "it has a negative count"),
+        ("best_epoch", "2", "a value has another type"),
+        ("stage", {"name": "main", "number": 0, "first_epoch": "1"}, "a value has another type"),
+        ("stage", {"number": 0, "first_epoch": 1}, "it has no 'name'"),
+    ],
+)
+def test_a_state_that_was_edited_is_named(key: str, value: Any, problem: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(line_params([1.0], output_dir=run))
+    store = CheckpointStore(run / "checkpoint")
+    name, content = store.read()
+    state = {**content.state, key: value}
+    if value is None:
+        del state[key]
+    store.add(Checkpoint(content.arrays, state), name)
+    with pytest.raises(TfaipError, match=f"^{run}/checkpoint/epoch_0001/state.json is damaged: {problem}$"):
+        train(line_params([1.0], output_dir=run, epochs=2), restore=True)

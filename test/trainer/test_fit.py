@@ -126,6 +126,9 @@ def test_a_checkpoint_of_a_call_that_is_not_made_any_more(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="^the checkpoint belongs to a later call of fit than the trainer has made: "):
         run(params(tmp_path, export_final=True), Trainer, restore=True)
     assert not (tmp_path / "export").exists()  # the model has none of the trained weights
+    # The second call began with epoch 3.
+    with pytest.raises(UsageError, match="to a call of fit that began with epoch 3, now one begins with epoch 2: let"):
+        run(params(tmp_path, epochs=1), restore=True)
 
 
 class CountingTrainer(Trainer[LineTrainerParams]):

@@ -16,7 +16,7 @@ from test.support.commands import finish_command, start_python
 from test.trainer.line import LineTrainerParams, line_params, train
 from tfaip.device.devices import Devices
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
-from tfaip.trainer.run.checkpoint import read_checkpoint
+from tfaip.trainer.run.output import read_checkpoint
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,11 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.model.weights import WEIGHTS_FILE
 from tfaip.params import post_init
-from tfaip.params.commandline import ParamsParser
-from tfaip.params.stored import from_dict, to_dict
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE, check_directory_names, check_history_file, checkpoint_parts
+from tfaip.trainer.run.output import ARRAYS_FILE, STATE_FILE
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
 
@@ -249,27 +246,6 @@ def test_names_of_the_directory_of_checkpoints(tmp_path: Path) -> None:
         check_directory_names(value, "best")
         assert checkpoint_parts(value) == tuple(parts)
         assert RunDirectory(tmp_path, value).checkpoints == tmp_path.joinpath(*parts)
-
-
-@pytest.mark.parametrize("flag", ["--trainer.checkpoint_sub_dir", "--early_stopping.best_model_name"])
-def test_flags_stored_params_and_python_are_checked_alike(flag: str) -> None:
-    field = flag.rpartition(".")[2]
-    message = f"{field} is .*, expected the name of a directory"
-    parser = ParamsParser(prog="test")
-    parser.add_params("trainer", PARAMS)
-    with pytest.raises(UsageError, match=f"{message}.*: change {re.escape(flag)}$"):
-        parser.parse(["--trainer.output_dir", "run", flag, "x" * 999])
-    stored, params = to_dict(PARAMS()), PARAMS()
-    (stored["early_stopping"] if field == "best_model_name" else stored)[field] = ".."
-    with pytest.raises(UsageError, match=message):
-        from_dict(PARAMS, stored, trusted=["tfaip"])
-    setattr(params.early_stopping if field == "best_model_name" else params, field, "..")
-    with pytest.raises(ValueError, match=message):
-        post_init(params)
-    # Changed later than every check of the params.
-    params.output_dir = "run"
-    with pytest.raises(UsageError, match=message):
-        params.run_directory()
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 246, "a/" * 2048 + "b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -20,6 +21,8 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.predict.params import PredictorParams
+from tfaip.trainer.build import StopReason
+from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import TensorDict
@@ -271,6 +274,25 @@ def test_after_a_training_that_was_stopped() -> None:
     with pytest.raises(TrainingInterrupted):
         trainer.train([stop])
     assert trainer.evaluate()["loss"] == -3.0
+
+
+@pytest.mark.parametrize("reason", [*StopReason])
+def test_why_a_training_has_ended(reason: StopReason) -> None:
+    def end(epoch: int, logs: Any) -> None:
+        if reason is StopReason.SIGNAL:
+            signal.raise_signal(signal.SIGTERM)
+        stop.model.stop_training = reason is StopReason.CALLBACK
+
+    params, stop = line_params([1.0], [1.0], lr=0.0, epochs=3), CallbackOf(on_epoch_end=end)
+    params.gen.train.x = [float("nan") if reason is StopReason.NOT_FINITE else 1.0]
+    params.early_stopping.n_to_go = 2 if reason is StopReason.EARLY_STOPPING else -1
+    trainer = LineScenario.create_trainer(params)
+    assert trainer.stop_reason is None
+    with contextlib.suppress(TrainingInterrupted, TrainingDiverged):
+        trainer.train([stop])
+    assert trainer.stop_reason is reason
+    epochs = {StopReason.LAST_EPOCH: 3, StopReason.EARLY_STOPPING: 2, StopReason.NOT_FINITE: 0}
+    assert trainer.epoch == epochs.get(reason, 1)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def parallel_map(
         Exception: what `function` raises.
     """
     items = list(items)
-    results = _map(partial(_same, function), items, processes)
+    results = _map(partial(_same, function), items, processes if len(items) > 1 else 0)
     return list(track(results, desc, len(items), progress_bar))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleSpecs
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 
 
 class SequenceProcessor(MappingDataProcessor[DataProcessorParams]):
@@ -49,19 +51,22 @@ class RawDataPipeline(DataPipeline):
     """Pipeline of samples in memory.
 
     Args:
-        samples: the samples.
-        params: how to batch.
-        data: specs, padding, length and processors.
-        mode: purpose of the pipeline; None: the mode of `params`.
-        seed: equal seeds give equal data.
+        samples: the samples, which are processed again.
+        pipeline_params: how to batch.
+        data_base: specs, padding, length and processors.
+        generator_params: where the samples are from; not read.
+        input_processors: processors before the model; None: those of the data.
+        output_processors: processors after the model; None: those of the data.
     """
 
     def __init__(
         self,
         samples: Iterable[Sample],
-        params: DataPipelineParams,
-        data: SampleSpecs,
-        mode: PipelineMode | None = None,
-        seed: int = 0,
+        pipeline_params: DataPipelineParams,
+        data_base: SampleSpecs,
+        generator_params: DataGeneratorParams | None = None,
+        input_processors: DataProcessorPipelineParams | None = None,
+        output_processors: DataProcessorPipelineParams | None = None,
     ) -> None:
-        super().__init__(params, data, RawDataGeneratorParams(samples=samples), mode, seed)
+        source = RawDataGeneratorParams(samples=samples)
+        super().__init__(pipeline_params, data_base, source, input_processors, output_processors)

@@ -110,8 +110,6 @@ class DataPipeline:
         params: how to batch.
         data: specs, padding, length and processors.
         generator_params: source of the samples.
-        mode: purpose of the pipeline; None: the mode of `params`.
-        seed: equal seeds give equal data.
         input_processors: processors before the model; None: those of the data.
         output_processors: processors after the model; None: those of the data.
     """
@@ -125,26 +123,23 @@ class DataPipeline:
         params: DataPipelineParams,
         data: SampleSpecs,
         generator_params: DataGeneratorParams,
-        mode: PipelineMode | None = None,
-        seed: int = 0,
         input_processors: DataProcessorPipelineParams | None = None,
         output_processors: DataProcessorPipelineParams | None = None,
     ) -> None:
-        if mode is not None:
-            params = replace(params, mode=mode)
         self.params = params
         self.data = data
         self.generator_params = generator_params
-        self.seed = seed
+        self.seed = 0
         self._input_processors = data.params.pre_proc if input_processors is None else input_processors
         self._output_processors = data.params.post_proc if output_processors is None else output_processors
         self._original: Self | None = None
         """The pipeline before it was preloaded."""
+        self._samples_in_memory: PreloadedGeneratorParams | None = None
         self._users = 0
         """Open `with` blocks."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("params", "data", "generator_params", "seed") and "_reader" in vars(self):
+        if name in ("params", "data", "generator_params", "seed") and "_sample_stream" in vars(self):
             raise AttributeError(f"{name} of a pipeline cannot be set once it was used: see with_params, with_seed")
         super().__setattr__(name, value)
 
@@ -182,10 +177,13 @@ class DataPipeline:
             return self
         # The processors that ran stay, in no mode: their positions select the random numbers.
         processors = self._input_processors.without_first(count, self.mode)
-        preloaded = self._replaced(generator_params=samples, _input_processors=processors, _original=self)
-        # An override would read the data as they were.
-        preloaded.create_data_generator = lambda: samples.create(self.mode)  # type: ignore[method-assign]
-        return preloaded
+        return self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
+
+    @property
+    def samples(self) -> Any:
+        """The samples in memory, of a preloaded pipeline or of given samples."""
+        source: Any = self._samples_in_memory or self.generator_params
+        return source.samples
 
     def preload_input_samples(self, progress_bar: bool = False) -> list[Sample]:
         """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out.
@@ -272,6 +270,8 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
+        if self._samples_in_memory is not None:  # an override would read the data as they were
+            return self._complete_generator_params.create(self.mode)
         return self.create_data_generator()
 
     def create_data_generator(self) -> DataGenerator[Any]:
@@ -285,7 +285,7 @@ class DataPipeline:
     @cached_property
     def _complete_generator_params(self) -> DataGeneratorParams:
         """Params of the generator with what they need to know of the data."""
-        params = with_shared(self.generator_params, self.data.shared_source)
+        params = with_shared(self._samples_in_memory or self.generator_params, self.data.shared_source)
         specs = {**self.data.input_layer_specs(), **self.data.target_layer_specs()}
         texts = frozenset(key for key, spec in specs.items() if spec.dtype == "string")
         if texts and any(hasattr(node, "text_keys") for node in nodes_of(params)):
@@ -296,7 +296,7 @@ class DataPipeline:
         return params
 
     @cached_property
-    def _reader(self) -> PipelineReader:
+    def _sample_stream(self) -> PipelineReader:
         """Reader of the samples, with the processors before the model."""
         # A worker has the params of the generator only, and none of the methods of a subclass.
         is_own = overrides(type(self), DataPipeline, "create_data_generator") and self._original is None
@@ -317,7 +317,7 @@ class DataPipeline:
     def __exit__(self, *error: object) -> None:
         self._users -= 1
         if self._users == 0:
-            for name in ("_reader", "_post_processor"):
+            for name in ("_sample_stream", "_post_processor"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
 
@@ -326,7 +326,7 @@ class DataPipeline:
 
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
-        return self._reader.executor.stats
+        return self._sample_stream.executor.stats
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> OpenedIterator[Sample]:
         """Return an iterator, to be opened by `with`, over the valid processed samples.
@@ -339,7 +339,7 @@ class DataPipeline:
                 only.
         """
         repeats = self._repeats(auto_repeat)
-        return self._opened(self._reader.samples(repeats), lambda: self._reader.num_samples(repeats))
+        return self._opened(self._sample_stream.samples(repeats), lambda: self._sample_stream.num_samples(repeats))
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
@@ -354,7 +354,7 @@ class DataPipeline:
             in_order: keep the order of the data, where buckets would change it.
         """
         sizes = repeat(self.samples_per_batch)
-        batches = self._reader.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
+        batches = self._sample_stream.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)
@@ -387,7 +387,7 @@ class DataPipeline:
         sizes: Iterable[int] = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
             sizes = chain(sizes, [rest])
-        return self._opened(self._reader.sharded_batches(start, sizes, shard))
+        return self._opened(self._sample_stream.sharded_batches(start, sizes, shard))
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Run the post-processors on predicted samples, in order.

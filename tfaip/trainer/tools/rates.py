@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.targets import EpochValues, schedules_of
+from tfaip.trainer.schedules.targets import EpochValues, check_targets, schedules_of
 from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
@@ -126,8 +126,6 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
     Raises:
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
-    from tfaip.trainer.schedules.instep import check_targets
-
     found: dict[str, list[EpochRates]] = {}
     for stage, before in _with_batches_before(stages):
         params = stage.params

@@ -367,8 +367,6 @@ class ProcessorPipeline:
 
     def __init__(self, processors: Sequence[tuple[int, DataProcessor[Any]]], num_parallel: int = 0) -> None:
         self.processors = [processor for _, processor in processors]
-        self.pipeline = self.processors
-        """The same list, under its name of tfaip 1.2."""
         mapping: list[tuple[MappingDataProcessor[Any], RandomStream]] = []
         self._streaming: list[tuple[DataProcessor[Any], RandomStream]] = []
         for number, processor in processors:
@@ -406,9 +404,21 @@ class ProcessorPipeline:
             raise TypeError("a GeneratingDataProcessor needs the stream of samples: use apply(samples)")
         return self.mapper.map(sample, 0, 0, 0)
 
-    def create_processor_fn(self) -> Callable[[Sample], Sample]:
-        """Return `apply_on_sample`."""
-        return self.apply_on_sample
+    def __call__(self, sample: Sample) -> Sample:
+        """Process one sample, see `apply_on_sample`."""
+        return self.apply_on_sample(sample)
+
+    def __iter__(self) -> Iterator[DataProcessor[Any]]:
+        return iter(self.processors)
+
+    @property
+    def pipeline(self) -> list[ProcessorPipeline]:
+        """What tfaip 1.2 split the processors into, each with `create_processor_fn`: one for all of them."""
+        return [self]
+
+    def create_processor_fn(self) -> ProcessorPipeline:
+        """Return the pipeline itself, a function of a sample."""
+        return self
 
     def stream(
         self, samples: Iterator[Sample], seed: int, pass_index: int, keeps: Callable[[Outcome], bool]
