@@ -6,6 +6,7 @@ Old names are found by `tfaip.util.oldnames`, in modules that still exist and in
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("names.txt")
+# Most modules of 1.2 had some; those of the table may be needed with their bounds.
+_TYPE_VARIABLE = re.compile(r"T([A-Z]\w*)?")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def find_object(module: str, name: str) -> Any:
         ImportError: if there is nothing like it any more.
     """
     row = _rows().get((module, name))
+    if row is None and _TYPE_VARIABLE.fullmatch(name):
+        row = OldName(f"{module}:{name}", "", "declare a TypeVar of your own")
     if row is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if not row.new:

@@ -22,13 +22,13 @@ from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
-from tfaip.data.pipeline.executor import Prefetcher
 from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.workerpool import prefetched
 from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.settings import differences
+from tfaip.params.tree import diff, flag_of
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.util.logging import logger
@@ -99,8 +99,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     if is_option:
         try:
-            options = differences(type(generator)(), generator, "val")
-            given = ", ".join(f"--{flag} {shorten(value)}" for flag, value in options.items())
+            changes = diff(type(generator)(), generator)
+            given = ", ".join(f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
     try:
@@ -259,6 +259,6 @@ class Feed:
         waiting = backend.num_waiting_batches()
         if not waiting:
             return self._elements()
-        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
+        ahead = prefetched(map(backend.to_device, self._elements()), waiting)
         self._stack.callback(ahead.close)
         return ahead

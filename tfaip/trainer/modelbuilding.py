@@ -26,7 +26,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.tree import flag_of, items_of, walk
+from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.liveschedules import StepSchedules
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
@@ -68,11 +68,11 @@ def build_training_model(
         graph = scenario.graph
         model = _new_model(params, scenario, schedules, weighted_losses)
     except RefusedObject as error:  # an object of Keras that cannot be made from its params
-        for path, value in walk(params):
+        for place, value in walk_places(params, Place.of_root("trainer")):
             for index, item in (items_of(value) or {"": value}).items():
                 if item is error.named:
-                    path = ".".join(filter(None, [path, index, error.argument]))
-                    raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+                    flag = ".".join(filter(None, [place.label, index, error.argument]))
+                    raise UsageError(f"{flag}: {error}") from error
         raise
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario

@@ -30,7 +30,7 @@ from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import from_dict, load_params
-from tfaip.params.tree import fill_shared, share_tree
+from tfaip.params.tree import fill_shared, nodes_of
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
@@ -106,7 +106,7 @@ class Trainer(Generic[P]):
         # large, are shared; so is `params.scenario`, since the scenario was built from this object.
         copies: dict[int, Any] = {}
         with suppress(RecursionError):  # it contains itself: the check of the params names the field
-            share_tree(params.scenario, copies)
+            copies.update((id(node), node) for node in nodes_of(params.scenario))  # copied as they are
             self._params = copied(params, copies)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:

@@ -98,6 +98,9 @@ def test_a_pipeline_class_of_a_user_stays() -> None:
     data, params, generator = OwnData(RowDataParams()), DataPipelineParams(), RawDataGeneratorParams(samples=rows(4))
     pipeline = data.get_or_create_pipeline(params, generator)
     assert pipeline.generator is pipeline.generator
+    batch_ids(pipeline, 1)
+    with pytest.raises(AttributeError, match="^seed of a pipeline cannot be set once it was used: see with_params, w"):
+        pipeline.seed = 3
     for other in (
         pipeline.to_mode(PipelineMode.EVALUATION),
         pipeline.with_seed(3),
@@ -229,21 +232,3 @@ def test_ready_made_batches_stay_as_they_are() -> None:
     assert [size for size, _, _ in made] == [1, 2, 3, 1, 2]
     assert made[2][1:] == ((3, 3), Position(0, 3, 3))
     assert make_pipeline(ReadyBatchesParams(), limit=2).epoch_size() == 2
-
-
-class EmptyBatchParams(ReadyBatchesParams, cls=":EmptyBatch"):
-    """Batches of 2, 0 and 2 samples."""
-
-
-class EmptyBatch(ReadyBatches):
-    def generate(self) -> Iterable[Sample]:
-        for size in (2, 0, 2):
-            yield Sample(inputs={"x": np.ones([size, 3])}, targets={"y": np.ones([size, 1], int)})
-
-
-def test_a_ready_made_batch_without_samples_is_an_error() -> None:
-    pipeline = make_pipeline(EmptyBatchParams(), mode=PipelineMode.EVALUATION)
-    with pipeline.generate_input_batches() as batches:
-        assert next(batches).size == 2
-        with pytest.raises(ValueError, match="^the generator gave a batch without samples: leave it out$"):
-            next(batches)

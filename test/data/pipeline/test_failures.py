@@ -27,10 +27,6 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
-from tfaip.data.pipeline.processor.dataprocessor import (
-    DataProcessorParams,
-    MappingDataProcessor,
-)
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 
@@ -173,39 +169,9 @@ def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, pre
     assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
-class CarelessParams(DataProcessorParams, cls=":Careless"):
-    """Asks for more than there is, or gives something else than a sample."""
-
-    gives: str = "StopIteration"
-
-
-class Careless(MappingDataProcessor[CarelessParams]):
-    def apply(self, sample: Sample) -> Any:
-        return next(iter([])) if self.params.gives == "StopIteration" else [sample]
-
-
-@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "behind a generating one"])
-@pytest.mark.parametrize(
-    ("gives", "kind", "message"),
-    [
-        ("StopIteration", RuntimeError, "^StopIteration: : the code of the data must raise an error instead"),
-        (
-            "list",
-            TypeError,
-            r"^Careless.apply gave \[Sample\(.*expected a Sample \(sample.new_invalid\(\) to drop one\)",
-        ),
-    ],
-)
-def test_a_careless_processor(gives: str, kind: type[Exception], message: str, before: list[Any]) -> None:
-    careless = make_pipeline(rows(3), [*before, CarelessParams(gives=gives)], num_processes=0)
-    with pytest.raises(kind, match=message) as info, careless.generate_input_samples() as samples:
-        next(samples)
-    assert info.value.__notes__[0].startswith("in Careless.apply, sample 0 of its pass: Sample(inputs={x: float64[")
-
-
 def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:
     drops = DropCounts()
-    policy = SampleFilter(None, drops)
+    policy = SampleFilter(DataPipelineParams(on_error="skip"), drops)
     for _ in range(MOST_LOGGED + 3):
         policy.handle(FailedSample(ValueError("bad pixel")))
     policy.failed = 0

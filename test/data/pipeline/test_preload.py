@@ -22,7 +22,7 @@ from test.data.support import (
 )
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
-from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
@@ -96,12 +96,6 @@ def test_what_is_equal_in_every_pass_is_done_once(barrier: DataProcessorParams) 
     first, second = epoch(pipeline, num_samples=6)
     assert (len(calls()), len(calls("behind"))) == (3 + len(begun), 6)
     assert first[0] != second[0] or not draws
-
-
-def test_dropped_samples_are_counted_in_every_pass() -> None:
-    pipeline = make_pipeline(rows(6), [DropParams(every=3)], batch_size=4).as_preloaded()
-    epoch(pipeline, num_samples=8)
-    assert pipeline.dropped.invalid == 4
 
 
 def test_another_mode_begins_with_the_data_as_it_was() -> None:
@@ -182,27 +176,6 @@ def test_a_sample_that_fails_is_named_or_skipped(caplog: pytest.LogCaptureFixtur
     assert content == expected
     assert (preloaded.dropped.invalid, plain.dropped.failed) == (1, 1)
     assert caplog.text.count("left out a sample, number 1 of its pass: OSError: the file is damaged") == 2
-
-
-class Damaged(RawDataGenerator):
-    def __getitem__(self, index: int) -> Sample:
-        if index in (1, 2):
-            raise OSError("cannot be read")
-        return super().__getitem__(index)
-
-
-class DamagedParams(RawDataGeneratorParams):
-    def create(self, mode: PipelineMode) -> Damaged:
-        return Damaged(self.samples, mode, self)
-
-
-def test_samples_that_cannot_be_read_may_be_skipped() -> None:
-    pipeline = make_pipeline(DamagedParams(rows(4)), [AddParams()], on_error="skip:2").as_preloaded()
-    with pipeline.generate_input_samples(auto_repeat=False) as samples:
-        assert sorted(sample.meta["id"] for sample in samples) == [0, 3]
-    with pytest.raises(OSError, match="cannot be read") as info:
-        make_pipeline(DamagedParams(rows(4)), [AddParams()], on_error="skip:1").as_preloaded()
-    assert info.value.__notes__[0] == "while Damaged read sample 2"
 
 
 class CutParams(DataProcessorParams, cls=":Cut"):

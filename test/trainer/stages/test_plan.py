@@ -19,10 +19,11 @@ from test.trainer.stages.scenarios import (
     units,
 )
 from tfaip.errors import UsageError
+from tfaip.params.codec import value_text
 from tfaip.params.fields import FieldError
 from tfaip.params.settings import RootParams
 from tfaip.params.tree import diff
-from tfaip.params.types import FunctionName, value_text
+from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.history import EpochRecord, History

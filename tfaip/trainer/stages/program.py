@@ -15,12 +15,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.codec import Text
+from tfaip.params.codec import Text, value_text
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
-from tfaip.params.types import value_text
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
