@@ -47,9 +47,7 @@ def main(name: str, flags: list[str]) -> None:
         f"{PROG} {name}", "Continue a training.", stored.scenario, packages, cls=type(params), default=params
     )
     parser.add_dry_run()
-    parser.add_option(
-        "--from_stage", type=str | None, help="Run all stages again from this one on"
-    )
+    parser.add_option("--from_stage", type=str | None, help="Run all stages again from this one on")
     args = parser.parse(flags)
     if args.from_stage is not None and checkpoint is not None:
         raise UsageError("--from_stage continues with the state of a stage: give the run instead of a checkpoint")
