@@ -57,6 +57,15 @@ class Needs(ParamsBase):
             raise ValueError("b is negative")
 
 
+@dataclass(frozen=True)
+class Positive:
+    x: int = 1
+
+    def __post_init__(self) -> None:
+        if self.x < 1:
+            raise ValueError("x is not positive")
+
+
 class Everything(ParamsBase):
     i: int = 1
     f: float = 1.5
@@ -89,6 +98,7 @@ class Everything(ParamsBase):
     point_by_name: dict[str, Point] = field(default_factory=dict)
     two_points: tuple[Point, Point3] = field(default_factory=lambda: (Point(), Point3()))
     needs: Needs | None = None
+    positive: frozenset[Positive] = frozenset({Positive(2)})
     late: int = field(default=0, init=False)
 
 
@@ -144,6 +154,7 @@ def test_what_params_cannot_hold_is_named() -> None:
         ({"colour": 1}, "params: Everything has no 'colour'; did you mean color or colors or by_color?"),
         ({"needs": {}}, "params.needs.a: Needs needs this value"),
         ({"needs": {"a": 1, "b": -1}}, "params.needs: b is negative"),
+        ({"positive": [{"x": 0}]}, "params.positive.0: x is not positive"),
     ],
 )
 def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> None:
@@ -171,33 +182,22 @@ def test_files_round_trip_and_a_failed_write_keeps_the_old_one(tmp_path: Path) -
         save_params(path, Everything(anything=object()))
     assert load_params(path, Everything) == load_params(str(path), ParamsBase, trusted=["test"]) == params
     assert os.listdir(tmp_path) == ["params.json"]
+    with pytest.raises(UsageError, match="read it with load_params"):
+        Everything.from_json(path.read_text())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "broken JSON in line 1, column 1"),
-        ("[1]", "expected a JSON object, got list"),
-        ('{"i": 1, "i": 2}', "key 'i' is given twice"),
+def test_damaged_files_are_explained_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "params.json"
+    for text, message in [
+        ('{"i": 1', "broken JSON in line 1, column 8"),
         ('{"__version__": 2}', "written by tfaip of an unknown version in a newer format: update tfaip"),
         ('{"__version__": "1"}', "__version__ is '1', expected a number"),
-        ('{"i": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
-        ('{"anything": ' + "[" * 100_000 + "]" * 100_000 + "}", "JSON is nested too deeply"),
-        ("\udcff", "is not a text file in UTF-8"),
-        (None, "cannot be read (No such file or directory)"),
-    ],
-    ids=lambda text: str(text)[:30],
-)
-def test_damaged_files_are_explained_in_one_line(text: str | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "params.json"
-    if text is not None:
-        path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(UsageError) as error:
-        load_params(path, Everything)
-    assert str(error.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(error.value)
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_params(tmp_path, Everything)
+        ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(UsageError) as error:
+            load_params(path, Everything)
+        assert str(error.value).startswith(f"{path}: {message}")
 
 
 integers = st.integers(-(2**63), 2**63 - 1)

@@ -24,14 +24,12 @@ from tfaip import (
     Spec,
     TrainerParams,
     TrainerPipelineParams,
-    TrainerPipelineParamsBase,
     option,
     shared,
 )
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
-from tfaip.export.trainingdata import TrainingDataParams
 from tfaip.params import ParamsBase, post_init
 from tfaip.params.classes import is_part
 from tfaip.params.commandline import ParamsParser
@@ -233,32 +231,6 @@ def test_several_and_missing_sources_are_named() -> None:
     with pytest.raises(UsageError, match=r"^NeedsModel.other \(gen.train.other\) is shared"):
         fill_shared(params, params.scenario)
     assert params.gen.train.model is params.scenario.model
-
-
-class InCode(TrainerPipelineParamsBase[Notes, Notes]):
-    """Makes its generators of what it shares."""
-
-    data: Sounds = shared()
-
-    def train_gen(self) -> Notes:
-        return Notes(size=self.data.rate)
-
-    def val_gen(self) -> Notes:
-        return Notes(size=2 * self.data.rate)
-
-
-def test_generators_may_be_made_of_what_is_shared() -> None:
-    class InCodeTrainer(TrainerParams[Scenario, InCode]):
-        pass
-
-    params = InCodeTrainer()
-    params.scenario.data.rate = 3
-    assert (params.gen.train_gen().size, params.gen.val_gen().size) == (3, 6)
-    # As a model directory stores it, without the scenario.
-    stored = TrainingDataParams.from_dict(TrainingDataParams(params.gen).to_dict(), trusted=["test"])
-    assert not hasattr(stored.gen, "data")
-    fill_shared(stored, params.scenario)
-    assert stored.gen.val_gen().size == 6
 
 
 def test_wrong_declarations_are_refused() -> None:

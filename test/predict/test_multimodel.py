@@ -328,7 +328,7 @@ def test_differing_pre_processing_is_refused_and_shown(tutorial, tmp_path):
         with pytest.raises(UsageError, match=message):
             use([tutorial / "best", other])
 
-    # Neither processors of the training nor the post-processing are in the way.
+    # Processors of the training alone, and the post-processing, may differ.
     def post(data):
         training = data["pre_proc"]["processors"][0]
         assert training["modes"] == ["training"]

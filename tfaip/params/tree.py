@@ -20,6 +20,8 @@ from tfaip.params.names import current_name, did_you_mean
 from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
+_SEQUENCES = list | tuple | set | frozenset
+
 
 def is_node(value: Any) -> bool:
     """Return True for a node of a params tree: an instance of a dataclass."""
@@ -60,10 +62,10 @@ def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
-    """Return the items of a dict, list or tuple by key or index as text; None for others."""
+    """Return the items of a dict, list, tuple or set by key or index as text; None for others."""
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _SEQUENCES):
         return {str(index): item for index, item in enumerate(value)}
     return None
 
@@ -351,7 +353,9 @@ def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
 
 def _holds_nodes(value: Any) -> bool:
     """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if not isinstance(value, Mapping | _SEQUENCES):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
     first = next((item for item in items if item is not None), None)
     return is_node(first) or (first is not value and _holds_nodes(first))
 

@@ -162,7 +162,7 @@ class Feeder:
         specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
         self._varies = any(None in spec.shape for spec in specs)
         self._shapes: set[tuple[tuple[int, ...], ...]] = set()
-        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs(), *marks))
+        self._specs = data.input_layer_specs(), data.target_layer_specs(), *marks
 
     def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
         """Return a feed, a context; the one before has ended."""
@@ -171,7 +171,7 @@ class Feeder:
             padding = LengthPadding(self._data, lengths)
         elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
             padding = self._counted
-        return Feed(batches, padding, self._datasets, self._devices)
+        return Feed(batches, padding, self._specs, self._devices)
 
     def _counted(self, element: Any) -> Any:
         """Return an element as it is; log once that samples have many shapes."""
@@ -189,16 +189,15 @@ class Feed:
     Args:
         batches: opens the stream.
         padding: function of an element, such as the padding of its variable dimensions; None: as they are.
-        datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
+        specs: of what `fit` and `evaluate` read, the attribute `dataset`.
         devices: see `Feeder`.
     """
 
     def __init__(
-        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, datasets: backend.Datasets, devices: int
+        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, specs: Sequence[Any], devices: int
     ) -> None:
         self._padding = padding
         self._devices = devices
-        self._datasets = datasets
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -206,7 +205,11 @@ class Feed:
         self._lock = threading.Lock()
         self._stack = ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
-        self.dataset: Any = datasets.reading(self._prepared)
+        elements = backend.prepared(self._elements())
+        if waiting := backend.num_waiting(bool(devices)):
+            ahead = elements = prefetched(elements, waiting)
+            self._stack.callback(ahead.close)
+        self.dataset: Any = backend.dataset(specs, elements)
 
     def __enter__(self) -> Feed:
         return self
@@ -216,7 +219,6 @@ class Feed:
         with self._lock:
             self._iterator = None
         self._stack.close()
-        self._datasets.release()
         if self._error is not None:
             self._error.__cause__ = self._cause  # the traceback of a data worker, which Keras drops
             if error is not self._error:
@@ -253,12 +255,3 @@ class Feed:
             if self._devices:
                 element = (*element, {MARK: backend.mark(batch.size * copies, self._devices, batch.is_whole)})
             yield element
-
-    def _prepared(self) -> Iterator[Element]:
-        """Return the elements as the backend reads them."""
-        waiting = backend.num_waiting_batches()
-        if not waiting:
-            return self._elements()
-        ahead = prefetched(map(backend.to_device, self._elements()), waiting)
-        self._stack.callback(ahead.close)
-        return ahead

@@ -118,18 +118,14 @@ class TrainingLoop:
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        controlled = progress.history.controlled()
-        chosen = controlled[epoch.number].lr if epoch.number in controlled else None
-        history, number = self._own_numbers(controlled), self._own_number(epoch.number)
-        is_controlled = chosen is None and self._training.stage.settings.rate_control
-        if progress.step == 0 and is_controlled and rule.restores_best(number, history):
+        history, number = self._own_numbers(progress.history.controlled()), self._own_number(epoch.number)
+        is_controlled = self._training.stage.settings.rate_control
+        is_chosen = number in history and history[number].lr is not None
+        if progress.step == 0 and is_controlled and not is_chosen and rule.restores_best(number, history):
             best = self._training.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
             log.info("the rate decays: %s", weights)
-        epoch.rate, base = rule.rate(number, history), rule.base(number, history)
-        if not is_controlled:
-            epoch.rate = base = rule.held_rate(number) if chosen is None else chosen
-        is_listed = not is_controlled or number in rule.listed()
+        epoch.rate, base, is_listed = rule.of_epoch(number, history, is_held=not is_controlled)
         self._training.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
     def _own_number(self, number: int) -> int:

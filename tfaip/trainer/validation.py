@@ -161,7 +161,8 @@ class EpochEvaluation:
                 # The number of batches is known when the data end. Keras warns about that every time, with a warning
                 # that has no class of its own: only the text tells it from others.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
-                values = self.model.evaluate(feed.dataset, verbose=0, callbacks=steps, return_dict=True)
+                dataset = self.model.choose_evaluation(feed.dataset)
+                values = self.model.evaluate(dataset, verbose=0, callbacks=steps, return_dict=True)
         except FloatingPointError as error:
             raise TfaipError(f"a value of the validation is not finite: {error}") from error
         finally:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import tracemalloc
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,19 @@ def test_rows_are_those_of_the_csv_module(tmp_path: Path, end: str, begin: str) 
     file.write_bytes((begin + stream.getvalue()).encode())
     expected = [["é", 'a "b"'], ["", ""], *rows[2:5], [7, "ünd"]]
     assert [list(sample.inputs.values()) for sample in read(file, input_columns=["x", "y"])] == expected
+
+
+def test_many_rows_take_some_bytes_each(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x\n" + "1\n" * 20_000)
+    tracemalloc.start()
+    try:
+        generator: Any = CsvGeneratorParams(files=[str(file)], input_columns=["x"]).create(PipelineMode.TRAINING)
+        assert len(generator) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 10 * file.stat().st_size
+    finally:
+        tracemalloc.stop()
+    assert (generator[19_999].inputs, generator[19_999].meta["line"]) == ({"x": 1}, 20_001)
 
 
 @pytest.mark.parametrize("delimiter", ["", ";;", "\\t", "\n", '"'])
@@ -119,3 +133,9 @@ def test_headers_are_shown_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the column score twice in its header"):
         read(file, input_columns=["score"])
     assert read(file, input_columns=["y"])[0].inputs == {"y": 3}
+
+
+def test_a_long_cell_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("text,y\n" + "word " * 40_000 + ",1\n")
+    assert len(read(file, input_columns=["text"])[0].inputs["text"]) == 200_000

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from test.data.support import epoch, make_pipeline, row
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.sequence import ArrayDataGenerator, DatasetGenerator
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -148,6 +151,17 @@ def test_an_item_that_fails_costs_one_sample() -> None:
         assert [sample.meta["row"] for sample in samples] == [0, 1, 2, 3, 5, 6, 7, 8]
 
 
+def test_a_data_set_that_cannot_be_sent_is_read_in_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    source = DatasetGenerator(dataset=Handle(), **COLUMNS)
+    expected = epoch(make_pipeline(EXPECTED, num_processes=0, batch_size=4), num_samples=9)
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        assert epoch(make_pipeline(source, num_processes=2, batch_size=4), num_samples=9) == expected
+    assert caplog.messages == [
+        "samples are processed in the training process, since no workers could be started: TypeError: cannot pickle "
+        "an open file"
+    ]
+
+
 def test_copies_share_the_data_set_and_files_do_not_have_it() -> None:
     params = DatasetGenerator(dataset=Handle(), **COLUMNS)
     other = copy.deepcopy({"train": params})["train"]
@@ -161,6 +175,21 @@ def test_the_length_is_that_of_the_data_set() -> None:
     assert len(DatasetGenerator(dataset=IterableDataset(), **COLUMNS).create(PipelineMode.TRAINING)) == 9
     with pytest.raises(TypeError, match="not known"):
         len(DatasetGenerator(dataset=Stream(), **COLUMNS).create(PipelineMode.TRAINING))
+
+
+class Endless:
+    """As a data set of PyTorch: nothing but its length says where it ends."""
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> Any:
+        return LIST[index % 9]
+
+
+def test_a_data_set_ends_at_its_length() -> None:
+    for params in (DatasetGenerator(dataset=Endless(), **COLUMNS), RawDataGeneratorParams(samples=Endless())):
+        assert len(list(islice(params.create(PipelineMode.EVALUATION).generate(), 20))) == 9
 
 
 def test_items_of_another_form() -> None:

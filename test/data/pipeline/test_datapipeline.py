@@ -18,7 +18,7 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import Generator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -206,11 +206,9 @@ def test_leaving_the_context_closes_the_generator() -> None:
     assert closed
 
 
-class ReadyBatchesParams(DataGeneratorParams, cls=":ReadyBatches"):
+class ReadyBatches(Generator):
     """Batches of 1, 2 and 3 samples."""
 
-
-class ReadyBatches(DataGenerator[ReadyBatchesParams]):
     def yields_batches(self) -> bool:
         return True
 
@@ -225,10 +223,10 @@ class ReadyBatches(DataGenerator[ReadyBatchesParams]):
 
 
 def test_ready_made_batches_stay_as_they_are() -> None:
-    pipeline = make_pipeline(ReadyBatchesParams(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True)
+    pipeline = make_pipeline(ReadyBatches(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True)
     assert (pipeline.epoch_size(), pipeline.num_batches(5)) == (3, 5)
     with pipeline.training_batches(Position(), 5) as batches:
         made = [(batch.size, batch.inputs["x"].shape, position) for batch, position in batches]
     assert [size for size, _, _ in made] == [1, 2, 3, 1, 2]
     assert made[2][1:] == ((3, 3), Position(0, 3, 3))
-    assert make_pipeline(ReadyBatchesParams(), limit=2).epoch_size() == 2
+    assert make_pipeline(ReadyBatches(), limit=2).epoch_size() == 2

@@ -22,8 +22,8 @@ from test.data.support import (
     row,
     rows,
 )
-from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
@@ -125,24 +125,25 @@ def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any
     assert 1 <= made.dropped.failed <= 2
 
 
-class WrongParams(DataGeneratorParams, cls=":Wrong"):
+class Wrong(Generator):
     """Six rows, of which the fourth is `made`; or `makes_all`, which takes the place of all of them."""
 
     made: Any = None
     makes_all: Any = None
     random_access: bool = True
 
-
-class Wrong(DataGenerator[WrongParams]):
     def __len__(self) -> int:
         return 6
 
     def has_random_access(self) -> bool:
-        return self.params.random_access
+        return self.random_access
 
     def generate(self) -> Iterable[Any]:
-        made = [self.params.made if index == 3 else row(index) for index in range(6)]
-        return made if self.params.makes_all is None else self.params.makes_all
+        return (
+            [self.made if index == 3 else row(index) for index in range(6)]
+            if self.makes_all is None
+            else self.makes_all
+        )
 
     def __getitem__(self, index: int) -> Any:
         return list(self.generate())[index]
@@ -152,14 +153,14 @@ class Wrong(DataGenerator[WrongParams]):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (WrongParams(), r"^Wrong\[3\] gave None, expected a Sample"),
-        (WrongParams(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
-        (WrongParams(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
-        (WrongParams(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
-        (WrongParams(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
+        (Wrong(), r"^Wrong\[3\] gave None, expected a Sample"),
+        (Wrong(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
+        (Wrong(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
+        (Wrong(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
+        (Wrong(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
     ],
 )
-def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, preloads: bool) -> None:
+def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads: bool) -> None:
     wrong = make_pipeline(params, [NoiseParams()], batch_size=2, num_processes=0)
     with (
         pytest.raises(TypeError, match=message) as info,

@@ -52,7 +52,7 @@ BATCH, SAMPLES = 7, 100
     ("processors", "source"),
     [
         ([NoiseParams()], rows(45)),
-        ([NoiseParams(), DropParams(every=9)], IterableRowsParams(count=45)),
+        ([NoiseParams(), DropParams(every=9)], rows(45)),
         ([DropParams(), NoiseParams(), RepeatParams(), NoiseParams(), PairParams()], rows(45)),
     ],
     ids=["mapping", "dropping", "generating"],

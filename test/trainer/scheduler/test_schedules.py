@@ -159,8 +159,8 @@ def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
         def rule_rate(self, epoch: int, history: History) -> float:
             return self.lr / 2 ** (epoch - 1)
 
-    assert Halving(lr=1.0).base(3, History()) == 0.25
-    assert exponential(step_function=False).base(3, History()) == 1.0  # the step computes the rule
+    assert Halving(lr=1.0).of_epoch(3, History()) == (0.25, 0.25, False)
+    assert exponential(step_function=False).of_epoch(3, History()) == (0.25, 1.0, False)  # the step computes the rule
     with pytest.raises(ValueError, match="step_function is False, expected True, as Halving does not implement value"):
         Halving(step_function=False)
     with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):

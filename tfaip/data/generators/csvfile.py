@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 from array import array
+from codecs import BOM_UTF8
+from collections.abc import Iterator
 from functools import cached_property
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from typing import TypeVar
 
 from tfaip.data.pipeline.datagenerator import (
@@ -47,7 +49,7 @@ class CsvGenerator(DataGenerator[P]):
     """Generator with one sample per row.
 
     The keys are the names of the columns. The values are numbers where the text is one, unless the spec of the key
-    is text. `meta` is `{"file": ..., "line": ...}`. The columns that are named are kept in memory.
+    is text. `meta` is `{"file": ..., "line": ...}`. The files are kept in memory, with 8 bytes for each row.
     """
 
     @cached_property
@@ -74,36 +76,49 @@ class CsvGenerator(DataGenerator[P]):
 
 
 class _Table:
-    """The rows of a file, with the texts of the columns that are used, and the last line of each."""
+    """A file, of which the begin and the last line of each row are known; its text is parsed when a row is needed."""
 
     def __init__(self, path: str, params: CsvGeneratorParams, mode: PipelineMode) -> None:
-        self.path = path
+        self.path, self._delimiter = path, params.delimiter
+        self._content = read_bytes(path, TABLE_BYTES)
+        self._begins, self.lines = array("I"), array("I")
+        self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
         csv.field_size_limit(max(csv.field_size_limit(), TABLE_BYTES))  # the content is bounded already
-        text = StringIO(read_bytes(path, TABLE_BYTES).decode("utf-8-sig"), newline="")
-        reader = csv.reader(text, delimiter=params.delimiter, strict=True)
+        reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
         self._places = {name: place for place, name in enumerate(header) if name in columns_of(params)}
         if missing := missing_columns(params, mode, self._places):
             found = shorten_text(", ".join(map(_visible, header)) or "nothing")
             raise UsageError(
                 f"the CSV file {path} has no column {', '.join(missing)}: its header has {found}, separated by "
-                f"{shorten(params.delimiter)}"
+                f"{shorten(self._delimiter)}"
             )
         if twice := [name for name in self._places if header.count(name) > 1]:
             raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
-        self.lines, self._rows = array("I"), []
-        for row in filter(None, reader):  # without empty lines
-            if len(row) != len(header):
+        begin = self._end
+        for row in reader:
+            if row and len(row) != len(header):
                 raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
-            self.lines.append(reader.line_num)
-            self._rows.append(tuple(row[place] for place in self._places.values()))
+            if row:  # not an empty line
+                self._begins.append(begin)
+                self.lines.append(reader.line_num)
+            begin = self._end
+        self._begins.append(self._end)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.lines)
 
     def row(self, index: int) -> dict[str, str]:
         """Return the texts of a row by column."""
-        return dict(zip(self._places, self._rows[index], strict=True))
+        begin, end = self._begins[index : index + 2]
+        text = self._content[begin:end].decode().rstrip("\r\n")  # empty lines may follow it
+        (row,) = csv.reader([text], delimiter=self._delimiter, strict=True)
+        return {name: row[place] for name, place in self._places.items()}
+
+    def _read_lines(self) -> Iterator[str]:
+        for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8-sig", newline=""):
+            self._end += len(line.encode())
+            yield line
 
 
 def _visible(name: str) -> str:

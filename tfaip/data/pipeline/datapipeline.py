@@ -140,10 +140,7 @@ class DataPipeline:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("params", "data", "generator_params", "seed") and "_sample_stream" in vars(self):
-            raise AttributeError(
-                f"{name} of a pipeline that is in use cannot be set: with_params, with_seed and to_mode "
-                "return another pipeline"
-            )
+            raise AttributeError(f"{name} of a pipeline cannot be set once it was used: see with_params, with_seed")
         super().__setattr__(name, value)
 
     @property
