@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -177,7 +177,10 @@ class DataPipeline:
             return self
         # The processors that ran stay, in no mode: their positions select the random numbers.
         processors = self._input_processors.without_first(count, self.mode)
-        return self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
+        preloaded = self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
+        # In the place of an override, also for those who call it: that would read the data as they were.
+        vars(preloaded)["create_data_generator"] = partial(samples.create, self.mode)
+        return preloaded
 
     @property
     def samples(self) -> Any:
@@ -270,8 +273,6 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
-        if self._samples_in_memory is not None:  # an override would read the data as they were
-            return self._complete_generator_params.create(self.mode)
         return self.create_data_generator()
 
     def create_data_generator(self) -> DataGenerator[Any]:
