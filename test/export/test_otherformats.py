@@ -292,9 +292,7 @@ class WordGraph(ScaleGraph):
 
 
 @on_tensorflow
-@pytest.mark.filterwarnings(
-    "ignore:.build... was called on layer 'word_graph'"
-)  # a table of words has nothing to build
+@pytest.mark.filterwarnings("ignore:.build... was called on layer 'word_graph")  # a table of words has nothing to build
 @pytest.mark.parametrize(
     ("graph", "dtype", "operations"),
     [(FftGraph, "float32", "Erfinv"), (WordGraph, "string", "LookupTableFindV2, StaticRegexReplace, StringSplitV2")],
