@@ -29,7 +29,7 @@ BACKEND = import_backend()
 import keras  # noqa: E402  (after the backend is chosen)
 
 from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams  # noqa: E402
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer  # noqa: E402
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer  # noqa: E402
 from tfaip.trainer.optimizer.update import AverageRate  # noqa: E402
 
 BATCH = 16
@@ -75,7 +75,7 @@ def ours(average: bool = False, accum_steps: int = 1, **fields: Any) -> Callable
     def optimizer(model: keras.Model) -> Any:
         weights = {weight.path: weight for weight in model.trainable_variables}
         rate = AverageRate(0.999, ramp=False) if average else None
-        built = build_optimizer(AdamOptimizer(**fields), weights, model.trainable_variables, accum_steps, rate)
+        built = TrainingOptimizer(AdamOptimizer(**fields), weights, model.trainable_variables, accum_steps, rate)
         built.schedule.base.assign(0.001)
         return built
 

@@ -32,7 +32,7 @@ def epoch_seconds(history: History, epoch: int) -> float:
     history.last_evaluated("val_loss", 10, epoch + 1)
     history.scores("val_loss")
     for _ in ("history file", "checkpoint"):
-        history.to_dict().text()
+        history.text()
     return time.perf_counter() - started
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     for epochs in args.epochs:
         tracemalloc.start()
         history = History({epoch: record(epoch) for epoch in range(1, epochs + 1)})
-        text = history.to_dict().text()
+        text = history.text()
         memory = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         ours = [epoch_seconds(history, epochs + i) for i in range(1, args.rounds + 1)]

@@ -54,15 +54,14 @@ from tfaip.evaluator.evaluator import (
 )
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
 from tfaip.lav.lav import LAV as LAV, MultiLAV as MultiLAV
-from tfaip.layers.ctc import (
+from tfaip.layers.ctc import ctc_greedy_decode as ctc_greedy_decode, ctc_loss as ctc_loss
+from tfaip.layers.ctcalignment import (
+    Alignment as Alignment,
+    ctc_align as ctc_align,
     ctc_beam_search as ctc_beam_search,
-    ctc_greedy_decode as ctc_greedy_decode,
-    ctc_loss as ctc_loss,
 )
-from tfaip.layers.ctcalignment import Alignment as Alignment, ctc_align as ctc_align
 from tfaip.layers.specaugment import SpecAugment as SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth as StochasticDepth, linear_survival as linear_survival
-from tfaip.layers.weightnoise import WeightNoise as WeightNoise
 from tfaip.model.graphbase import GenericGraphBase as GenericGraphBase, GraphBase as GraphBase
 from tfaip.model.keras_objects import (
     Activation as Activation,

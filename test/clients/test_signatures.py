@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -27,12 +27,15 @@ from tfaip.lav.lav import LAV
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import option
+from tfaip.params.stored import save_params
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.transfer.params import WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -71,19 +74,26 @@ class Stream(GeneratingDataProcessor[StreamParams]):
 
 
 class OwnPipeline(DataPipeline):
-    """Keeps its generator, and has a method of a name that the base has no claim on."""
+    """Keeps its generator under a private name of its own."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._source: Any = None
+    def __init__(
+        self,
+        pipeline_params: Any,
+        data_base: Any,
+        generator_params: Any,
+        input_processors: Any = None,
+        output_processors: Any = None,
+    ) -> None:
+        super().__init__(pipeline_params, data_base, generator_params, input_processors, output_processors)
+        self._reader: Any = None
 
     def reader(self) -> str:
         return "mine"
 
     def create_data_generator(self) -> Any:
-        if self._source is None:
-            self._source = self.generator_params.create(self.mode)
-        return self._source
+        if self._reader is None:
+            self._reader = self.generator_params.create(self.mode)
+        return self._reader
 
 
 def tiny_data(*processors: DataProcessorParams) -> Any:
@@ -101,6 +111,8 @@ def test_a_pipeline_that_keeps_its_generator(params: DataPipelineParams) -> None
     preloaded = pipeline.as_preloaded()
     kept = [sample.inputs["x"] for sample in preloaded.create_data_generator().generate()]
     np.testing.assert_array_equal(kept, np.array(raw) + 1)
+    assert preloaded.generator_params is pipeline.generator_params
+    np.testing.assert_array_equal([sample.inputs["x"] for sample in preloaded.samples], kept)
     assert pipeline.to_mode(PipelineMode.TARGETS).create_data_generator().mode is PipelineMode.TARGETS
     assert preloaded.with_seed(1).reader() == "mine"
     for one in (pipeline, preloaded):
@@ -142,8 +154,10 @@ def test_processors_on_one_sample(params: DataPipelineParams) -> None:
     sample = Sample(inputs={"x": np.zeros(4)})
     for processors in ([PlusParams()], [PlusParams(), PlusParams()]):
         pipeline = tiny_data(*processors).params.pre_proc.create(params, TinyData())
-        for apply in (pipeline.apply_on_sample, pipeline.create_processor_fn()):
+        (part,) = pipeline.pipeline
+        for apply in (pipeline.apply_on_sample, part.create_processor_fn()):
             np.testing.assert_array_equal(apply(sample).inputs["x"], np.full(4, len(processors)))
+        assert [type(processor) for processor in part.create_processor_fn()] == [Plus] * len(processors)
     stream = tiny_data(StreamParams()).params.pre_proc.create(params, TinyData())
     with pytest.raises(TypeError, match=r"use apply\(samples\)"):
         stream.apply_on_sample(sample)
@@ -170,7 +184,7 @@ def test_a_trainer_with_the_constructor_of_its_time() -> None:
 def test_the_names_of_a_client_and_its_params_after_a_training(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.epochs, params.export_final, params.output_dir = 2, False, str(tmp_path / "run")
-    params.early_stopping.best_model_name = ""
+    params.early_stopping.best_model_name, params.early_stopping.best_model_output_dir = "", str(tmp_path / "models")
     params.scenario.default_serve_dir, params.scenario.trainer_params_filename = "best.ckpt", "best.ckpt.json"
     logs = TinyScenario.create_trainer(params).train()
     assert params.current_epoch == 2
@@ -179,6 +193,9 @@ def test_the_names_of_a_client_and_its_params_after_a_training(tmp_path: Path) -
     copied = json.loads((tmp_path / "run" / "best.ckpt.json").read_text())
     assert copied == json.loads(run.params_file.read_text())
     TinyScenario.create_predictor(tmp_path / "run" / "best.ckpt.json")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    TinyScenario.create_predictor(tmp_path / "models" / "best.ckpt.json")
+    (tmp_path / "moved").rename(tmp_path / "run")
     # The params of the ended training do not train again; changed ones are those of another run.
     written = run.best.stat().st_mtime_ns
     assert TinyScenario.create_trainer(params).train() == logs
@@ -226,6 +243,11 @@ def test_params_in_any_file(tmp_path: Path) -> None:
     for name, part in (("trainer.json", params), ("model.json", params.scenario)):
         (tmp_path / name).write_text(part.to_json())
         assert TinyScenario.params_from_path(tmp_path / name).model.units == 5
+    save_params(tmp_path / "saved.json", params)
+    content = json.loads((tmp_path / "saved.json").read_text())
+    assert type(params).from_dict(content) == params
+    with pytest.raises(UsageError, match="newer format"):
+        type(params).from_dict({**content, "__version__": 1000})
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
     with pytest.raises(UsageError):
         TinyScenario.params_from_path(tmp_path / "other.json")
@@ -237,6 +259,12 @@ def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="is not the directory of a run"):
         RunDirectory(tmp_path).check_free(overwrite=False)
+
+
+def test_a_copy_of_no_best_model_is_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="tfaip"):
+        RunOutput(None).copy_best(tmp_path / "models")
+    assert "there is no best model to copy" in caplog.text
 
 
 def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
@@ -266,6 +294,31 @@ def test_a_default_of_another_type_passes_the_ready_check() -> None:
         trainer_params_cls = classmethod(lambda cls: OwnTrainerParams)
 
     check_params(OwnTrainerParams(), Own)
+
+
+def test_trainer_params_of_the_trainer_serve_scenarios_with_other_params() -> None:
+    class Own(Trainer[OwnTrainerParams]):
+        pass
+
+    S = TypeVar("S")
+
+    class BaseScenario(ScenarioBase[S, Pipelines], Generic[S]):  # type: ignore[type-var]
+        trainer_cls = classmethod(lambda cls: Own)
+
+    class OtherParams(TinyScenario.params_cls()):  # type: ignore[misc]
+        voters: int = 2
+
+    class OwnScenario(BaseScenario[TinyScenario.params_cls()]):  # type: ignore[misc]
+        pass
+
+    class OtherScenario(BaseScenario[OtherParams]):
+        pass
+
+    assert type(OwnScenario.default_trainer_params()) is OwnTrainerParams
+    params = OtherScenario.default_trainer_params()
+    assert (type(params.scenario), params.scenario.voters, params.quiet) == (OtherParams, 2, False)
+    assert isinstance(params, OwnTrainerParams)
+    assert type(OtherScenario.trainer_params_cls()().scenario) is OtherParams
 
 
 @pytest.mark.backend

@@ -30,6 +30,7 @@ def test_items_are_processed_in_their_order_in_other_processes_or_here() -> None
     assert 1 <= len(processes) <= 2
     assert parallel_map(lambda n: (n, os.getpid()), [3, 1], processes=0) == [(3, os.getpid()), (1, os.getpid())]
     assert parallel_map(square_and_process, [], processes=2) == []
+    assert parallel_map(square_and_process, [2], processes=2) == [(4, os.getpid())]  # not worth a process
 
 
 def test_the_error_of_the_work_is_raised() -> None:

@@ -15,10 +15,18 @@ import pytest
 
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
 from tfaip.compat import testcases
-from tfaip.compat.devices import DeviceConfig
-from tfaip.compat.profiling import MeasureTime, profile
 from tfaip.compat.samples import RawDataPipeline, SequenceProcessor
-from tfaip.compat.utilities import Resource, enforce_types, glob_all, packbits, packsize, unpackbits
+from tfaip.compat.utilities import (
+    DeviceConfig,
+    MeasureTime,
+    Resource,
+    enforce_types,
+    glob_all,
+    packbits,
+    packsize,
+    profile,
+    unpackbits,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
@@ -55,7 +63,8 @@ def test_processors_one_after_the_other() -> None:
 def test_a_pipeline_of_samples_in_memory() -> None:
     data = TinyData().create()
     samples = list(TinyGenerator(samples=5).create(PipelineMode.PREDICTION).generate())
-    pipeline = RawDataPipeline(samples, DataPipelineParams(batch_size=2), data, PipelineMode.PREDICTION)
+    params = DataPipelineParams(batch_size=2, mode=PipelineMode.PREDICTION)
+    pipeline = RawDataPipeline(samples, params, data)
     with pipeline.generate_input_batches() as batches:
         assert [len(batch.inputs["x"]) for batch in batches] == [2, 2, 1]
     assert type(pipeline.to_mode(PipelineMode.EVALUATION)) is RawDataPipeline

@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +35,6 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import pai_dataclass
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.predictor import Predictor
@@ -112,16 +110,12 @@ class HookPoints(Points):
 
 
 @records(DataGeneratorParams)
-class HookPointsParams(PointsParams):
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return HookPoints
+class HookPointsParams(PointsParams, cls=HookPoints):
+    pass
 
 
-class StreamParams(DataGeneratorParams):
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Stream
+class StreamParams(DataGeneratorParams, cls=":Stream"):
+    pass
 
 
 @records(DataGenerator)
@@ -147,19 +141,13 @@ class Doubling(MappingDataProcessor["DoublingParams"]):
 
 
 @records(DataProcessorParams)
-@pai_dataclass
-@dataclass
-class DoublingParams(DataProcessorParams):
-    @staticmethod
-    def cls() -> type[DataProcessor[Any]]:
-        return Doubling
+class DoublingParams(DataProcessorParams, cls=Doubling):
+    pass
 
 
 @records(DataBaseParams)
-class HookDataParams(LineDataParams):
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return HookData
+class HookDataParams(LineDataParams, cls=":HookData"):
+    pass
 
 
 @records(DataBase)
@@ -173,13 +161,8 @@ class HookData(LineData):
 
 
 @records(ModelBaseParams)
-class HookModelParams(LineModelParams):
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return HookModel
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return HookGraph
+class HookModelParams(LineModelParams, cls=":HookModel", graph_cls=":HookGraph"):
+    pass
 
 
 @records(ModelBase)
@@ -187,38 +170,19 @@ class HookModel(LineModel):
     pass
 
 
+@records(GraphBase)
 class HookGraph(LineGraph):
-    def build_graph(self, *args: Any, **kwargs: Any) -> Any:
-        called["GraphBase.build_graph"] += 1
-        return super().build_graph(*args, **kwargs)
-
-    def build_train_graph(self, *args: Any, **kwargs: Any) -> Any:
-        called["GraphBase.build_train_graph"] += 1
-        return super().build_train_graph(*args, **kwargs)
-
-    def build_prediction_graph(self, *args: Any, **kwargs: Any) -> Any:
-        called["GraphBase.build_prediction_graph"] += 1
-        return super().build_prediction_graph(*args, **kwargs)
-
-    def pre_proc_targets(self, *args: Any, **kwargs: Any) -> Any:
-        called["GraphBase.pre_proc_targets"] += 1
-        return super().pre_proc_targets(*args, **kwargs)
+    pre_proc_targets = _recorded(LineGraph.pre_proc_targets, "GraphBase.pre_proc_targets")
 
 
-@pai_dataclass
-@dataclass
 class HookEvaluatorParams(EvaluatorParams):
     step: int = 3
 
 
 @records(EvaluatorBase)
 class HookEvaluator(EvaluatorBase[HookEvaluatorParams]):
-    def __enter__(self) -> HookEvaluator:
-        called["EvaluatorBase.__enter__"] += 1
-        return self
-
-    def __exit__(self, *args: Any) -> None:
-        called["EvaluatorBase.__exit__"] += 1
+    __enter__ = _recorded(EvaluatorBase.__enter__, "EvaluatorBase.__enter__")
+    __exit__ = _recorded(EvaluatorBase.__exit__, "EvaluatorBase.__exit__")
 
 
 @records(WarmStarter)
@@ -232,35 +196,17 @@ class HookTrainer(Trainer[Any]):
         return HookWarmStarter(self.params.warmstart)
 
 
-@records(LAV)
-class HookLAV(LAV):
-    pass
-
-
-@records(MultiLAV)
-class HookMultiLAV(MultiLAV):
-    pass
-
-
-@records(Predictor)
-class HookPredictor(Predictor):
-    pass
-
-
-@records(MultiModelVoter)
-class HookVoter(MeanVoter):
-    pass
+HookLAV = records(LAV)(type("HookLAV", (LAV,), {}))
+HookMultiLAV = records(MultiLAV)(type("HookMultiLAV", (MultiLAV,), {}))
+HookPredictor = records(Predictor)(type("HookPredictor", (Predictor,), {}))
+HookVoter = records(MultiModelVoter)(type("HookVoter", (MeanVoter,), {}))
+HookCallback = records(LAVCallback)(type("HookCallback", (LAVCallback,), {}))
 
 
 @records(MultiModelPredictor)
 class HookMultiPredictor(MultiModelPredictor):
     def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
         return HookVoter(data_params)
-
-
-@records(LAVCallback)
-class HookCallback(LAVCallback):
-    pass
 
 
 class HookScenarioParams(ScenarioBaseParams[HookDataParams, HookModelParams]):

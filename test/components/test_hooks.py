@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from test.components.hooks import (
     HookDataParams,
     HookEvaluatorParams,
     HookModelParams,
-    HookPipelineParams,
     HookScenario,
     HookTrainerParams,
     StreamParams,
@@ -46,7 +44,6 @@ from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import pai_dataclass
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import LAVParams, PredictorParams
@@ -96,8 +93,6 @@ def test_the_params_of_data_and_evaluator_are_those_that_their_classes_start_fro
     assert LineScenario.default_params().evaluator == EvaluatorParams()
 
 
-@pai_dataclass
-@dataclass
 class WiderDataParams(HookDataParams):
     """Params of a scenario's own, of the same data."""
 
@@ -115,19 +110,10 @@ class WiderScenario(ScenarioBase[WiderScenarioParams, HookTrainerParams]):
 def test_params_derived_from_those_of_the_data_take_over_its_defaults() -> None:
     data = WiderScenario.default_params().data
     assert (type(data), data.width, data.pre_proc.processors) == (WiderDataParams, 7, [DoublingParams()])
-
-
-def test_default_params_of_another_class_are_refused() -> None:
-    class Other(HookScenario):
-        data_cls = classmethod(lambda cls: OtherData)
-
-    class OtherData(LineData):
-        @classmethod
-        def default_params(cls) -> Any:
-            return LineModelParams()
-
+    other = type("OtherData", (LineData,), {"default_params": classmethod(lambda cls: LineModelParams())})
+    scenario: Any = type("Other", (HookScenario,), {"data_cls": classmethod(lambda cls: other)})
     with pytest.raises(TypeError, match="default_params gave LineModelParams, the scenario declares HookDataParams"):
-        Other.default_params()
+        scenario.default_params()
 
 
 class OwnNames:
@@ -264,18 +250,6 @@ def test_params_may_build_their_parts_themselves() -> None:
     assert (scenario.model.mark, scenario.graph.name) == ("own", "own")
 
 
-def test_the_pipeline_params_of_a_hook_are_the_default() -> None:
-    class Scenario(HookScenario):
-        @classmethod
-        def trainer_pipeline_params_cls(cls) -> Any:
-            return OwnPipelineParams
-
-    class OwnPipelineParams(HookPipelineParams):
-        pass
-
-    assert type(Scenario.default_trainer_params().gen) is OwnPipelineParams
-
-
 def test_an_evaluator_with_params_of_another_class_is_refused_before_the_first_epoch(tmp_path: Path) -> None:
     params = hook_params(tmp_path / "run")
     params.scenario.evaluator = EvaluatorParams()
@@ -284,16 +258,15 @@ def test_an_evaluator_with_params_of_another_class_is_refused_before_the_first_e
     assert list(tmp_path.iterdir()) == []
 
 
-class PreloadingData(LineData):
-    def preload(self, *args: Any, **kwargs: Any) -> Any:
-        raise AssertionError("never called")
-
-
-def test_methods_that_nothing_would_call_are_refused() -> None:
+def test_methods_and_fields_that_nothing_would_read_are_refused() -> None:
     params = line_params([1])
-    data_scenario = type("Scenario", (LineScenario,), {"data_cls": classmethod(lambda cls: PreloadingData)})
-    with pytest.raises(TypeError, match=r"^PreloadingData\.preload would never be called: override create_pipeline"):
-        Trainer(params, data_scenario(params.scenario)).train()
+    data_cls = type("Preloading", (LineData,), {"preload": lambda self: None})
+    scenario: Any = type("Scenario", (LineScenario,), {"data_cls": classmethod(lambda cls: data_cls)})
+    with pytest.raises(TypeError, match=r"^Preloading\.preload would never be called: override create_pipeline"):
+        Trainer(params, scenario(params.scenario)).train()
+    weighted: Any = type("Weighted", (LineScenario,), {"class_weight": [1, 2]})
+    with pytest.raises(TypeError, match="Weighted.class_weight would never .* field class_weight of the model params"):
+        weighted(params.scenario)
 
 
 def test_a_saved_model_that_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,53 +62,33 @@ def test_every_spelling(name: str, write: Write, tmp_path: Path) -> None:
     assert loaded(name.format(cwd=tmp_path.name)) == "tf_zoo.scenario:Zoo"
 
 
-def test_absolute_paths_from_anywhere(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write({"deep/tf_zoo/__init__.py": "", "deep/tf_zoo/sub/__init__.py": "", "deep/tf_zoo/sub/scenario.py": ONE})
-    monkeypatch.chdir("/")
-    assert loaded(f"{tmp_path}/deep/tf_zoo/sub") == "tf_zoo.sub.scenario:Zoo"
-    assert loaded(f"{tmp_path}/deep/tf_zoo/sub/scenario.py:Zoo") == "tf_zoo.sub.scenario:Zoo"
-
-
-def test_a_single_file(write: Write) -> None:
-    write({"tf_single.py": ONE})
+def test_files_and_directories(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write({"tf_single.py": ONE, "tf_plain/scenario.py": ONE})
     assert loaded("tf_single") == loaded("tf_single.py") == loaded("./tf_single.py:Zoo") == "tf_single:Zoo"
-
-
-def test_the_directory_itself(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE})
-    monkeypatch.chdir(tmp_path / "tf_zoo")
-    assert loaded(".") == "tf_zoo.scenario:Zoo"
-
-
-def test_a_directory_without_init(write: Write) -> None:
-    write({"tf_plain/scenario.py": ONE})
-    assert loaded("tf_plain") == loaded("./tf_plain") == "tf_plain.scenario:Zoo"
-
-
-def test_modules_of_the_package_find_each_other(write: Write) -> None:
+    assert loaded("tf_plain") == loaded("./tf_plain") == "tf_plain.scenario:Zoo"  # without __init__
+    # Modules of the package find each other; absolute paths from anywhere, and the directory itself.
     relative = "from .names import NAME\n" + ONE + "Zoo.name = NAME\n"
-    write({"tf_zoo/__init__.py": "", "tf_zoo/names.py": "NAME = 'Berlin'", "tf_zoo/scenario.py": relative})
-    assert load_scenario("./tf_zoo").name == "Berlin"  # type: ignore[attr-defined]
+    write({"deep/tf_zoo/__init__.py": "", "deep/tf_zoo/sub/__init__.py": "", "deep/tf_zoo/sub/scenario.py": relative})
+    write({"deep/tf_zoo/sub/names.py": "NAME = 'Berlin'"})
+    assert load_scenario("deep/tf_zoo/sub").name == "Berlin"  # type: ignore[attr-defined]
+    monkeypatch.chdir("/")
+    assert loaded(f"{tmp_path}/deep/tf_zoo/sub/scenario.py:Zoo") == "tf_zoo.sub.scenario:Zoo"
+    monkeypatch.chdir(tmp_path / "deep/tf_zoo/sub")
+    assert loaded(".") == "tf_zoo.sub.scenario:Zoo"
+    for kind, name in (("min", "MinScenario"), ("full", "TutorialScenario")):
+        assert loaded(f"tfaip.scenario.tutorial.{kind}") == f"tfaip.scenario.tutorial.{kind}.scenario:{name}"
 
 
-def test_shipped_scenarios() -> None:
-    assert loaded("tfaip.scenario.tutorial.min") == "tfaip.scenario.tutorial.min.scenario:MinScenario"
-    assert loaded("tfaip.scenario.tutorial.full") == "tfaip.scenario.tutorial.full.scenario:TutorialScenario"
-
-
-def test_bases_imports_and_private_classes_are_no_choice(write: Write) -> None:
+def test_bases_imports_private_classes_and_other_names_are_no_choice(write: Write) -> None:
     code = (
         "from tf_other import Foreign\n" + ONE + "class Better(Zoo):\n    pass\nclass _Draft(ScenarioBase):\n    pass\n"
     )
-    write({"tf_other.py": IMPORT + "class Foreign(ScenarioBase):\n    pass\n", "tf_zoo.py": code})
+    write(
+        {"tf_other.py": IMPORT + "class Foreign(ScenarioBase):\n    pass\n", "tf_zoo.py": code + "Default = Better\n"}
+    )
     assert loaded("tf_zoo") == "tf_zoo:Better"
     assert loaded("tf_zoo:Zoo") == "tf_zoo:Zoo"
     assert loaded("tf_zoo:Foreign") == "tf_other:Foreign"
-
-
-def test_another_name_for_the_same_class_is_no_choice(write: Write) -> None:
-    write({"tf_zoo.py": ONE + "Default = Zoo\n"})
-    assert loaded("tf_zoo") == "tf_zoo:Zoo"
 
 
 def error(name: str) -> str:
@@ -148,23 +128,6 @@ def test_what_cannot_be_loaded(name: str, message: str, write: Write, tmp_path: 
     write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE, "wild_cats.py": TWO, "data/readme.txt": ""})
     write({"tf_nothing.py": "x = 1\n", "tf_empty/__init__.py": "", "tf_class.py": "class Zoo:\n    pass\n"})
     assert error(name) == message.format(cwd=tmp_path)
-
-
-def test_of_installed_packages_those_with_a_scenario_are_suggested(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(
-        {
-            "site-packages/tf_installed/__init__.py": "",
-            "site-packages/tf_installed/deep/scenario.py": ONE,
-            "site-packages/tf_library/__init__.py": "",
-            "site-packages/tf_module.py": "",
-        }
-    )
-    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
-    assert error("tf_instaled.deep") == "no module named 'tf_instaled.deep'; did you mean tf_installed.deep?"
-    assert error("tf_librari") == "no module named 'tf_librari'"
-    assert error("tf_modul") == "no module named 'tf_modul'"
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ def test_a_level_of_the_users_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().out == "error: shown\n"
 
 
-def test_a_console_where_there_is_none(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_console_only_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     root = logging.getLogger(ROOT)
     with console_unless_configured(), console_unless_configured(), user_logs(OwnParams):
@@ -95,16 +97,10 @@ def test_a_console_where_there_is_none(monkeypatch: pytest.MonkeyPatch, capsys: 
         logging.getLogger(f"{ROOT}.trainer").info("once")
     assert capsys.readouterr().out == "printed\nonce\n"
     assert (root.level, root.handlers, root.propagate) == (logging.NOTSET, [], True)
-
-
-def test_no_console_beside_that_of_an_application(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     records: list[str] = []
-    handler = logging.Handler()
+    handler = logging.Handler()  # of an application
     monkeypatch.setattr(handler, "emit", lambda record: records.append(record.getMessage()))
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     with console_unless_configured(), RunLog():
         logging.getLogger(f"{ROOT}.trainer").info("to the application")
-    assert capsys.readouterr().out == ""
-    assert records == ["to the application"]
+    assert (capsys.readouterr().out, records) == ("", ["to the application"])

@@ -14,7 +14,6 @@ from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
-from tfaip.layers.weightnoise import WeightNoise
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -25,18 +24,17 @@ class RandomLayersParams(TinyModelParams):
 
 
 class RandomLayersGraph(TinyGraph):
-    """Masks, noise on weights and a branch that is dropped at random."""
+    """Masks, and a branch that is dropped at random."""
 
     def __init__(self, params: RandomLayersParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
         self.augment = SpecAugment(1, 2, 1, 2, time_warp=1)
-        self.noisy = WeightNoise(self.hidden, 0.1)
         self.block = StochasticDepth(keras.layers.Dense(params.units, activation="relu"), 0.5)
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         frames = keras.ops.repeat(inputs["x"][..., None], 3, axis=2)
         x = keras.ops.reshape(self.augment(frames, training=training), (-1, 12))
-        return {"y": self.out(self.block(self.noisy(x, training=training), training=training))}
+        return {"y": self.out(self.block(self.hidden(x), training=training))}
 
 
 class Holed(TinyGenerator):

@@ -43,38 +43,26 @@ def evaluate(evaluator: EvaluatorBase[Any], pairs: list[tuple[float, float]]) ->
         return running.result()
 
 
-def test_result_over_all_samples() -> None:
+def test_results_over_all_samples_of_each_evaluation() -> None:
     evaluator = HitRate(ToleranceParams(tolerance=1.0))
     assert evaluate(evaluator, [(0, 0), (0, 1), (0, 2), (5, 4)]) == {"share": 0.75}
-
-
-def test_every_evaluation_starts_anew() -> None:
     evaluator = HitRate(ToleranceParams(), unit="hits")
     assert evaluate(evaluator, [(0, 1)]) == {"hits": 0.0}
     assert evaluate(evaluator, [(0, 0), (1, 0)]) == {"hits": 0.5}
-
-
-def test_params_class_is_the_declared_one() -> None:
     assert HitRate.params_cls() is ToleranceParams
-
-
-def test_an_exception_leaves_the_evaluation() -> None:
-    with pytest.raises(ZeroDivisionError):
-        evaluate(HitRate(ToleranceParams()), [])
-
-
-def test_the_base_evaluates_nothing() -> None:
-    assert evaluate(EvaluatorBase(EvaluatorParams()), [(1, 2)]) == {}
-    assert evaluate(Evaluator(EvaluatorParams()), [(1, 2)]) == {}
-
-
-def test_a_result_that_is_no_dict_is_named() -> None:
-    class Three(EvaluatorBase[EvaluatorParams]):
-        def result(self) -> Any:
-            return 3
-
+    for base in (EvaluatorBase, Evaluator):
+        assert evaluate(base(EvaluatorParams()), [(1, 2)]) == {}
+    assert evaluate(NamedParams().create(unit="hits"), [(0, 2)]) == {"hits": 1.0}
+    assert type(EvaluatorParams().create()) is EvaluatorBase
+    three = type("Three", (EvaluatorBase,), {"result": lambda self: 3})
     with pytest.raises(TypeError, match="^Three.result returns 3, expected a dict of values by name$"):
-        result_of(Three(EvaluatorParams()))
+        result_of(three(EvaluatorParams()))
+
+
+class NamedParams(EvaluatorParams, cls=".test_evaluator:HitRate"):
+    """Names its evaluator by a string."""
+
+    tolerance: float = 2.0
 
 
 class Near(Evaluator):
@@ -150,23 +138,9 @@ def test_older_subclasses_keep_their_params(cls: Any) -> None:
     assert evaluator == evaluator != cls(params)  # noqa: PLR0124 - by identity
     assert len({evaluator, cls(params)}) == 2
     assert cls.params_cls() is (ToleranceParams if cls is Bound else EvaluatorParams)
-
-
-def test_attributes_of_older_subclasses_are_no_fields() -> None:
-    assert WithConstructor(ToleranceParams()).anything == 3
+    assert WithConstructor(params).anything == 3
     assert (WithConstructor.note, WithConstructor.errors, Derived.more) == ("not a field", [], 1)
-    evaluator = Bound(ToleranceParams())
-    evaluator.update_state(Sample())
-    assert (evaluator.count, Bound.count) == (1, 0)
+    bound = Bound(params)
+    bound.update_state(Sample())
+    assert (bound.count, Bound.count) == (1, 0)
     assert evaluate(Plain(EvaluatorParams()), []) == {"three": 3}
-
-
-class NamedParams(EvaluatorParams, cls=".test_evaluator:HitRate"):
-    """Names its evaluator by a string."""
-
-    tolerance: float = 2.0
-
-
-def test_params_may_name_their_evaluator() -> None:
-    assert evaluate(NamedParams().create(unit="hits"), [(0, 2)]) == {"hits": 1.0}
-    assert type(EvaluatorParams().create()) is EvaluatorBase

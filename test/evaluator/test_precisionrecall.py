@@ -25,18 +25,14 @@ def test_counts_of_samples() -> None:
     assert curve.precision == pytest.approx([1 / 2, 3 / 5, 3 / 4, 1, 1])
     assert curve.recall == pytest.approx([1, 1, 1, 2 / 3, 1 / 3])
 
-
-def test_any_shape_and_truth_values() -> None:
+    # Any shape, and truth values.
     curve = PrecisionRecallCurve.of(np.array(LABELS, bool).reshape(2, 3), np.array(SCORES).reshape(2, 3), 5)
     assert curve.counts.tolist() == COUNTS
     assert PrecisionRecallCurve.of(np.array(LABELS), np.array(SCORES)).counts.shape == (4, 201)
-
-
-def test_nothing_found_and_nothing_to_find() -> None:
+    # Nothing found and nothing to find.
     without = PrecisionRecallCurve.of(np.zeros(2), np.array([0.5, 0.5]), 3)
     assert (without.precision.tolist(), without.recall.tolist()) == ([0, 0, 0], [0, 0, 0])
-    nobody = PrecisionRecallCurve.of(np.array([]), np.array([]), 3)
-    assert nobody.counts.tolist() == [[0] * 3] * 4
+    assert PrecisionRecallCurve.of(np.array([]), np.array([]), 3).counts.tolist() == [[0] * 3] * 4
 
 
 @pytest.mark.backend
@@ -65,15 +61,12 @@ def test_what_is_no_score_is_told(labels: list[int], scores: list[float], compla
         PrecisionRecallCurve.of(np.array(labels), np.array(scores))
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 5), (4, 1)])
-def test_counts_have_four_rows(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"expected \[4, n\]"):
-        PrecisionRecallCurve(np.zeros(shape))
-
-
 def test_a_metric_must_count_one_label_at_even_thresholds() -> None:
     with pytest.raises(ValueError, match="auc_of_mine: .*evenly spaced"):
         PrecisionRecallCurve.of_metric(keras.metrics.AUC(thresholds=[0.1, 0.2], name="auc_of_mine"))
+    for shape in [(4,), (3, 5), (4, 1)]:
+        with pytest.raises(ValueError, match=r"expected \[4, n\]"):
+            PrecisionRecallCurve(np.zeros(shape))
     several = keras.metrics.AUC(num_thresholds=5, multi_label=True, num_labels=2)
     with pytest.raises(ValueError, match=r"the shape \(4, 5, 2\)"):
         PrecisionRecallCurve.of_metric(several)

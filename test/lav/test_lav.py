@@ -68,8 +68,9 @@ def test_the_values_are_exactly_those_of_the_training(tutorial, results):
 @pytest.mark.parametrize(
     ("batch_size", "run_eagerly"), [(7, False), (360, False), pytest.param(100, True, marks=pytest.mark.backend)]
 )
-def test_neither_the_batches_nor_the_compilation_matter(tutorial, results, batch_size, run_eagerly):
-    others = results_of(tutorial / "best", batch_size, run_eagerly)
+def test_neither_batches_nor_compilation_nor_place_matter(tutorial, results, batch_size, run_eagerly, tmp_path):
+    moved = shutil.copytree(tutorial / "best", tmp_path / "moved", ignore=shutil.ignore_patterns("serve"))
+    others = results_of(moved, batch_size, run_eagerly)
     assert scalar_results(others) == pytest.approx(scalar_results(results), rel=1e-5)
 
 
@@ -95,12 +96,6 @@ def test_the_command_computes_in_the_precision_of_the_training(tmp_path):
     results = json.loads((tmp_path / "lav.json").read_text())["results"]["lav_l0"]
     for name in ("loss", "mae", "mean_output"):
         assert results[name] == logs[f"lav_l0_{name}"]
-
-
-def test_a_moved_model_gives_the_same(tutorial, results, tmp_path):
-    moved = tmp_path / "elsewhere"
-    shutil.copytree(tutorial / "best", moved, ignore=shutil.ignore_patterns("serve"))
-    assert results_of(moved) == results
 
 
 @pytest.mark.slow
@@ -178,36 +173,25 @@ def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
         assert ("12 samples in" in out) == ("silent" not in kwargs)
 
 
-def test_the_scenario_is_found_by_its_params(two_graphs):
+def test_what_a_lav_needs(two_graphs, tmp_path):
     model, _ = two_graphs
+    # The scenario is found by its params.
     lav = LAV(LAVParams(model_path=str(model), silent=True), LavScenario.params_from_path(model))
     (results,) = lav.run([TinyGenerator(samples=3)])
     assert results["samples"] == 3
-
-
-def test_no_model():
     with pytest.raises(UsageError, match="no model to load: set model_path"):
         next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGenerator()]))
-
-
-def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):
-    model = shutil.copytree(two_graphs[0], tmp_path / "model")
-    (model / "training_data.json").unlink()
-    assert load_training_data(model, LavScenario) is None
-
-
-def test_scores_of_nothing_are_refused(two_graphs):
-    lav = lav_of(two_graphs[0], LavScenario, silent=True)
+    # Scores of nothing are refused.
+    lav = lav_of(model, LavScenario, silent=True)
     lav.params.pipeline.batch_size, lav.params.pipeline.batch_drop_remainder = 16, True
     results = lav.run([TinyGenerator(samples=17), TinyGenerator(samples=15)])
     next(results)
     with pytest.raises(UsageError, match="^the evaluation data give no batch: use a smaller batch size, or keep"):
         next(results)
-
-
-def test_a_single_generator_is_told_at_the_call(two_graphs):
-    model, _ = two_graphs
     for lav in (lav_of(model, LavScenario), LavScenario.create_multi_lav(LAVParams(), [model])):
         for value in (TinyGenerator(), 3):
             with pytest.raises(TypeError, match="run takes the params of several generators, got .*: put them into a"):
                 lav.run(value)
+    copy = shutil.copytree(model, tmp_path / "model")
+    (copy / "training_data.json").unlink()
+    assert load_training_data(copy, LavScenario) is None

@@ -58,10 +58,3 @@ def require_distribution(drawn: Iterable[Pattern], expected: Mapping[Pattern, fl
 def patterns(masked: np.ndarray) -> list[Pattern]:
     """The rows of `[draws, positions]` as patterns."""
     return [tuple(row) for row in masked.tolist()]
-
-
-def require_uniform(drawn: np.ndarray, low: float, high: float, bins: int = 20) -> None:
-    """Fail unless numbers are uniform between two limits."""
-    assert low <= drawn.min() <= drawn.max() <= high
-    index = np.minimum((drawn - low) / (high - low) * bins, bins - 1).astype(int)
-    require_distribution([(number,) for number in index.tolist()], {(n,): 1 / bins for n in range(bins)})

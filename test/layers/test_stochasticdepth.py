@@ -55,35 +55,6 @@ def test_one_decision_per_sample() -> None:
     np.testing.assert_allclose(drawn[~dropped] - x[~dropped], 2 * (whole - x)[~dropped], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.backend
-def test_a_probability_that_is_a_variable() -> None:
-    """0: neither the branch nor its weights take part; the step is compiled once for all values."""
-    survival = keras.Variable(1.0, trainable=False, name="survival")
-    layer, traces = block(survival), []
-
-    class Probe(keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.block = layer
-
-        def call(self, x: Any, training: bool | None = None) -> Any:
-            traces.append(training)
-            return self.block(x, training=training)
-
-    model = Probe()
-    model.compile(keras.optimizers.SGD(0.25), lambda y_true, y: y)
-    x = np.ones((4, 1), "float32")
-    found = []
-    for value in (1.0, 0.0, 1.0):
-        survival.assign(value)
-        seen = len(traces)
-        loss = model.fit(x, x, batch_size=4, verbose=0, shuffle=False).history["loss"][0]
-        found.append((loss, float(ops.convert_to_numpy(layer.layer.kernel)[0, 0])))
-    # The loss is 1 + w, its gradient 1: w goes from 2 to 1.75, stays, and goes to 1.5.
-    assert found == [(3.0, 1.75), (1.0, 1.75), (2.75, 1.5)]
-    assert len(traces) == seen, "the step was compiled again"
-
-
 def test_the_mask_of_the_inputs_goes_on() -> None:
     embedding = keras.layers.Embedding(5, 2, mask_zero=True)
     seen = {}

@@ -15,6 +15,7 @@ from test.model import own_objects
 from test.model.brought import NETWORKS, BroughtData, BroughtDataParams, BroughtScenario, brought_params
 from test.model.support import Shapes, logged, training_model
 from tfaip.errors import UsageError
+from tfaip.model.declared import declared
 from tfaip.model.keras_objects import Initializer, Loss, Metric
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -111,7 +112,8 @@ def test_a_text_of_a_file_imports_nothing_but_what_is_marked_in_the_package_of_t
 
 
 @pytest.mark.parametrize(
-    ("weights", "total"), [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)]
+    ("weights", "total"),
+    [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"b_loss": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)],
 )
 def test_weights_of_losses(weights: Any, total: float) -> None:
     assert values(Brought(two_outputs(), loss="mse", loss_weights=weights))["loss"] == pytest.approx(total)
@@ -174,47 +176,38 @@ def test_weights_that_do_not_fit(declared: dict[str, Any], message: str) -> None
         class_losses(**declared)
 
 
-def test_weights_beside_losses_of_its_own_are_refused() -> None:
+def test_weights_without_an_effect_or_a_place_in_the_stored_params_are_refused() -> None:
+    nothing = {"_loss": lambda self, inputs, targets, outputs: {}}
     with pytest.raises(UsageError, match="OwnLoss has class_weight or sample_weight, .* override _sample_weights"):
+        type("OwnLoss", (Brought,), {"sample_weight": "w", **nothing})
+    message = "Fixed.class_weight would not be stored with a run: declare it as a field of the model params, class_w"
+    with pytest.raises(UsageError, match=message):
+        type("Fixed", (Brought,), {"class_weight": [1, 2]})
+    computed: Any = type("Computed", (Brought,), {"class_weight": lambda self: [1, 4], "loss": "mse"})
+    assert declared(computed(None), "class_weight") == [1, 4]
 
-        class OwnLoss(Brought):
-            class_weight = (1, 2)
 
-            def _loss(self, inputs: Any, targets: Any, outputs: Any) -> Any:
-                return {}
-
-
-def test_one_output_takes_the_only_target_and_logs_plain_names() -> None:
-    shapes = (SHAPES[0], {"b": (1,)})
+def test_one_output_takes_the_only_target_and_the_shapes_choose_the_accuracy() -> None:
     model = Brought(one_output("anything"), loss="mse", metrics=["mae"])
-    assert values(model, shapes) == pytest.approx({"loss": 1, "mae": 1})
-
-
-@pytest.mark.parametrize(
-    ("network", "kind"),
-    [
-        (lambda: keras.Sequential([layers.Dense(1, "sigmoid")]), "Binary"),
-        (lambda: keras.Sequential([layers.Dense(3, "softmax")]), "SparseCategorical"),
-    ],
-)
-def test_accuracy_is_chosen_by_the_shapes(network: Callable[[], Any], kind: str) -> None:
-    model = Brought(network(), loss="crossentropy", metrics=["acc"])
-    assert set(values(model, (SHAPES[0], {"a": (1,)}))) == {"loss", "acc"}
-    (metric,) = model.metric_objects()
-    assert type(metric).__name__ == f"{kind}Accuracy"
+    assert values(model, (SHAPES[0], {"b": (1,)})) == pytest.approx({"loss": 1, "mae": 1})
+    for layer, kind in ((layers.Dense(1, "sigmoid"), "Binary"), (layers.Dense(3, "softmax"), "SparseCategorical")):
+        model = Brought(keras.Sequential([layer]), loss="crossentropy", metrics=["acc"])
+        assert set(values(model, (SHAPES[0], {"a": (1,)}))) == {"loss", "acc"}
+        (metric,) = model.metric_objects()
+        assert type(metric).__name__ == f"{kind}Accuracy"
 
 
 @pytest.mark.slow
 def test_methods_and_params_declare_too() -> None:
     other = {"loss": 3, "a_loss": 2, "b_loss": 1}
     far = {"metrics": lambda self: {"a": [keras.metrics.MeanAbsoluteError(name="far")]}}
-    for declared, expected in [
+    for members, expected in [
         ({"loss": lambda self: {"a": "mse", "b": None}, **far}, {"loss": 4, "a_loss": 4, "a_far": 2}),
         ({"loss": staticmethod(lambda y_true, y_pred: abs(y_true - y_pred))}, other),
         ({"loss": lambda self, y_true, y_pred: abs(y_true - y_pred)}, other),
         ({"loss": keras.losses.mean_absolute_error}, other),
     ]:
-        assert values(type("Declared", (Brought,), declared)(two_outputs())) == pytest.approx(expected)
+        assert values(type("Declared", (Brought,), members)(two_outputs())) == pytest.approx(expected)
     metrics = [Metric("SparseTopKCategoricalAccuracy", k=2), Metric("MeanIoU", num_classes=3, sparse_y_pred=False)]
     params = ScoreParams(loss=Loss("SparseCategoricalCrossentropy"), metrics=[*metrics, Metric("accuracy")])
     model = Brought(keras.Sequential([layers.Dense(3, "softmax")]), params)
@@ -331,20 +324,17 @@ def test_models_that_do_not_fit(network: Callable[[], Any], inputs: str, expecte
         model.create_graph()
 
 
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [
+def test_an_object_that_cannot_be_made_names_its_flag(monkeypatch):
+    for start, expected in [
         (
             Initializer("RandomNormal", stdev=0.1),
             r"^--model.start.stdev: Initializer\('RandomNormal', stdev=0.1\) cannot be made: it has no argument "
             r"'stdev'; did you mean stddev\?$",
         ),
-        (Initializer("HeNormel"), r"^--model.start: .*keras.initializers has no 'HeNormel'; did you mean HeNormal or "),
-    ],
-)
-def test_an_object_that_cannot_be_made_names_its_flag(start, expected, monkeypatch):
-    params: Any = brought_params("sequential")
-    params.scenario.model.start = start
-    monkeypatch.setitem(NETWORKS, "sequential", lambda units: params.scenario.model.start.create())
-    with pytest.raises(UsageError, match=expected):
-        BroughtScenario.create_trainer(params).train()
+        (Initializer("HeNormel"), r"^--model.start: .*initializers has no 'HeNormel'; did you mean HeNormal or "),
+    ]:
+        params: Any = brought_params("sequential")
+        params.scenario.model.start = start
+        monkeypatch.setitem(NETWORKS, "sequential", lambda units, start=start: start.create())
+        with pytest.raises(UsageError, match=expected):
+            BroughtScenario.create_trainer(params).train()

@@ -76,9 +76,6 @@ def test_eager_calls_with_numpy_arrays() -> None:
 class Unsupervised(GenericGraphBase[ModelBaseParams]):
     """Training: -x, without targets; prediction: x."""
 
-    def __init__(self) -> None:
-        super().__init__(ModelBaseParams())
-
     def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
         assert targets is None
         return {"y": -inputs["x"], "training": ops.convert_to_tensor(training)}
@@ -88,7 +85,7 @@ class Unsupervised(GenericGraphBase[ModelBaseParams]):
 
 
 def test_train_without_targets_is_the_training_graph() -> None:
-    inputs, graph = {"x": np.array([[2.0]])}, Unsupervised()
+    inputs, graph = {"x": np.array([[2.0]])}, Unsupervised(ModelBaseParams())
     assert float(graph.train(inputs, None)["y"][0, 0]) == -2
     assert bool(graph.train(inputs, None, training=True)["training"])
     assert float(graph.predict(inputs)["y"][0, 0]) == 2
@@ -239,22 +236,16 @@ class Scale(LayerBase[ScaleParams]):
         return self.dense(x)
 
 
-def test_names_become_keras_objects() -> None:
-    layer = Scale(ScaleParams(kernel_initializer="ones", bias_initializer="RandomNormal", kernel_regularizer="l1"))
-    assert isinstance(layer.kernel_initializer, keras.initializers.Ones)
-    assert isinstance(layer.bias_initializer, keras.initializers.RandomNormal)
-    assert isinstance(layer.kernel_regularizer, keras.regularizers.L1)
-    default = Scale(ScaleParams())
-    assert isinstance(default.kernel_initializer, keras.initializers.GlorotUniform)
-    assert isinstance(default.bias_initializer, keras.initializers.Zeros)
-    assert default.kernel_regularizer is None
-
-
-def test_params_build_the_layer() -> None:
-    params = ScaleParams(units=3, kernel_initializer="ones")
+def test_names_become_keras_objects_of_the_layer_that_params_build() -> None:
+    params = ScaleParams(units=3, kernel_initializer="ones", bias_initializer="RandomNormal", kernel_regularizer="l1")
     layer = params.create(activation="relu", name="scale")
-    assert (type(layer), layer.params, layer.name) == (Scale, params, "scale")
-    assert Scale.params_cls() is ScaleParams
+    assert (type(layer), layer.params, layer.name, Scale.params_cls()) == (Scale, params, "scale", ScaleParams)
+    kinds = [type(layer.kernel_initializer), type(layer.bias_initializer), type(layer.kernel_regularizer)]
+    assert kinds == [keras.initializers.Ones, keras.initializers.RandomNormal, keras.regularizers.L1]
+    default = Scale(ScaleParams())
+    kinds = [type(default.kernel_initializer), type(default.bias_initializer), type(default.kernel_regularizer)]
+    assert kinds == [keras.initializers.GlorotUniform, keras.initializers.Zeros, type(None)]
+    layer = ScaleParams(units=3, kernel_initializer="ones").create(activation="relu")
     assert ops.convert_to_numpy(layer(column([-2, 5]))).tolist() == [[0, 0, 0], [5, 5, 5]]
     with pytest.raises(NotImplementedError, match=r"override cls\(\) of the layer params"):
         LayerBaseParams().create()

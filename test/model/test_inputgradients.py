@@ -116,17 +116,6 @@ def test_the_step_goes_through_all_floating_point_inputs_together() -> None:
 
 
 @pytest.mark.backend
-def test_rows_that_are_read_twice_count_twice() -> None:
-    def twice(inputs: TensorDict, scale: Tensor) -> Tensor:
-        return scale * ops.sum(ops.take(inputs["x"], inputs["rows"], axis=0), axis=(1, 2))
-
-    inputs = {"x": np.ones((2, 1), np.float32), "rows": np.array([[0, 0], [1, 1]], np.int32)}
-    # The gradient of 2 x is 2.
-    model = fitted(FunctionModel(output), FunctionGraph(twice), inputs)
-    assert logged(model)[NAME] == pytest.approx(4.0)
-
-
-@pytest.mark.backend
 def test_weights_of_losses_and_samples_count() -> None:
     def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         return {"a": outputs["y"], "b": ops.concatenate([outputs["y"]] * 3, axis=-1)}

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
 from tfaip.lav.lav import VOTED
-from tfaip.layers.weightnoise import WeightNoise
+from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import MASKS
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -51,7 +51,7 @@ class PaddedModel(ModelBase[ModelBaseParams]):
             )
         y = x if self.kind == "plain" else layers.Masking(0.0)(x)
         if self.kind == "wrapped":
-            y = WeightNoise(layers.Dense(1, use_bias=False, kernel_initializer="ones"), 0.0)(y)
+            y = StochasticDepth(layers.Dense(1, use_bias=False, kernel_initializer="zeros"), 1.0)(y)
         if self.kind == "cast":
             y = layers.Activation("linear", dtype="float32")(y)
         return keras.Model(x, dense(y))

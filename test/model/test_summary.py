@@ -76,14 +76,6 @@ def test_layers_come_in_the_order_of_their_definition_and_count_once() -> None:
         ("blocks/1/dropout", "Dropout", "", 0, 0),
         ("blocks/1/scale", "Scale", "", 4, 4),
     ]
-    assert summary_lines(built(Block(), 2)) == [
-        "layer    class    output  parameters  trained",
-        "second   Dense    3               15       15",
-        "first    Dense    4                8        8",
-        "dropout  Dropout                   0        0",
-        "scale    Scale                     4        4",
-        "27 parameters in 4 layers",
-    ]
 
 
 class Failing(Scale):
@@ -124,5 +116,10 @@ def test_brought_models_show_the_shapes_of_all_layers() -> None:
         ("GlobalAveragePooling2D", "4", 0, 0),
         ("Dense", "2", 10, 0),
         ("Dense", "1", 5, 5),
+    ]
+    assert summary_lines(holder)[:3] == [
+        "layer              class                   output  parameters  trained",
+        "layers/0/features  Conv2D                  6x6x4          112      112",
+        "layers/0/norm      BatchNormalization      6x6x4           16        8",
     ]
     assert summary_lines(holder)[-1] == "143 parameters in 5 layers, 18 of them not trained"

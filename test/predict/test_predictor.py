@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -85,64 +86,65 @@ def predictor_of(graph, data=None, batch_size=4, **kwargs):
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
-def test_samples_come_one_by_one_in_order_processed_before_and_behind(graph, run_eagerly):
+def test_samples_come_one_by_one_in_order_processed_before_and_after(graph, run_eagerly):
     data = data_with([DoubleParams()], [HalveParams()])
     predictor = predictor_of(graph, data, run_eagerly=run_eagerly)
     samples = list(predictor.predict(TinyGenerator(samples=10)))
     x = 2 * points(10)
     np.testing.assert_array_equal([sample.inputs["x"] for sample in samples], x)
-    # Halve exists only behind the model. float32 sums in another order.
-    got = np.array([sample.outputs["y"] for sample in samples])
-    np.testing.assert_allclose(got, expected_outputs(graph, x) / 2, rtol=1e-5, atol=1e-6)
-    assert got.shape == (10, 1)
+    same_outputs(samples, expected_outputs(graph, x) / 2)
     assert [(sample.targets, sample.meta) for sample in samples] == [(None, None)] * 10
-    assert (predictor.benchmark_results.samples, predictor.benchmark_results.batches) == (10, 3)
-    assert 0 < predictor.benchmark_results.first_batch_s <= predictor.benchmark_results.model_s
-    assert predictor.benchmark_results.model_s <= predictor.benchmark_results.wall_s
+    benchmark = predictor.benchmark_results
+    assert (benchmark.samples, benchmark.batches) == (10, 3)
+    assert 0 < benchmark.first_batch_s <= benchmark.model_s <= benchmark.wall_s
+    lines = []
+    benchmark.pretty_print(lines.append)
+    assert [line.split()[0] for line in lines] == list(benchmark.to_dict())
+    assert lines[0].split() == ["samples", "10"]
+    # Other data, and a pipeline in its own mode, whose targets were not asked for.
+    doubled, generator = data_with([DoubleParams()]), TinyGenerator(samples=6)
+    pipeline = doubled.create_pipeline(predictor.params.pipeline, generator).to_mode(PipelineMode.EVALUATION)
+    for others in (predictor.predict_database(doubled, generator), predictor.predict_pipeline(pipeline)):
+        others = list(others)
+        same_outputs(others, expected_outputs(graph, 2 * points(6)))
+        assert {sample.targets for sample in others} == {None}
 
 
-def test_targets_and_meta_are_kept_as_asked(graph):
+def same_outputs(samples, expected):
+    """float32 sums in another order."""
+    np.testing.assert_allclose([s.outputs["y"] for s in samples], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_targets_and_meta_are_kept_as_asked(graph, monkeypatch):
     samples = [Sample(inputs={"x": x}, targets={"y": x[:1]}, meta={"id": i}) for i, x in enumerate(points(5))]
+    seen = []
+    monkeypatch.setattr(Halve, "apply", lambda self, sample: seen.append(sample.meta["id"]) or sample)
 
     def kept(**kwargs):
-        return [(s.targets, s.meta) for s in predictor_of(graph, **kwargs).predict_raw(samples)]
+        predictor = predictor_of(graph, data_with(post=[HalveParams()]), **kwargs)
+        return [(s.targets, s.meta) for s in predictor.predict_raw(samples)]
 
     assert kept() == [(None, {"id": i}) for i in range(5)]
     assert kept(include_meta=False) == [(None, None)] * 5
     both = kept(include_targets=True)
     assert [meta["id"] for _, meta in both] == list(range(5))
     np.testing.assert_array_equal([targets["y"] for targets, _ in both], points(5)[:, :1])
-
-
-def test_data_without_targets_can_be_predicted_but_not_with_targets(graph):
-    samples = [Sample(inputs={"x": x}) for x in points(3)]
-    assert len(list(predictor_of(graph).predict_raw(samples))) == 3
+    assert seen == [*range(5)] * 3  # the post-processing has the meta, whatever is kept
+    without = [Sample(inputs={"x": x}) for x in points(3)]
+    assert len(list(predictor_of(graph).predict_raw(without))) == 3
     with pytest.raises(TfaipError, match="no valid sample"):
-        list(predictor_of(graph, include_targets=True).predict_raw(samples))
+        list(predictor_of(graph, include_targets=True).predict_raw(without))
 
 
-def test_meta_is_there_in_the_post_processing_whatever_is_kept(graph, monkeypatch):
-    seen = []
-
-    def apply(self, sample):
-        seen.append(sample.meta)
-        return sample
-
-    monkeypatch.setattr(Halve, "apply", apply)
-    predictor = predictor_of(graph, data_with(post=[HalveParams()]), include_meta=False)
-    samples = [Sample(inputs={"x": x}, meta=i) for i, x in enumerate(points(3))]
-    assert [sample.meta for sample in predictor.predict_raw(samples)] == [None] * 3
-    assert seen == [0, 1, 2]
-
-
-def test_an_array_is_the_only_input_of_a_model(graph):
-    x = points(3)
-    predictor = predictor_of(graph)
+def test_bare_inputs_and_arrays_are_samples_without_targets(graph):
+    x, predictor = points(3), predictor_of(graph)
     expected = expected_outputs(graph, x)
-    for given in (x, list(x), iter(x)):
-        outputs = [sample.outputs["y"] for sample in predictor.predict_raw(given)]
-        np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(predictor.raw()(x[1]).outputs["y"], expected[1], rtol=1e-5, atol=1e-6)
+    for given in (x, list(x), iter(x), [{"x": row} for row in x], ({"x": row} for row in x)):
+        samples = list(predictor.predict_raw(given))
+        same_outputs(samples, expected)
+        assert [(s.targets, s.meta) for s in samples] == [(None, None)] * 3
+    with predictor.raw() as raw:
+        same_outputs([raw({"x": x[1]}), raw(x[1])], expected[[1, 1]])
 
 
 def test_endless_data_are_read_as_samples_are_taken_and_not_kept(graph):
@@ -168,43 +170,23 @@ def test_endless_data_are_read_as_samples_are_taken_and_not_kept(graph):
         numbers.append(sample.meta)
         most = max(most, len(alive))
     assert numbers == list(range(1, 801))
-    # Batches are made whole; the data floor may read some batches ahead.
+    # Batches are made whole, and some are read ahead.
     assert most <= 8 * 16
     assert next(given) <= 801 + 8 * 16
     samples.close()
 
 
-def test_a_pipeline_and_other_data(graph):
-    predictor = predictor_of(graph)
-    doubled = data_with([DoubleParams()])
-    x = expected_outputs(graph, 2 * points(6))
-    got = [s.outputs["y"] for s in predictor.predict_database(doubled, TinyGenerator(samples=6))]
-    np.testing.assert_allclose(got, x, rtol=1e-5, atol=1e-6)
-    pipeline = doubled.create_pipeline(predictor.params.pipeline, TinyGenerator(samples=6))
-    samples = list(predictor.predict_pipeline(pipeline.to_mode(PipelineMode.EVALUATION)))
-    np.testing.assert_allclose([s.outputs["y"] for s in samples], x, rtol=1e-5, atol=1e-6)
-    assert all(sample.targets is None for sample in samples)  # not asked for
-
-
-def test_single_samples(graph):
-    raw = predictor_of(graph, data_with([DoubleParams()], [HalveParams()])).raw()
+def test_single_samples(graph, monkeypatch):
+    monkeypatch.setattr(TinyData, "element_length_fn", lambda self, sample: 4)
+    predictor = predictor_of(graph, data_with([DoubleParams()], [HalveParams()]))
+    pipeline = predictor.params.pipeline
+    # A single sample is no remainder.
+    pipeline.bucket_boundaries, pipeline.bucket_batch_sizes, pipeline.batch_drop_remainder = [9], [2, 2], True
+    raw = predictor.raw()
     for i, x in enumerate(points(3)):
         sample = raw(Sample(inputs={"x": x}, meta=i))
-        np.testing.assert_allclose(sample.outputs["y"], expected_outputs(graph, 2 * x) / 2, rtol=1e-5, atol=1e-6)
+        same_outputs([sample], expected_outputs(graph, 2 * x[None]) / 2)
         assert sample.meta == i
-
-
-def test_a_single_sample_is_no_remainder(graph, monkeypatch):
-    monkeypatch.setattr(TinyData, "element_length_fn", lambda self, sample: 4)
-    predictor = predictor_of(graph)
-    pipeline = predictor.params.pipeline
-    pipeline.bucket_boundaries, pipeline.bucket_batch_sizes, pipeline.batch_drop_remainder = [9], [2, 2], True
-    x = points(1)
-    sample = predictor.raw()(Sample(inputs={"x": x[0]}))
-    np.testing.assert_allclose(sample.outputs["y"], expected_outputs(graph, x)[0], rtol=1e-5, atol=1e-6)
-
-
-def test_a_single_sample_that_becomes_two_is_refused(graph):
     with pytest.raises(TfaipError, match="made 2 samples of one"):
         predictor_of(graph, data_with([TwiceParams()])).raw()(Sample(inputs={"x": points(1)[0]}))
 
@@ -223,29 +205,16 @@ def test_changed_weights_count_from_the_next_model_on(graph):
     assert after.outputs["y"] - before.outputs["y"] == pytest.approx(1, abs=1e-6)
 
 
-def test_a_keras_model_and_a_function(graph):
+def test_a_keras_model_and_a_function():
     inputs = {"x": keras.Input((4,), name="x")}
     model = keras.Model(inputs, {"sum": keras.ops.sum(inputs["x"], axis=-1)})
-    functions = [model, lambda batch: {"sum": batch["x"].sum(axis=-1)}]
-    for function in functions:
+    for function in (model, lambda batch: {"sum": batch["x"].sum(axis=-1)}):
         got = [float(s.outputs["sum"]) for s in predictor_of(function).predict(TinyGenerator(samples=5))]
         assert got == pytest.approx(points(5).sum(axis=1), rel=1e-5)
-
-
-def test_an_output_without_a_row_per_sample(subtests: pytest.Subtests):
-    for function, message in [
-        (lambda batch: {"y": batch["x"].sum()}, r"output 'y' of the model has the shape \[\] for 4 samples"),
-        (lambda batch: {"y": batch["x"][1:]}, r"output 'y' of the model has the shape \[3, 4\] for 4 samples"),
-    ]:
-        with subtests.test(function=function), pytest.raises(TfaipError, match=message):
+    for function, shape in [(lambda batch: {"y": batch["x"].sum()}, "[]"), (lambda b: {"y": b["x"][1:]}, "[3, 4]")]:
+        message = f"output 'y' of the model has the shape {re.escape(shape)} for 4 samples"
+        with pytest.raises(TfaipError, match=message):
             list(predictor_of(function).predict(TinyGenerator(samples=4)))
-
-
-def test_no_model():
-    predictor = Predictor(PredictorParams(), data_with())
-    for use in (lambda: predictor.predict(TinyGenerator()), predictor.raw):
-        with pytest.raises(UsageError, match="call set_model"):
-            use()
 
 
 @pytest.mark.backend
@@ -253,20 +222,21 @@ def test_a_model_directory_and_its_saved_model(tutorial):
     generator = TutorialGenerator(part=Part.VAL)
     predictor = TutorialScenario.create_predictor(tutorial / "best", PredictorParams(silent=True, progress_bar=False))
     expected = list(predictor.predict(generator))
-    assert len(expected) == 360
     assert [sample.meta for sample in expected] == list(range(360))
     for model in (tutorial / "best", str(tutorial / "best" / "serve")):
         predictor.set_model(model)
         got = list(predictor.predict(generator))
         for name in ("logits", "prob"):
-            np.testing.assert_allclose(
-                [s.outputs[name] for s in got], [s.outputs[name] for s in expected], rtol=1e-5, atol=1e-6
-            )
+            both = ([s.outputs[name] for s in samples] for samples in (got, expected))
+            np.testing.assert_allclose(*both, rtol=1e-5, atol=1e-6)
         assert [int(s.outputs["class"]) for s in got] == [int(s.outputs["class"]) for s in expected]
 
 
 def test_what_is_no_model(tutorial, tmp_path):
     predictor = Predictor(PredictorParams(), data_with())
+    for use in (lambda: predictor.predict(TinyGenerator()), predictor.raw):
+        with pytest.raises(UsageError, match="call set_model"):
+            use()
     with pytest.raises(UsageError, match="does not fit the data"):
         predictor.set_model(tutorial / "best" / "serve")
     shutil.copy(tutorial / "best" / "scenario_params.json", tmp_path)
@@ -287,35 +257,14 @@ def test_half_precision_gives_outputs_in_float32(tutorial):
     assert 0 < np.max(np.abs(full - half)) < 0.1
 
 
-def test_what_is_no_data_is_told_at_the_call(graph, subtests: pytest.Subtests):
-    for value in [{"x": np.ones((3, 4))}, "x", 3, Sample(inputs={})]:
-        with subtests.test(value=value):
-            predictor = predictor_of(graph)
-            with pytest.raises(
-                TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("
-            ):
-                predictor.predict(value)
-            with pytest.raises(
-                TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\["
-            ) as error:
-                predictor.predict_raw(value)
-            assert len(str(error.value)) <= 300
-
-
-def test_bare_inputs_are_samples_without_targets(graph):
-    x = points(3)
-    expected = expected_outputs(graph, x)
+@pytest.mark.parametrize("value", [{"x": np.ones((3, 4))}, "x", 3, Sample(inputs={})])
+def test_what_is_no_data_is_said_at_the_call(graph, value):
     predictor = predictor_of(graph)
-    for given in ([{"x": row} for row in x], ({"x": row} for row in x)):
-        samples = list(predictor.predict_raw(given))
-        np.testing.assert_allclose([s.outputs["y"] for s in samples], expected, rtol=1e-5, atol=1e-6)
-        assert [(s.targets, s.meta) for s in samples] == [(None, None)] * 3
-    with predictor.raw() as raw:
-        np.testing.assert_allclose(raw({"x": x[1]}).outputs["y"], expected[1], rtol=1e-5, atol=1e-6)
-    lines = []
-    predictor.benchmark_results.pretty_print(lines.append)
-    assert [line.split()[0] for line in lines] == list(predictor.benchmark_results.to_dict())
-    assert lines[0].split() == ["samples", "1"]
+    with pytest.raises(TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("):
+        predictor.predict(value)
+    with pytest.raises(TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\[") as error:
+        predictor.predict_raw(value)
+    assert len(str(error.value)) <= 300
 
 
 def test_buckets_do_not_change_the_order(graph, monkeypatch):
@@ -389,25 +338,16 @@ def test_each_process_starts_its_batch_of_a_round(process_id: int, has_batch: li
     assert (benchmark.samples, benchmark.batches) == (9, 5)
 
 
-def test_a_process_may_make_no_samples() -> None:
+def test_a_process_may_make_no_samples_and_a_stop_comes_after_a_round() -> None:
     benchmark = BenchmarkResults()
-    passed = run_pass(five_batches(), doubling([]), samples_of, benchmark, collect=lambda _: [])
-    assert list(passed) == []
+    assert list(run_pass(five_batches(), doubling([]), samples_of, benchmark, collect=lambda _: [])) == []
     assert (benchmark.samples, benchmark.batches) == (9, 5)
-
-
-def take(samples: Iterable[Any], taken: list[Any]) -> None:
-    for sample in samples:
-        taken.append(sample)
-
-
-def test_a_stop_comes_after_the_samples_of_a_round() -> None:
     events: list[str] = []
     taken: list[Any] = []
     passed = run_pass(
         five_batches(), doubling(events), samples_of, BenchmarkResults(), should_stop=lambda: len(taken) == 4
     )
     with pytest.raises(EvaluationStopped):
-        take(passed, taken)
+        taken.extend(passed)  # one by one
     assert len(taken) == 4
     assert events == ["start 0", "start 1"]

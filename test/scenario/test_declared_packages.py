@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test.scripts.conftest import well
-from test.support.commands import CommandResult
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams, load_training_data
 from tfaip.params.stored import save_params
@@ -153,15 +151,3 @@ def test_defaults_that_fail_declare_nothing(packages: Path) -> None:
             raise FileNotFoundError("words.txt")
 
     assert Missing.declared_packages() == ["test"]
-
-
-@pytest.mark.slow
-def test_commands_on_a_model_with_parts_of_another_package(run: Callable[..., CommandResult], packages: Path) -> None:
-    well(run("train", "mine", "--trainer.output_dir", "run"))
-    well(run("lav", "--export_dir", "run"))
-    well(run("resume_training", "run", "--trainer.epochs", "2"))
-    change(packages / "run" / "best", "strange.scenario:Strange")
-    result = run("lav", "--export_dir", "run")
-    assert result.rc == 2, result
-    assert "strange is not among the trusted packages (mine, tagger, tfaip)" in result.stderr
-    assert not (packages / "strange" / "imported").exists()

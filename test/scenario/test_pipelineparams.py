@@ -160,25 +160,12 @@ def test_classes_and_params_are_those_of_the_declaration() -> None:
     types = [type(part) for part in (params, params.data, params.model, trainer_params)]
     assert types == [LineScenarioParams, LineDataParams, LineModelParams, LineTrainerParams]
     assert trainer_params.scenario == params is not LineScenario.default_params()
-
-
-def test_parts_are_built_once_from_the_params() -> None:
-    scenario = LineScenario(LineScenario.default_params())
+    scenario = LineScenario(params)
     assert [type(part) for part in (scenario.data, scenario.model, scenario.graph)] == [LineData, LineModel, LineGraph]
     assert scenario.data is scenario.data
     assert scenario.graph is scenario.graph
-    assert scenario.data.params is scenario.params.data
-    assert scenario.model.params is scenario.graph.params is scenario.params.model
-
-
-def test_the_trainer_gets_params_and_scenario() -> None:
-    params = line_params([1.0])
-    trainer = LineScenario.create_trainer(params)
-    assert type(trainer) is Trainer
-    assert trainer.params is not params  # the run completes its own copy
-    assert trainer.params.gen == params.gen
-    assert trainer.scenario.params is params.scenario
-    assert type(trainer.scenario) is LineScenario
+    assert scenario.data.params is params.data
+    assert scenario.model.params is scenario.graph.params is params.model
 
 
 def test_declarations_may_be_inherited_and_narrowed() -> None:
@@ -191,6 +178,5 @@ def test_declarations_may_be_inherited_and_narrowed() -> None:
     class Inherited(Narrow):
         pass
 
-    assert Inherited.params_cls() is NarrowParams
-    assert Inherited.trainer_params_cls() is LineTrainerParams
+    assert (Inherited.params_cls(), Inherited.trainer_params_cls()) == (NarrowParams, LineTrainerParams)
     assert type(Inherited.default_params().model) is LineModelParams

@@ -234,24 +234,20 @@ def test_an_evaluator_with_params_of_its_own() -> None:
 
 
 def test_params_classes_of_ones_own() -> None:
-    class Given(Scenario[WavesScenarioParams]):
+    class Given(WavesScenario):
         train = Waves(size=3)
         processors = [Noise()]
         defaults = {"model.units": 2, "trainer.epochs": 4}
+        params_cls = classmethod(lambda cls: WavesScenarioParams)  # type: ignore[assignment]
 
     params: Any = Given.default_trainer_params()
-    assert Given.params_cls() is WavesScenarioParams
     assert type(params.scenario) is WavesScenarioParams
     assert (params.scenario.model.units, params.epochs, params.gen.train.size) == (2, 4, 3)
 
-    class Both(Scenario[WavesScenarioParams, OldScenario.trainer_params_cls()]):  # type: ignore[misc]
-        best = "min acc"
+    class Both(Given):
+        trainer_params_cls = classmethod(lambda cls: OldScenario.trainer_params_cls())  # type: ignore[assignment]
 
-    assert Both.trainer_params_cls() is OldScenario.trainer_params_cls()
-    with pytest.raises(TypeError, match="Wrong.data is declared by WavesScenarioParams: set its default there"):
-
-        class Wrong(Scenario[WavesScenarioParams]):
-            data, train = WavesData, Waves
+    assert type(Both.default_trainer_params()) is OldScenario.trainer_params_cls()
 
 
 def test_overridden_methods_go_before_the_declared_defaults() -> None:

@@ -1,4 +1,4 @@
-"""A scenario that is declared by its parts trains as one in the long form, in all commands."""
+"""A scenario that is declared by its parts trains, in all commands; its JSON is that of the long form."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from test.scenario.waves.new import Waves, WavesScenario
-from test.scenario.waves.old import OldScenario
 from test.scripts.conftest import well
 from test.support.commands import CommandResult
 from test.support.runs import printed_epochs
@@ -26,35 +24,6 @@ def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) ->
     params.output_dir = None if output_dir is None else str(output_dir)
     params.lav_every_n = 1
     return params
-
-
-def train(scenario: Any, params: Any, restore: bool = False) -> tuple[dict[str, float], list[np.ndarray]]:
-    trainer = scenario.create_trainer(params, restore=restore)
-    logs = trainer.train()
-    return logs, [np.array(weight) for weight in trainer.scenario.graph.get_weights()]
-
-
-def assert_equal(one: tuple[dict[str, float], list[np.ndarray]], other: tuple[dict[str, float], Any]) -> None:
-    assert one[0] == other[0]
-    assert len(one[1]) == len(other[1]) == 4
-    assert all(np.array_equal(a, b) for a, b in zip(one[1], other[1], strict=True))
-
-
-@pytest.fixture(scope="module")
-def expected() -> Any:
-    """Values and weights of two epochs of the scenario in the long form."""
-    return train(OldScenario, params_of(OldScenario))
-
-
-@pytest.mark.slow
-def test_both_declarations_train_alike_and_resume_the_run_of_the_other(expected: Any, tmp_path: Path) -> None:
-    assert {"val_acc", "lav_l0_sure", "crossentropy"} <= expected[0].keys()
-    for first, second in ((OldScenario, WavesScenario), (WavesScenario, OldScenario)):
-        run = tmp_path / first.__name__
-        train(first, params_of(first, run, epochs=1))
-        assert_equal(train(second, params_of(second, run, epochs=2), restore=True), expected)
-        stored = json.loads((run / "trainer_params.json").read_text())
-        assert stored["scenario"]["scenario_id"] == second.scenario_id()
 
 
 @pytest.mark.slow

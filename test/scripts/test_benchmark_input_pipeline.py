@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from test.data.faults import FilesParams, SlowParams
-from test.data.pipeline.test_preload import DamagedParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
 from tfaip.scripts.benchmark_input_pipeline import main
 from tfaip.trainer.tools import inputbenchmark
-from tfaip.trainer.tools.inputbenchmark import Part, Throughput, measure_parts, part_lines
+from tfaip.trainer.tools.inputbenchmark import Part, Throughput, measure_parts
 
 TINY = "test.support.tiny"
 
@@ -77,39 +76,42 @@ def test_a_signal_ends_it_with_the_summary(
 
 def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
     params: Any = {"batch_size": 2, "num_processes": 0}
-    inputbenchmark._log_parts(make_pipeline(DamagedParams(rows(4)), on_error="skip", **params))
-    assert "the parts are not timed, since a sample failed: OSError: cannot be read" in caplog.text
-    with pytest.raises(OSError, match="cannot be read"):
-        inputbenchmark._log_parts(make_pipeline(DamagedParams(rows(4)), **params))
+    inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), on_error="skip", **params))
+    assert "the parts are not timed, since a sample failed: OSError: row_2.png is damaged" in caplog.text
+    with pytest.raises(OSError, match="is damaged"):
+        inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), **params))
 
 
-def test_the_table() -> None:
+def test_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     parts = [Part("generator", 0.001, True), Part("Slow", 0.008, True), Part("batching", 0.001, False)]
-    assert list(part_lines(parts)) == [
+    for given in (parts, []):
+        monkeypatch.setattr(inputbenchmark, "measure_parts", lambda pipeline, seconds, given=given: given)
+        inputbenchmark.log_parts(make_pipeline([]))
+    assert caplog.messages == [
         "time per sample in one process:",
         "  generator                          1.0000 ms   10%  can run in workers",
         "  Slow                               8.0000 ms   80%  can run in workers",
         "  batching                           1.0000 ms   10%",
         "  together                          10.0000 ms  100 samples/s",
     ]
-    assert list(part_lines([])) == []
 
 
 def test_rates_begin_behind_the_first_batch() -> None:
     done = Throughput()
-    assert (done.samples_per_s, done.mb_per_s) == (0, 0)
+    assert done.rate(0) == 0
     for size, seconds in ((10, 3.0), (10, 0.5), (10, 1.0), (10, 0.5)):
         batch = Batch({"x": np.zeros([size, 3], "float32")}, {"y": np.zeros([size, 1], "int64")}, [None] * size)
         done.add(batch, seconds)
     assert (done.batches, done.samples, done.seconds, done.first_s, done.longest_s) == (4, 40, 5.0, 3.0, 1.0)
-    assert done.samples_per_s == 30 / 2
-    assert done.mb_per_s == pytest.approx(30 * 20 / 2 / 1e6)
+    assert done.rate(done.samples) == 30 / 2
+    assert done.rate(done.nbytes) == pytest.approx(30 * 20 / 2)
 
 
 def test_parts_show_where_the_time_goes() -> None:
     processors = [DropParams(every=3), SlowParams(seconds=0.005), RepeatParams(), PairParams()]
     parts = measure_parts(make_pipeline(rows(20), processors, batch_size=2), 0.4)
-    assert [part.name for part in parts] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
+    assert [part.name for part in parts] == ["generator", "Drop", "SlowParams", "Repeat", "Pair", "batching"]
     # The samples are in memory; what comes behind the first generating processor runs in one process.
     assert [part.in_workers for part in parts] == [False, True, True, False, False, False]
     # Each of the samples came once on average (0, 1 or 2 times), and two of them made one. Other parts may have waited

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from test.fuzz_command_lines import complaints, run_here
 from test.support.commands import finish_command, start_python
-from test.support.fuzz.lines import MAINS
-from test.support.fuzz.session import Place, complaints, run_here
-from tfaip.scripts import export
+from tfaip.scripts import export, train
 from tfaip.scripts.common.command import print_results
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """A watched working directory, in which the commands run."""
-    place = Place(tmp_path / "place")
-    place.fill()
-    with place.entered():
-        yield place
 
 
 @pytest.mark.parametrize(
@@ -35,14 +24,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
         pytest.param("d" * 400 + "/x", [], "name is too long", id="path"),
     ],
 )
-def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str, place: Place) -> None:
-    ended = run_here(MAINS["train"], [scenario, "--trainer.output_dir", "run", *flags])
+def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str) -> None:
+    ended = run_here(train.main, [scenario, "--trainer.output_dir", "run", *flags])
     assert ended.rc == 2, ended
     assert complaints(ended, may_fail=False) == []
     assert fragment in ended.stderr
 
 
-def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(place: Place) -> None:
+def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
 

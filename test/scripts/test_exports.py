@@ -17,6 +17,8 @@ from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
 from tfaip.components.loading import load_scenario
 from tfaip.device import Precision
+from tfaip.errors import TfaipError
+from tfaip.export.formats import FORMATS, KerasExporter
 from tfaip.export.modelloading import load_exported
 from tfaip.export.savedmodelformat import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
@@ -175,7 +177,10 @@ def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, st
 
 @pytest.mark.slow
 def test_formats_are_added_to_a_finished_model(
-    model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    check: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("serve", "keras", "onnx"):
         shutil.rmtree(model / name, ignore_errors=True)
@@ -184,15 +189,24 @@ def test_formats_are_added_to_a_finished_model(
     assert check(model)[1].endswith("no exported formats (serve/, keras/, onnx/) to compare\n")
     names = ["serve", "keras", "onnx"] if ON_TENSORFLOW else ["serve", "keras"]
     assert export.main([str(model), "--format", *names]) == 0
-    assert capsys.readouterr().out.endswith(f"written: {', '.join(f'{model / name}/' for name in names)}\n")
+    assert capsys.readouterr().out.endswith("".join(f"written: {model / name}/\n" for name in names))
     verify_files(model)
     after = files_below(model)
     assert {name: after[name] for name in before if name != "manifest.json"} == {
         name: content for name, content in before.items() if name != "manifest.json"
     }
     assert read_manifest(model)["backend"] == keras.backend.backend()
-    # Written anew, not beside the old one.
-    assert export.main([str(model), "--format", "keras"]) == 0
+
+    class NoCounterpart(KerasExporter):
+        def write(self, directory: Path) -> None:
+            raise TfaipError("no counterpart")
+
+    # Written anew, not beside the old one, whatever becomes of the other format.
+    with monkeypatch.context() as patched:
+        patched.setitem(FORMATS, "serve", NoCounterpart)
+        assert exit_code(export.main, [str(model), "--format", "serve", "keras"]) == 1
+    out, err = capsys.readouterr()
+    assert (out.splitlines()[-1], err) == (f"written: {model}/keras/", "error: no counterpart\n")
     assert sorted(files_below(model)) == sorted(after)
     assert ServedModel(model / "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
     rc, text = check(model)

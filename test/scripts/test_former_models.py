@@ -87,7 +87,7 @@ def test_a_new_training_starts_with_the_weights_and_writes_the_new_format(run: R
         "train_from_params", "run/trainer_params.json", *flags, *FITTING, "--learning_rate.lr", "0", *BEST_ONLY
     )
     assert (code, err) == (0, "")
-    assert "13 of 13 weights loaded, 0 skipped, 0 left fresh" in out
+    assert "13 copied, 0 resized, 0 fresh" in out
     content = json.loads(Path("new/trainer_params.json").read_text())
     assert (content["__version__"], content["learning_rate"]["decay"]) == (1, 0.99)
     assert not {"lr_decay_rate", "tfaip_version"} & {*content["learning_rate"], *content["scenario"]}

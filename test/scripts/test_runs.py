@@ -17,6 +17,7 @@ import pytest
 from test.support.commands import CommandResult, exit_code, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
 from test.support.tiny.scenario import TinyScenario
+from tfaip.errors import TfaipError
 from tfaip.params.settings import flag_values
 from tfaip.scripts.runs import main
 from tfaip.util.files import is_locked, locked_directory
@@ -117,7 +118,7 @@ def test_states(runs: Path) -> None:
     shutil.copytree(runs / "adam", runs / "new")
     (runs / "new" / "history.json").write_text("{}")
     shutil.copytree(runs / "adam", runs / "busy")
-    with locked_directory(runs / "busy"):
+    with locked_directory(runs / "busy", TfaipError()):
         listed = facts(runs.parent, "all")
     assert {name: run["state"] for name, run in listed.items()} == {
         "all/adam": "stopped",
@@ -145,7 +146,7 @@ def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
     thread = threading.Thread(target=look)
     thread.start()
     for _ in range(300):
-        with locked_directory(tmp_path):
+        with locked_directory(tmp_path, TfaipError()):
             assert is_locked(tmp_path)
     has_ended.set()
     thread.join()
@@ -203,7 +204,9 @@ def test_table_has_the_params_that_differ(trained: Path) -> None:
 def test_compare(trained: Path) -> None:
     compared = rows(trained, "compare", "deep/sgd", "adam/checkpoint")
     assert compared[:3] == [["run", "deep/sgd", "adam"], ["state", "done", "done"], ["epoch", "2", "3"]]
-    assert [line[0] for line in compared[8:]] == ["optimizer"]
+    differing = [["optimizer", "SGD", "Adam"], ["optimizer.momentum", "0.5", "-"], ["optimizer.nesterov", "false", "-"]]
+    of_adam = {"beta_1": "0.9", "beta_2": "0.999", "epsilon": "1e-07", "amsgrad": "false"}
+    assert compared[8:] == [*differing, *([f"optimizer.{name}", "-", value] for name, value in of_adam.items())]
     assert [line[0] for line in rows(trained.parent, "compare", "all")[:1]] == ["run"]
 
 

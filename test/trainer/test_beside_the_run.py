@@ -16,7 +16,7 @@ from test.support.commands import exit_code
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts import resume_training, train_from_params
-from tfaip.trainer.run.checkpoint import CheckpointStore
+from tfaip.trainer.run.output import CheckpointStore
 
 
 def params_of(run: Path, epochs: int = 2, **fields: Any) -> LineTrainerParams:

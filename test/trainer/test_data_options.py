@@ -118,16 +118,6 @@ def test_the_size_of_an_epoch(lengths, fields, setup, expected) -> None:
     assert weights.values == expected
 
 
-def test_a_training_with_buckets() -> None:
-    # Buckets up to 3 and from 4: (5, 7), (1, 3) are full in the epoch of 3 batches, then the 2 is left over.
-    params = sums_params([1, 5, 7, 3, 2], epochs=2)
-    params.gen.setup.train.bucket_boundaries = [4]
-    weights = Weights()
-    train(params, weights)
-    # Epoch 1: (5, 7) 6, (1, 3) 2, (2) 2; epoch 2 begins with the next pass.
-    assert weights.values == [-10.0, -20.0]
-
-
 LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]
 
 

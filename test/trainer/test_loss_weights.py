@@ -15,7 +15,7 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.schedules import ScheduleParams
 
 
@@ -96,7 +96,7 @@ def weights_after(names, loss_weights=None, **fields):
     model = TrainingModel(functions, TwoScales(), loss_weights=loss_weights)
     model.build_symbolically(keras_inputs(X_AND_Y[0]), keras_inputs(X_AND_Y[1]))
     weights = {weight.name: weight for weight in model.trainable_variables}
-    optimizer = build_optimizer(SGDOptimizer(**fields), weights, list(weights.values()))
+    optimizer = TrainingOptimizer(SGDOptimizer(**fields), weights, list(weights.values()))
     optimizer.schedule.base.assign(1.0)
     optimizer.leaves_out_losses = model.leaves_out_losses
     model.compile(optimizer)

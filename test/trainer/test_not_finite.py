@@ -27,7 +27,7 @@ from test.trainer.line import (
 from test.trainer.test_resume_changes import StopAfter
 from tfaip.device.device_config import Precision
 from tfaip.errors import TfaipError
-from tfaip.trainer.epoch import TrainingDiverged
+from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams, ReduceOnPlateauParams
 from tfaip.trainer.signals import TrainingInterrupted

@@ -113,7 +113,7 @@ from tfaip.errors import TfaipError
 from tfaip.util.files import locked_directory, write_text
 write_text(Path({str(tmp_path)!r}) / "a", "text")
 try:
-    with locked_directory(Path({str(tmp_path)!r})):
+    with locked_directory(Path({str(tmp_path)!r}), TfaipError()):
         print("locked")
 except TfaipError as error:
     print(error)

@@ -27,8 +27,8 @@ from tfaip.params.stored import load_params
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts.common.parser import load_trainer_params
 from tfaip.trainer.history import read_history
-from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import read_checkpoint
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 Reader = Callable[[Path], Any]

@@ -398,16 +398,6 @@ def fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return function
 
 
-def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the largest values of the last axis, the largest first, and their indices."""
-    # An export traces with a batch of any size. TensorFlow cannot run JAX's `top_k`; sorting takes ten times as long.
-    if jax.export.is_symbolic_dim(values.shape[0]):
-        index = jax.numpy.argsort(-values, axis=-1)[..., :count]
-        return jax.numpy.take_along_axis(values, index, axis=-1), index
-    found: tuple[Tensor, Tensor] = jax.lax.top_k(values, count)
-    return found
-
-
 def fold(step: Callable[[Any, Tensor], Any], initial: Any, elements: Tensor) -> Any:
     """Return the state after a loop over the first axis of `elements`: `state = step(state, element)`."""
     final, _ = jax.lax.scan(lambda state, element: (step(state, element), None), initial, elements)

@@ -450,19 +450,6 @@ def fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return tf.function(function, jit_compile=not tf.config.list_logical_devices("GPU"), autograph=False)
 
 
-def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the largest values of the last axis, the largest first, and their indices.
-
-    As `keras.ops.top_k`, but part of every SavedModel.
-
-    Args:
-        values: `[batch, n]`.
-        count: number of values, at most n.
-    """
-    found: tuple[Tensor, Tensor] = tf.math.top_k(values, count)
-    return found
-
-
 def fold(step: Callable[[Any, Tensor], Any], initial: Any, elements: Tensor) -> Any:
     """Return the state after a loop over the first axis of `elements`: `state = step(state, element)`.
 

@@ -83,13 +83,13 @@ class TreeParser(PAIDataClassArgumentParser):
         self.resolved = []
         for name, root in self._tree_roots.items():
             known = {flag: words for flag, words in given.items() if not flag.startswith(root.ignore)}
-            settings = Settings([Source(COMMAND_LINE, known)])
+            settings = Settings([Source(COMMAND_LINE, known, True)])
             # Each with a resolver of its own: a flag that two trees have (`--device.gpus`) sets both.
             flag, meta = ("", {"fix_dc": True}) if root.flat else (name, {})
             node = Resolver(settings).root(flag, root.cls, copied(root.default), meta)
             self.resolved.append(node)
             self._register_flags(node, root.ignore)
-            unused -= known.keys() - {key for key, _ in settings.unused()}
+            unused -= known.keys() - {setting.path for setting in settings.unused()}
         if not any(word in _HELP for word in args):
             try:
                 require_values(self.resolved, may_be_none=self.ignore_required)
@@ -132,7 +132,7 @@ class TFAIPArgumentParser(PAIArgumentParser):
     def _refuse(self, rest: Sequence[str]) -> NoReturn:
         given, _ = _split(rest)
         general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
-        refuse_unknown(Settings([Source(COMMAND_LINE, given)]), self._data_class_parser.resolved, general)
+        refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._data_class_parser.resolved, general)
         raise UsageError(f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value")
 
 

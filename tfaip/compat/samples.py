@@ -49,19 +49,21 @@ class RawDataPipeline(DataPipeline):
     """Pipeline of samples in memory.
 
     Args:
-        samples: the samples.
-        params: how to batch.
-        data: specs, padding, length and processors.
-        mode: purpose of the pipeline; None: the mode of `params`.
-        seed: equal seeds give equal data.
+        samples: the samples, which are processed again.
+        pipeline_params: how to batch.
+        data_base: specs, padding, length and processors.
+        generator_params: where the samples are from; not read.
+        processors: before and after the model, as those of `DataPipeline`, also by name; default: those of the data.
     """
 
     def __init__(
         self,
         samples: Iterable[Sample],
-        params: DataPipelineParams,
-        data: SampleSpecs,
-        mode: PipelineMode | None = None,
-        seed: int = 0,
+        pipeline_params: DataPipelineParams,
+        data_base: SampleSpecs,
+        generator_params: Any = None,
+        *processors: Any,
+        **named: Any,
     ) -> None:
-        super().__init__(params, data, RawDataGeneratorParams(samples=samples), mode, seed)
+        source = RawDataGeneratorParams(samples=samples)
+        super().__init__(pipeline_params, data_base, source, *processors, **named)

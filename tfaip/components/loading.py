@@ -52,7 +52,7 @@ def load_scenario(name: str, first: bool = True) -> ScenarioClass:
     """
     importpath.add_working_directory(first)
     module_name, _, class_name = name.partition(":")
-    if _looks_like_path(module_name):
+    if is_given_by_path(name):
         module_name = _module_of_path(Path(module_name), first)
     return _scenario_in(module_name, class_name)
 
@@ -64,11 +64,8 @@ def _scenario_in(module_name: str, class_name: str) -> ScenarioClass:
 
 def is_given_by_path(name: str) -> bool:
     """Return True if a user named a scenario by the path of a file or directory."""
-    return _looks_like_path(name.partition(":")[0])
-
-
-def _looks_like_path(name: str) -> bool:
-    return "/" in name or name.endswith(".py") or name in {".", ".."}
+    path = name.partition(":")[0]
+    return "/" in path or path.endswith(".py") or path in {".", ".."}
 
 
 def _module_of_path(path: Path, first: bool) -> str:
@@ -121,30 +118,11 @@ def _import(name: str) -> ModuleType:
 def _near_modules(name: str, missing: str) -> str:
     """Return a suggestion for a message: modules beside `missing`, the part that does not exist."""
     parent, _, last = missing.rpartition(".")
-    paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
-    known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
-    near = nearest(last, known)
-    if not parent:
-        # All installed packages are in the same place; the user means one with a scenario.
-        shipped = [known_name for known_name in SHIPPED if missing in known_name.split(".")[2:]]
-        near = shipped or [module for module in near if _may_hold_scenario(module)]
-    if not near:
-        return ""
-    rest = "" if near[0] in SHIPPED else name[len(missing) :]
-    prefix = f"{parent}." if parent else ""
-    return "; did you mean " + " or ".join(f"{prefix}{module}{rest}" for module in near) + "?"
-
-
-def _may_hold_scenario(name: str) -> bool:
-    """Return False for an installed module without a scenario; import nothing."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        return False
-    origin = Path(spec.origin)
-    if "site-packages" not in origin.parts:
-        return True
-    is_package = spec.submodule_search_locations is not None
-    return is_package and any(origin.parent.rglob("scenario.py"))
+    paths = getattr(sys.modules.get(parent), "__path__", []) if parent else [str(Path.cwd())]
+    prefix, rest = f"{parent}." if parent else "", name[len(missing) :]
+    near = [f"{prefix}{module}{rest}" for module in nearest(last, {info.name for info in pkgutil.iter_modules(paths)})]
+    shipped = [known for known in SHIPPED if missing in known.split(".")[2:]]
+    return f"; did you mean {' or '.join(shipped or near)}?" if shipped or near else ""
 
 
 def _scenarios_of(module: ModuleType) -> dict[str, ScenarioClass]:
@@ -232,7 +210,7 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
     try:
         scenario = _scenario_in(module_name, class_name)
     except UsageError as error:
-        if not _is_there(package, typed_root or root):
+        if importlib.util.find_spec(package) is None:
             # The scenario was named by its path, or from another working directory.
             why = "" if has_added else "; nothing is imported from the directory of a model or a run"
             raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
@@ -240,15 +218,6 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
     if package != "tfaip":
         logger(__name__).info("importing the package %s: the stored params say that it holds the scenario", package)
     return scenario
-
-
-def _is_there(package: str, root: object) -> bool:
-    """Return True if a package can be imported, and from `root` if that holds it."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or not _holds(root, package):
-        return spec is not None
-    places = [*(spec.submodule_search_locations or []), spec.origin or ""]
-    return any(Path(place).resolve().is_relative_to(Path(str(root)).resolve()) for place in places if place)
 
 
 def _holds(root: object, package: str) -> bool:

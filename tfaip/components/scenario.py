@@ -30,7 +30,7 @@ from tfaip.params.classes import is_part
 from tfaip.params.names import top_package
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.stored import load_params
-from tfaip.params.tree import fill_shared, node_fields, packages_of
+from tfaip.params.tree import fill_shared, node_fields, nodes_of
 from tfaip.params.trust import OwnPackage
 from tfaip.params.types import field_types, type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled, takes
@@ -63,6 +63,7 @@ _UNCALLED = {
     "static_lav_kwargs": "create_lav",
     "static_predictor_kwargs": "create_predictor",
     "setup_training": "setup_callbacks of the trainer",
+    "class_weight": "the field class_weight of the model params",
 }
 log = logger(__name__)
 
@@ -198,33 +199,27 @@ class ScenarioComponents(Generic[SP, TP]):
 
     @classmethod
     def data_cls(cls) -> type[DataBase[Any]]:
-        """Class of the data; default: the one that the default data params name.
+        """Class of the data; default: the one that the declared params name.
 
         A scenario object asks its own params instead.
         """
-        # `default_params` asks an override of this method for the class. If that override asks this
-        # method in turn, it must not ask `default_params` again.
-        is_overridden = overrides(cls, ScenarioComponents, "data_cls")
-        params = cls.params_cls()() if is_overridden else cls.default_params()
-        return params.data.cls()
+        return cls.params_cls()().data.cls()
 
     @classmethod
     def model_cls(cls) -> type[ModelBase[Any]]:
-        """Class of the model; default: the one that the default model params name.
+        """Class of the model; default: the one that the declared params name.
 
         A scenario object asks its own params instead.
         """
-        return cls.default_params().model.cls()
+        return cls.params_cls()().model.cls()
 
     @classmethod
     def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
-        """Class of the evaluator; default: the one that the default evaluator params name.
+        """Class of the evaluator; default: the one that the declared params name.
 
         A scenario object asks its own params instead.
         """
-        is_overridden = overrides(cls, ScenarioComponents, "evaluator_cls")  # as in `data_cls`
-        params = cls.params_cls()() if is_overridden else cls.default_params()
-        return type(params.evaluator).cls()
+        return type(cls.params_cls()().evaluator).cls()
 
     @classmethod
     def default_params(cls) -> SP:
@@ -235,7 +230,7 @@ class ScenarioComponents(Generic[SP, TP]):
         """
         params = cls.params_cls()()
         params.scenario_id = cls.scenario_id()
-        params.data = default_data_params(_class_of(cls, "data_cls", params.data), params.data)
+        params.data = _default_data_params(cls, params.data)
         if overrides(cls, ScenarioComponents, "evaluator_cls"):
             evaluator_params_cls = cls.evaluator_cls().params_cls()
             if not isinstance(params.evaluator, evaluator_params_cls):
@@ -347,7 +342,7 @@ class ScenarioComponents(Generic[SP, TP]):
         """
         own = top_package(cls.__module__)
         try:
-            found = packages_of(cls.default_trainer_params() if defaults is None else defaults)
+            found = {top_package(type(node).__module__) for node in nodes_of(defaults or cls.default_trainer_params())}
         except Exception as error:  # code of the user, for data that may not be on this machine
             log.debug("only the package %s is trusted, the default params fail: %s", own, error)
             found = set()
@@ -372,13 +367,6 @@ class ScenarioComponents(Generic[SP, TP]):
         params = load_params(file, cls.params_cls(), trusted=packages, key=key)
         require_resources_inside(params, file.parent)
         return params
-
-
-def _class_of(scenario: type[ScenarioComponents[Any, Any]], hook: str, params: Any) -> Any:
-    """Return the class that an overridden hook names, else that of the params (None: none)."""
-    if overrides(scenario, ScenarioComponents, hook):
-        return getattr(scenario, hook)()
-    return None if type(params) is DataBaseParams else params.cls()
 
 
 def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: Any, base: type) -> Any:
@@ -406,17 +394,12 @@ def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[
 
 def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> list[str]:
     """Return the names of the offered values that a hook takes; all if it has `**kwargs`."""
-    try:
-        parameters = inspect.signature(hook).parameters.values()
-    except (TypeError, ValueError):  # an attribute or a property, or a method without `self`
-        raise TypeError(
-            f"{shown} is no method that can be called: expected a method that returns a dict of constructor arguments"
-        ) from None
+    parameters = inspect.signature(hook).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return list(offered)
     for parameter in parameters:
-        is_given = parameter.kind is not parameter.POSITIONAL_ONLY and parameter.name in offered
-        if not is_given and parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL:
+        is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        if is_needed and parameter.name not in offered:
             raise TypeError(f"{shown} needs the argument {parameter.name!r}; it may take {', '.join(offered)}")
     return [parameter.name for parameter in parameters if parameter.name in offered]
 
@@ -432,9 +415,11 @@ def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
     return construct(cls, params, **arguments)
 
 
-def default_data_params(data_cls: Any, declared: Any) -> Any:
-    """Return the default params of a data class as the class that the scenario declares."""
-    if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
+def _default_data_params(scenario: type[ScenarioComponents[Any, Any]], declared: Any) -> Any:
+    """Return the default params of the data class of a scenario as the class that it declares."""
+    is_plain = type(declared) is DataBaseParams and not overrides(scenario, ScenarioComponents, "data_cls")
+    data_cls = DataBase if is_plain else scenario.data_cls()
+    if not overrides(data_cls, DataBase, "default_params"):
         return declared
     params = data_cls.default_params()
     if isinstance(params, type(declared)):

@@ -27,10 +27,10 @@ P = TypeVar("P", bound=DataBaseParams)
 _HOOKS = (
     *("params_cls", "default_params", "_input_layer_specs", "_target_layer_specs", "_meta_layer_specs"),
     *("_padding_values", "element_length_fn", "input_layer_specs", "target_layer_specs", "padding_values"),
-    "create_pipeline",
+    *("create_pipeline", "data_pipeline_cls"),
 )
 _DECLARED = ("inputs", "targets", "meta", "padding", "length_of")
-_UNCALLED = ("get_or_create_pipeline", "preload", "data_pipeline_cls")
+_UNCALLED = ("get_or_create_pipeline", "preload")
 
 
 class DataBase(Generic[P]):
@@ -146,14 +146,19 @@ class DataBase(Generic[P]):
         """Return one `keras.Input` per key of the targets."""
         return _keras_inputs(self.target_layer_specs())
 
+    @classmethod
+    def data_pipeline_cls(cls) -> type[DataPipeline]:
+        """Return the class of the pipelines."""
+        # Data workers, which import this module, need no pipeline.
+        from tfaip.data.pipeline.datapipeline import DataPipeline
+
+        return DataPipeline
+
     def create_pipeline(
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
     ) -> DataPipeline:
         """Return a new pipeline over the generator, in the mode of `pipeline_params`."""
-        # Data workers, which import this module, need no pipeline.
-        from tfaip.data.pipeline.datapipeline import DataPipeline
-
-        return DataPipeline(pipeline_params, self, generator_params)
+        return self.data_pipeline_cls()(pipeline_params, self, generator_params)
 
     def get_or_create_pipeline(
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams

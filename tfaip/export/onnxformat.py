@@ -106,16 +106,19 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
     selected = graph.select(inputs)
     specs = {key: tf.TensorSpec(tensor.shape, tensor.dtype, name=export_name(key)) for key, tensor in selected.items()}
     log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
-    disabled, log.disabled = log.disabled, True
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
     function = tf.function(graph, autograph=False)
     try:
         model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_unknown])
     finally:
-        log.disabled = disabled
+        log.setLevel(level)
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    if missing := sorted({node.op_type for node in model.graph.node if node.op_type not in known}):
+        return model, missing
     _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
     _name_dimensions(model.graph)
-    known = {schema.name for schema in onnx.defs.get_all_schemas()}
-    return model, sorted({node.op_type for node in model.graph.node if node.op_type not in known})
+    return model, []
 
 
 def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:

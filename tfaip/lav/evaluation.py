@@ -157,6 +157,15 @@ class PredictionEvaluation:
     def _run(self, pipeline: DataPipeline, scores: SampleScores) -> dict[str, Any]:
         self.benchmark_results = BenchmarkResults()
         self._step.reset()
+        is_needed = True
+
+        def outputs_of_round(own: TensorDict | None) -> list[Any]:
+            """Return, on the chief, the outputs of each batch of a round as long as their samples are used."""
+            nonlocal is_needed
+            # Only the chief knows how many samples were printed. Once none are needed, none are needed later.
+            is_needed = is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
+            return gathered_by_chief(self._devices, own) if is_needed else []
+
         predicted = run_pass(
             pipeline,
             self._step,
@@ -164,7 +173,7 @@ class PredictionEvaluation:
             self.benchmark_results,
             in_order=False,  # the batches of the validation, so that the values are equal
             devices=self._devices,
-            collect=_ChiefOutputs(self._devices, scores),
+            collect=outputs_of_round,
             should_stop=self._should_stop,
         )
         results: dict[str, Any] = {}
@@ -179,28 +188,6 @@ class PredictionEvaluation:
         # Curves and images stay with the chief, which draws them.
         scalars = broadcast(self._devices, scalar_results(results))
         return merge_results(self._step.result(), results if self._devices.is_chief else scalars)
-
-
-class _ChiefOutputs:
-    """Outputs of a round of batches, gathered by the chief as long as it uses the samples.
-
-    Args:
-        devices: the processes.
-        scores: those of the chief decide.
-    """
-
-    def __init__(self, devices: Devices, scores: SampleScores) -> None:
-        self._devices = devices
-        self._scores = scores
-        self._is_needed = True
-
-    def __call__(self, own: TensorDict | None) -> list[Any]:
-        """Return, on the chief, the outputs of each batch of the round, given those of this process."""
-        # Only the chief knows how many samples were printed. Once no samples are needed, none are
-        # needed later.
-        scores = self._scores
-        self._is_needed = self._is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
-        return gathered_by_chief(self._devices, own) if self._is_needed else []
 
 
 def merge_results(values: Logs, results: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from tfaip.predict.multimodelpredictor import (
     versions_of,
     voted_samples,
 )
-from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes
+from tfaip.predict.multimodelvoter import MultiModelVoter, stacked
 from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import logger
@@ -57,6 +57,9 @@ class LAV:
         scenario_params: params of the model (`ScenarioBase.params_from_path`).
         scenario: class of the scenario; None: the one that `scenario_params` name.
     """
+
+    # Part of the results that callbacks get; None: all.
+    _shown: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -123,9 +126,9 @@ class LAV:
             results = evaluation.run(generator, on_sample_of(callbacks, generator))
             self._benchmark = evaluation.benchmark_results
             if not self._params.silent:
-                log.info("%s", self._describe(self._benchmark))
+                log.info("%s", self._benchmark)
             for callback in callbacks:
-                callback.on_lav_end(generator, self._callback_results(results))
+                callback.on_lav_end(generator, results if self._shown is None else results[self._shown])
             yield results
 
     def _load(self, run_eagerly: bool) -> Any:
@@ -142,13 +145,6 @@ class LAV:
                 silent=self._params.silent or not self._params.print_samples,
                 run_eagerly=run_eagerly,
             )
-
-    def _describe(self, benchmark: BenchmarkResults) -> str:
-        return str(benchmark)
-
-    def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of the results that callbacks get."""
-        return results
 
 
 VOTED = "voted"
@@ -168,6 +164,8 @@ class MultiLAV(LAV):
             own.
     """
 
+    _shown = VOTED
+
     def __init__(
         self, params: LAVParams, model_paths: Sequence[str | Path], scenario: ScenarioClass, trusted: Iterable[str] = ()
     ) -> None:
@@ -185,24 +183,13 @@ class MultiLAV(LAV):
         voter = predictor.create_voter(models[0].params.data)
         return VotingEvaluation(models, self._paths, voter, self._params, run_eagerly)
 
-    def _describe(self, benchmark: BenchmarkResults) -> str:
-        return f"all models: {benchmark}"
-
-    def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        voted: dict[str, Any] = results[VOTED]
-        return voted
-
 
 def _names_of(paths: Sequence[str | Path]) -> list[str]:
     """Return the names of models in the results: their paths, none of which is that of the vote."""
-    known: dict[Path, str] = {}
-    for path in map(str, paths):
-        place = Path(path).resolve()
-        if place in known:
-            others = "" if known[place] == path else f", also as {shorten_text(known[place])}"
-            raise UsageError(f"the model {shorten_text(path)} is given twice{others}: give each model once")
-        known[place] = path
-    return [f"./{path}" if path == VOTED else path for path in known.values()]
+    names = [str(path) for path in paths]
+    if len({Path(name).resolve() for name in names}) < len(names):
+        raise UsageError(f"a model is given twice: {shorten_text(', '.join(names))}: give each model once")
+    return [f"./{name}" if name == VOTED else name for name in names]
 
 
 class VotingEvaluation:
@@ -294,7 +281,7 @@ class VotingEvaluation:
         voted = list(voted_samples(batch, by_model, self._voter))
         outputs: TensorDict = {}
         for name in voted[0].outputs:
-            outputs[name] = stacked_votes(name, [one.outputs[name] for one in voted])
+            outputs[name] = stacked(name, [one.outputs[name] for one in voted], "the votes of a batch")
         outputs[MASKS] = {name: mask for name, mask in self._steps[0].masks.items() if name in outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

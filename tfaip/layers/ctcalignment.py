@@ -1,7 +1,8 @@
-"""Forced alignment of a transcript with the outputs of a CTC model. NumPy only: needs no backend."""
+"""Transcripts of the outputs of a CTC model: forced alignment and beam search. NumPy only: needs no backend."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -60,6 +61,40 @@ def ctc_align(logits: ArrayLike, labels: ArrayLike | Sequence[int], blank: int =
         )
     positions = np.where(path % 2 == 1, path // 2, -1)
     return Alignment(states[path].astype(np.int32), positions.astype(np.int32), float(score))
+
+
+def ctc_beam_search(logits: ArrayLike, beam_width: int = 16, blank: int = 0) -> list[tuple[list[int], float]]:
+    """Return the most probable transcripts with their log-probabilities, the best first (Hannun et al., 2014).
+
+    Args:
+        logits: scores of the classes or their log-probabilities, without padding, `[time, class]`.
+        beam_width: number of prefixes that are kept after each frame.
+        blank: class of the blank; -1: the last one.
+
+    Raises:
+        ValueError: if `logits` have another shape, or there is no such blank.
+    """
+    log_probs = _log_probabilities(logits)
+    blank = class_of_blank(blank, log_probs.shape[1])
+    # Log-probabilities of the alignments of a prefix that end with the blank, and with its last label.
+    beam: dict[tuple[int, ...], list[float]] = {(): [0.0, -np.inf]}
+    for frame in log_probs:
+        # No other label leads into the next beam, or to a prefix in this one.
+        labels = {*np.argsort(-frame)[: beam_width + 2].tolist(), *(prefix[-1] for prefix in beam if prefix)} - {blank}
+        longer: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
+        for prefix, (of_blank, of_label) in beam.items():
+            total = np.logaddexp(of_blank, of_label)
+            same = longer[prefix]
+            same[0] = total + frame[blank]
+            if prefix:
+                same[1] = np.logaddexp(same[1], of_label + frame[prefix[-1]])
+            for label in labels:
+                before = of_blank if prefix[-1:] == (label,) else total
+                extended = longer[(*prefix, label)]
+                extended[1] = np.logaddexp(extended[1], before + frame[label])
+        best = sorted(longer.items(), key=lambda item: -np.logaddexp.reduce(item[1]))[:beam_width]
+        beam = {prefix: scores for prefix, scores in best if max(scores) > -np.inf}
+    return [(list(prefix), float(np.logaddexp.reduce(scores))) for prefix, scores in beam.items()]
 
 
 def _log_probabilities(logits: ArrayLike) -> NDArray[np.float64]:

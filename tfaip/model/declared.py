@@ -130,8 +130,11 @@ class DeclaredLosses:
     def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:
         if given is None:
             return None
-        weights = _by_output(given, outputs, f"{owner}.loss_weights")
         names = {output: name for name, (_, output, _) in self._losses.items()}
+        if isinstance(given, Mapping):  # by the names of outputs, as Keras has them, or of losses
+            outputs_of = {name: output for output, name in names.items()}
+            given = {outputs_of.get(name, name): weight for name, weight in given.items()}
+        weights = _by_output(given, outputs, f"{owner}.loss_weights")
         unused = sorted(set(weights) - set(names))
         if unused and isinstance(given, Mapping):
             raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
@@ -248,53 +251,56 @@ def _as_list(metrics: Any) -> list[Any]:
     return list(metrics) if isinstance(metrics, list | tuple) else [metrics]
 
 
-def _named(kind: type[KerasObject], name: str, place: str, package: str) -> KerasObject:
-    """Return the object of a name, which a file may have put into a field: it imports no other package."""
-    try:
-        return kind(checked_name(name, Trust.of([OwnPackage(package)]), place))
-    except UntrustedName as error:
-        raise UsageError(
-            f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
-        ) from error
-
-
-def _created(named: KerasObject, identifier: Any, place: str) -> Any:
-    """Make an object; the message about one that is declared by its name names the place."""
-    try:
-        return named.create()
-    except RefusedObject as error:
-        if named is identifier:
-            raise  # its flag is named
-        raise UsageError(f"{place}: {error}") from error
+def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) -> Any:
+    """Return the object of Keras or of the user, or the function, that is declared by itself, its class or its name."""
+    made = named = identifier
+    if isinstance(identifier, str):
+        try:  # a file may have put the name into a field: it imports no other package
+            named = kind(checked_name(identifier, Trust.of([OwnPackage(package)]), place))
+        except UntrustedName as error:
+            raise UsageError(
+                f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
+            ) from error
+    if isinstance(named, KerasObject):
+        try:
+            made = named.create()
+        except RefusedObject as error:
+            if named is identifier:
+                raise  # its flag is named
+            raise UsageError(f"{place}: {error}") from error
+    elif isinstance(identifier, type):
+        made = identifier()
+    if not callable(made):
+        raise ValueError(
+            f"{place}: expected a name, an object of keras.{kind.module} or a function, got {shorten(identifier)}"
+        )
+    return made
 
 
 def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> Any:
     """Return a `keras.losses.Loss`, or a function of target and output."""
     if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
         return getattr(keras.losses, f"{_kind_of_classes(target, output)}Crossentropy")()
-    loss = _named(Loss, identifier, place, package) if isinstance(identifier, str) else identifier
-    return _made(_created(loss, identifier, place) if isinstance(loss, KerasObject) else loss, place, "losses")
+    return _made(Loss, identifier, place, package)
 
 
 def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> keras.metrics.Metric:
-    name = identifier if isinstance(identifier, str) else None
-    metric = _named(Metric, identifier, place, package) if isinstance(identifier, str) else identifier
-    if isinstance(metric, KerasObject):
-        name = metric.arguments.get("name", name)
-        if metric.name in _ACCURACY:
-            made = getattr(keras.metrics, f"{_kind_of_classes(target, output)}Accuracy")()
-            made.name = name or "accuracy"
-            return made
-        is_custom = ":" in metric.name
-        metric = _created(metric, identifier, place)
-        if is_custom:
-            name = None
-        elif name is None and inspect.signature(type(metric)).parameters["name"].default is None:
-            # Without a name Keras counts the objects of the process.
-            name = snake_case(type(metric).__name__)
-    elif isinstance(metric, keras.metrics.Metric):
-        metric = _own_copy(metric, place)
-    metric = _made(metric, place, "metrics")
+    spelled, name = "", None
+    if isinstance(identifier, str):
+        spelled = name = identifier
+    elif isinstance(identifier, KerasObject):
+        spelled, name = identifier.name, identifier.arguments.get("name")
+    if spelled in _ACCURACY:
+        made = getattr(keras.metrics, f"{_kind_of_classes(target, output)}Accuracy")()
+        made.name = name or "accuracy"
+        return made
+    is_object = isinstance(identifier, keras.metrics.Metric)
+    metric = _own_copy(identifier, place) if is_object else _made(Metric, identifier, place, package)
+    if ":" in spelled:
+        name = None
+    elif spelled and name is None and inspect.signature(type(metric)).parameters["name"].default is None:
+        # Without a name Keras counts the objects of the process.
+        name = snake_case(type(metric).__name__)
     if not isinstance(metric, keras.metrics.Metric):
         name = getattr(getattr(metric, "func", metric), "__name__", "")
         name = name if name.isidentifier() else "metric"  # of a lambda
@@ -305,17 +311,6 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         kind = type(metric).__name__
         raise ValueError(f"{place}: {kind} takes values, expected a metric of targets and outputs: call it in _metric")
     return metric
-
-
-def _made(identifier: Any, place: str, module: str) -> Any:
-    """Return an object of a module of Keras, made if it is a class, or a function."""
-    if isinstance(identifier, type):
-        identifier = identifier()
-    if not callable(identifier):
-        raise ValueError(
-            f"{place}: expected a name, an object of keras.{module} or a function, got {shorten(identifier)}"
-        )
-    return identifier
 
 
 def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:

@@ -169,15 +169,11 @@ class WeightPenalty:
         total = ops.zeros((), dtype="float32")
         for weight in self.weights:
             w = ops.cast(weight, "float32")
-            if _is_used(self.l1):
+            if not is_zero(self.l1):
                 total = total + self.l1 * ops.sum(ops.abs(w))
-            if _is_used(self.l2):
+            if not is_zero(self.l2):
                 total = total + self.l2 * ops.sum(ops.square(w))
         return total
-
-
-def _is_used(factor: float | keras.Variable) -> bool:
-    return isinstance(factor, keras.Variable) or factor != 0
 
 
 SampleLosses = Callable[[TensorDict], Tensor]

@@ -43,9 +43,9 @@ class ModelBase(WithScheduledValues, Generic[P]):
 
     Or bring a Keras model: override `build_model`, and declare `loss`, `metrics` and `loss_weights` as
     `keras.Model.compile` takes them, as attributes or as methods of `self` alone. `class_weight` are the weights of the
-    classes (a list, or a dict by class or target), `sample_weight` is the key of the target that holds the weight of
-    each sample; both apply to the losses in training, validation and LAV. What is not declared is taken from fields of
-    the params with these names.
+    classes (a list, or a dict by class or target; as a method, or a field of the params, which is stored with a run),
+    `sample_weight` is the key of the target that holds the weight of each sample; both apply to the losses in training,
+    validation and LAV. What is not declared is taken from fields of the params with these names.
 
     Args:
         params: the model params.
@@ -64,6 +64,11 @@ class ModelBase(WithScheduledValues, Generic[P]):
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
         refuse_uncalled(cls, ModelBase, dict.fromkeys(("_target_output_metric", "_multi_metric"), "_metric"))
+        if isinstance(vars(cls).get("class_weight"), list | tuple | dict):
+            raise UsageError(
+                f"{cls.__name__}.class_weight would not be stored with a run: declare it as a field of the model "
+                "params, class_weight: list[float] = [1.0, 5.0]"
+            )
         has_weights = bool(cls.class_weight or cls.sample_weight)
         if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
             raise UsageError(
@@ -109,9 +114,7 @@ class ModelBase(WithScheduledValues, Generic[P]):
             AttributeError: if the model belongs to no scenario.
         """
         if self._data_of is None:
-            raise AttributeError(
-                f"{type(self).__name__}.data: the model was not made by a scenario", name="data", obj=self
-            )
+            raise AttributeError(f"{type(self).__name__}.data: the model was not made by a scenario")
         return self._data_of()
 
     @data.setter
@@ -238,23 +241,9 @@ class ModelBase(WithScheduledValues, Generic[P]):
 
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""
-        found: dict[int, keras.metrics.Metric] = {}
-        for value in vars(self).values():
-            _find_metrics(value, found)
-        if self._metrics_declared is not None:
-            _find_metrics(self._metrics_declared.objects, found)
-        return list(found.values())
-
-
-def _find_metrics(value: Any, found: dict[int, keras.metrics.Metric]) -> None:
-    if isinstance(value, keras.metrics.Metric):
-        found.setdefault(id(value), value)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _find_metrics(item, found)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _find_metrics(item, found)
+        declared = [] if self._metrics_declared is None else self._metrics_declared.objects
+        values = keras.tree.flatten([*vars(self).values(), declared])
+        return list({id(value): value for value in values if isinstance(value, keras.metrics.Metric)}.values())
 
 
 _KINDS = (

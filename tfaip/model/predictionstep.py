@@ -133,26 +133,16 @@ def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict)
     try:
         return compute(y_pred=outputs)
     except KeyError:
-        missing = _missing_output(compute, outputs)
-        if missing is None:
-            raise
-        log.info("no %s on the prediction graph, which has no output %r", what, missing)
-        return None
-
-
-def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
-    """Return the name of the missing output that makes `compute` fail; None: it fails for another reason.
-
-    It runs once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
-    """
-    try:
-        with keras.StatelessScope():
-            compute(y_pred=_Outputs(outputs))
-    except _MissingOutput as error:
-        return str(error.args[0])
-    except KeyError:
-        return None
-    return None
+        # Once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
+        try:
+            with keras.StatelessScope():
+                compute(y_pred=_Outputs(outputs))
+        except _MissingOutput as missing:
+            log.info("no %s on the prediction graph, which has no output %r", what, missing.args[0])
+            return None
+        except KeyError:
+            pass
+        raise
 
 
 class EvaluationStep:

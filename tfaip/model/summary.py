@@ -124,21 +124,12 @@ def _computed_shapes(layer: keras.layers.Layer) -> list[tuple[int | None, ...]]:
     try:
         config = layer.get_build_config() or {}
         shapes = config.get("shapes_dict", config)
-        computed = layer.compute_output_shape(*shapes.values()) if shapes else None
+        computed = layer.compute_output_shape(*shapes.values()) if shapes else []
     except Exception:  # of a layer of the user; a summary is no reason to end a training
         return []
-    return _shapes_in(computed)
-
-
-def _shapes_in(value: object) -> list[tuple[int | None, ...]]:
-    """Return the shapes in a result of `compute_output_shape`: one, or a structure of several."""
-    if isinstance(value, tuple | list) and value and all(isinstance(n, int | None) for n in value):
-        return [tuple(value)]
-    if isinstance(value, dict):
-        return [shape for item in value.values() for shape in _shapes_in(item)]
-    if isinstance(value, tuple | list):
-        return [shape for item in value for shape in _shapes_in(item)]
-    return []
+    found: list[tuple[int | None, ...]] = []
+    keras.tree.map_shape_structure(found.append, computed)
+    return [shape for shape in found if shape]
 
 
 def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
@@ -149,13 +140,9 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
     """
     if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
         return False
-    layers = sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
+    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
+    uncompiled = layers_without_xla(model)
+    layers = sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in uncompiled)
     if layers:
         log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), _NAMES_LIMIT))
     return not layers
-
-
-def uncompiled_layers(model: TrainingModel) -> dict[str, keras.layers.Layer]:
-    """Return the layers that Keras does not compile, by path."""
-    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
-    return {paths.get(id(layer), layer.name): layer for layer in layers_without_xla(model)}

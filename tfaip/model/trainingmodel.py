@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -136,14 +135,13 @@ class TrainingModel(BuiltModel):
         self._noise_generator = None if noise is None else noise.generator
         loss_weights = loss_weights or {}
         # Variables, so that they can change while the compiled step stays.
-        self._loss_weights = {
-            name: self._loss_weight(weight) if isinstance(weight, int | float) else weight
-            for name, weight in loss_weights.items()
-        }
+        variables_of_losses = {}
+        for name, weight in loss_weights.items():
+            if not isinstance(weight, keras.Variable):
+                weight = self.add_weight((), Constant(weight), "float32", trainable=False, name="loss_weight")
+            variables_of_losses[name] = weight
+        self._loss_weights = variables_of_losses
         self._only_logged = frozenset(name for name, weight in loss_weights.items() if is_zero(weight))
-
-    def _loss_weight(self, weight: float) -> keras.Variable:
-        return self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
 
     @property
     def model_base(self) -> ModelBase[Any]:
@@ -425,34 +423,39 @@ class TrainingModel(BuiltModel):
         return inputs, self.model_base.post_proc_targets(inputs, targets, outputs)
 
     def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
-        called = called_metrics(self.model_base, inputs, targets, outputs)
-        names = [TOTAL_LOSS, *self._hidden.loss_means, *(metric.name for metric in called)]
+        """Keep the metrics that `_metric` calls, in this order; no variable changes."""
+        model, owner = self.model_base, type(self.model_base).__name__
+        model.make_metrics(targets, outputs)
+        held = model.metric_objects()
+        called: list[keras.metrics.Metric] = []
+        running: list[keras.metrics.Metric] = []
+
+        def watch(metric: keras.metrics.Metric, update: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            # A metric that computes from others updates them itself.
+            if not running and not any(metric is known for known in called):
+                called.append(metric)
+            running.append(metric)
+            try:
+                return update(*args, **kwargs)
+            finally:
+                running.pop()
+
+        with RecordingScope() as scope, watched_methods(held, "update_state", watch):
+            results = update_metrics(model, inputs, targets, outputs)
+        known = {id(variable) for metric in held for variable in metric.variables}
+        # A variable is named after its metric: `mae/total`.
+        lost = {variable.path.partition("/")[0]: None for variable in scope.assigned if id(variable) not in known}
+        names = [metric.name for metric in called]
+        if lost or len(results) != len(called):
+            raise ValueError(
+                f"{owner}._metric returned {len(results)} values; Keras metrics called in it: {[*names, *lost]}, of "
+                f"these not found on the model: {[*lost]}. Expected: results of calling Keras metrics that are "
+                f"attributes of {owner} (or in a list, tuple or dict that is): keep each in an attribute"
+            )
+        names = [TOTAL_LOSS, *self._hidden.loss_means, *names]
         if len(set(names)) != len(names):
-            owner = type(self.model_base).__name__
             raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
         self._hidden.called = called
-
-
-def called_metrics(
-    model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
-) -> list[keras.metrics.Metric]:
-    """Return the metrics that `_metric` calls, in this order; no variable changes."""
-    model.make_metrics(targets, outputs)
-    held = model.metric_objects()
-    with RecordingScope() as scope, _recorded(held) as called:
-        results = update_metrics(model, inputs, targets, outputs)
-    known = {id(variable) for metric in held for variable in metric.variables}
-    # A variable is named after its metric: `mae/total`.
-    lost = {variable.path.partition("/")[0]: None for variable in scope.assigned if id(variable) not in known}
-    if lost or len(results) != len(called):
-        owner = type(model).__name__
-        names = [metric.name for metric in called]
-        raise ValueError(
-            f"{owner}._metric returned {len(results)} values; Keras metrics called in it: {[*names, *lost]}, of these "
-            f"not found on the model: {[*lost]}. Expected: results of calling Keras metrics that are attributes of "
-            f"{owner} (or in a list, tuple or dict that is): keep each in an attribute"
-        )
-    return called
 
 
 def update_metrics(
@@ -461,26 +464,6 @@ def update_metrics(
     """Call `_metric`; an error of a library names the model, targets and outputs."""
     with shapes_named(f"{type(model).__name__}._metric", targets, outputs):
         return model._metric(inputs, targets, outputs)
-
-
-@contextlib.contextmanager
-def _recorded(metrics: Sequence[keras.metrics.Metric]) -> Iterator[list[keras.metrics.Metric]]:
-    """Context that collects which of the metrics are updated, but not by another of them."""
-    called: list[keras.metrics.Metric] = []
-    running: list[keras.metrics.Metric] = []
-
-    def watch(metric: keras.metrics.Metric, update: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        # A metric that computes from others updates them itself.
-        if not running and not any(metric is known for known in called):
-            called.append(metric)
-        running.append(metric)
-        try:
-            return update(*args, **kwargs)
-        finally:
-            running.pop()
-
-    with watched_methods(metrics, "update_state", watch):
-        yield called
 
 
 def _check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: TensorDict, adds_some: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tfaip.model.structure.axis import Structure
@@ -22,7 +22,6 @@ class Source:
         arrays: the arrays by name.
         aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
         by_tail: also find an array by the last parts of its names (see `match_tails`).
-        prefix: path in the target that all names begin with, see `below`; empty: none.
         structure: of the weights by their names in `arrays`, if the graph that they belong to is known.
     """
 
@@ -30,14 +29,7 @@ class Source:
     arrays: Mapping[str, np.ndarray]
     aliases: Mapping[str, str] = field(default_factory=dict)
     by_tail: bool = False
-    prefix: str = ""
     structure: Structure = field(default_factory=dict)
-
-    def below(self, prefix: str) -> Source:
-        """Return the arrays of a file for the weights below a path: `kernel` is then called `encoder/kernel`."""
-        arrays = {f"{prefix}/{name}": array for name, array in self.arrays.items()}
-        aliases = {f"{prefix}/{alias}": f"{prefix}/{name}" for alias, name in self.aliases.items()}
-        return replace(self, arrays=arrays, aliases=aliases, prefix=prefix)
 
 
 @dataclass(frozen=True)
@@ -61,30 +53,21 @@ def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]
     target, or several targets with an array, all of them are ambiguous.
     """
     by_tail = _by_tail(names, max((target.count("/") + 1 for target in targets), default=0))
-    nearest: dict[str, tuple[int, set[str]]] = {}
-    for target in targets:
-        found = _nearest(target, by_tail)
-        if found is not None:
-            nearest[target] = found
-    claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for target, (length, arrays) in nearest.items():
+    nearest = {target: found for target in targets if (found := _nearest(target, by_tail)) is not None}
+    longest: dict[str, int] = defaultdict(int)
+    for length, arrays in nearest.values():
         for array in arrays:
-            claims[array].append((length, target))
+            longest[array] = max(longest[array], length)
     matches: dict[str, Match] = {}
-    for target, (length, arrays) in nearest.items():
+    for target, found in nearest.items():
+        length, arrays = found
+        array = min(arrays)
         if len(arrays) > 1:
             matches[target] = Match(None, tuple(sorted(arrays)))
-            continue
-        (array,) = arrays
-        longest = max(length for length, _ in claims[array])
-        rivals = sorted(other for size, other in claims[array] if size == longest)
-        if array in used or length < longest:
-            continue
-        if len(rivals) == 1:
-            matches[target] = Match(array)
-        else:
+        elif array not in used and length == longest[array]:
+            rivals = [other for other, (size, of) in nearest.items() if size == length and array in of]
             rivals.remove(target)
-            matches[target] = Match(None, tuple(rivals))
+            matches[target] = Match(None, tuple(sorted(rivals))) if rivals else Match(array)
     return matches
 
 

@@ -224,19 +224,16 @@ def _no_attribute(node: Any, name: str) -> AttributeError:
 
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
-    below = []
-    if name not in known:  # else it is looked up again
-        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
     if name in known:
         reason = "is not set yet"
     elif name in node.__dataclass_fields__:
         reason = "belongs to the class, objects store none: set it in a subclass"
     elif name in removed:
         reason = f"was removed: {removed[name]}"
-    elif below:
-        reason = f"does not exist; did you mean {' or '.join(below[:_MOST_PATHS])}?"
     else:
-        reason = f"does not exist{did_you_mean(name, known)}"
+        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
+        hint = f"; did you mean {' or '.join(below[:_MOST_PATHS])}?" if below else did_you_mean(name, known)
+        reason = f"does not exist{hint}"
     if isinstance(node, Part):
         reason += "; these are params: compute other values in a functools.cached_property"
     return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)
@@ -293,12 +290,6 @@ def _prepare_body(cls: type) -> None:
         if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
             raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
         value = vars(cls).get(name, MISSING)
-        if attached := types.annotated_metadata(annotation, cls):
-            if not isinstance(value, Field):
-                value = field(default=value) if value is MISSING else default_field(value)
-                setattr(cls, name, value)
-            said = {key: item for key, item in value.metadata.items() if item is not None}
-            value.metadata = MappingProxyType({**value.metadata, **attached, **said})
         if isinstance(value, Field) and isinstance(value.default_factory, types.BoundDefault):
             value.default_factory = types.BoundDefault(cls, name)
         elif isinstance(value, Field) and is_mutable(value.default):
@@ -396,6 +387,11 @@ class Part(ParamsBase):
     def cls(cls) -> type[Self]:
         """Return the class itself."""
         return cls
+
+    @classmethod
+    def _is_bare(cls) -> bool:
+        """Return True for a class to derive from: a base of the toolkit, or one with a `cls` of its own."""
+        return Part in cls.__bases__ or not is_part(cls)
 
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""

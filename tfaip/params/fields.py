@@ -87,22 +87,23 @@ def below(name: str) -> Iterator[None]:
         raise
 
 
-class LimitOptions(TypedDict, total=False):
-    """Arguments of `limits`."""
-
-    low: float | None
-    high: float | None
-    above: float | None
-    below: float | None
-    finite: bool
-    also: Mapping[Any, str]
-    choices: Sequence[Any]
-    text: Callable[[Any], str | None] | None
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of the values of a field; see `limits`."""
+    """Limits of the values of a field.
+
+    They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
+    without limits. Of a list, tuple or dict they hold for the items. None is allowed where the type allows it.
+
+    Args:
+        low: smallest allowed number. With any end, infinities and NaN are refused, too.
+        high: largest allowed number.
+        above: every allowed number is larger.
+        below: every allowed number is smaller.
+        finite: any finite number, if there is no end.
+        also: further values with their meaning: `{-1: "automatic"}`.
+        choices: the only values.
+        text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
+    """
 
     low: float | None = None
     high: float | None = None
@@ -177,39 +178,20 @@ class Limits:
         return f"in {opening}{lower}, {upper}{closing}"
 
 
-class Metadata(dict[str, Any]):
-    """Metadata of a field, hashed by identity: `Annotated[float, limits(low=0)] | None` needs a hash."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return id(self)
-
-
-def limits(**given: Unpack[LimitOptions]) -> dict[str, Any]:
-    """Return metadata of a field that limits its value: `metadata=pai_meta(help="...") | limits(low=1)`.
-
-    They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
-    without limits. Of a list, tuple or dict they hold for the items. None is allowed where the type allows it.
-
-    Args:
-        low: smallest allowed number. With any end, infinities and NaN are refused, too.
-        high: largest allowed number.
-        above: every allowed number is larger.
-        below: every allowed number is smaller.
-        finite: any finite number, if there is no end.
-        also: further values with their meaning: `{-1: "automatic"}`.
-        choices: the only values.
-        text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
-    """
-    return Metadata({_KEY: Limits(**given)})
+def limits(**given: Any) -> dict[str, Any]:
+    """Return metadata of a field that limits its value, as the arguments of `Limits`."""
+    return {_KEY: Limits(**given)}
 
 
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
-    for base in cls.__mro__:
-        field = vars(base).get("__dataclass_fields__", {}).get(name)
-        if field is not None and _KEY in field.metadata:
-            return field.metadata[_KEY]
-    return None
+    return next((field.metadata[_KEY] for field in versions_of(cls, name) if _KEY in field.metadata), None)
+
+
+def versions_of(cls: type, name: str) -> list[dataclasses.Field[Any]]:
+    """Return a field as a class and its bases have it, the nearest first."""
+    tables = [vars(base).get("__dataclass_fields__", {}) for base in cls.__mro__]
+    return [table[name] for table in tables if name in table]
 
 
 def check_fields(params: Any) -> None:
@@ -257,9 +239,8 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 T = TypeVar("T")
 
-_COMMON_KEY = "common"
 # Mark of the options that most users set. `--help` shows them, and those that the scenario itself declares.
-COMMON = {_COMMON_KEY: True}
+COMMON = {"common": True}
 
 
 def pai_meta(
@@ -293,7 +274,7 @@ def pai_meta(
     Raises:
         ValueError: an argument has no meaning.
     """
-    metadata = Metadata(locals())
+    metadata = dict(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
     if separator not in "/._-+":
         raise ValueError(f"pai_meta(separator={separator!r}): expected one of / . _ - +")
@@ -308,14 +289,17 @@ def pai_meta(
     return metadata
 
 
-def is_common(meta: Mapping[str, Any]) -> bool:
-    """Return True if the metadata of a field have the mark of common options."""
-    return bool(meta.get(_COMMON_KEY))
+class _Options(TypedDict, total=False):
+    """Further arguments of `option`: those of `Limits`, and of `pai_meta`."""
 
-
-class _Options(LimitOptions, total=False):
-    """Further arguments of `option`, which `limits` and `pai_meta` have."""
-
+    low: float | None
+    high: float | None
+    above: float | None
+    below: float | None
+    finite: bool
+    also: Mapping[Any, str]
+    choices: Sequence[Any] | None
+    text: Callable[[Any], str | None] | None
     mode: str
     separator: str
     required: bool | None
@@ -343,7 +327,7 @@ def option(
         help: text for `--help`.
         factory: function that makes the default, instead of `default`.
         common: `--help` shows the option, as one that most users set.
-        given: arguments of `tfaip.params.fields.limits` (`low`, `high`, `above`, `below`, `finite`, `also`, `text`), of
+        given: arguments of `tfaip.params.fields.Limits` (`low`, `high`, `above`, `below`, `finite`, `also`, `text`), of
             `pai_meta` (among them `mode`: "ignore" makes no flag), and `choices`: allowed values, or params classes
             that may be chosen.
 
@@ -353,10 +337,11 @@ def option(
     """
     for name in given.keys() - _Options.__annotations__.keys():
         raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
-    ends: dict[str, Any] = {name: value for name, value in given.items() if name in LimitOptions.__annotations__}
-    choices = ends.pop("choices", None)
-    flag: dict[str, Any] = {name: value for name, value in given.items() if name not in LimitOptions.__annotations__}
-    metadata = pai_meta(help=help or None, choices=choices, **flag)
+    flag: dict[str, Any] = dict(given)
+    limiting = [field.name for field in dataclasses.fields(Limits) if field.name != "choices"]
+    ends = {name: flag.pop(name) for name in limiting if name in flag}
+    choices = given.get("choices")
+    metadata = pai_meta(help=help or None, **flag)
     if common:
         metadata |= COMMON
     if metadata["enforce_choices"] and not any(map(dataclasses.is_dataclass, choices or ())):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -13,12 +14,21 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.classes import Part, is_part
-from tfaip.params.codec import Decoder, Word, Words, decode_with, is_none, json_option, parse_argument, plain_of
+from tfaip.params.codec import (
+    CLASS_KEY,
+    Decoder,
+    Word,
+    Words,
+    is_none,
+    is_own_default,
+    mismatch,
+    parse_argument,
+    plain_of,
+)
 from tfaip.params.fields import copied, help_of
-from tfaip.params.names import did_you_mean, one_of, renamed_fields, warn_renamed
-from tfaip.params.sources import COMMAND_LINE, DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.names import did_you_mean, one_of, removed_fields, renamed_fields, warn_renamed
+from tfaip.params.sources import DEFAULT, Setting, Settings, Source
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, post_init, values_of
 from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -53,7 +63,7 @@ class Entry:
     value: Any = MISSING
     kind: str = "leaf"
     origin: str = DEFAULT
-    owner: type | None = None
+    owner: Any = None
     required: bool = False
     optional: bool = False
     choice: ClassChoice | None = None
@@ -129,10 +139,21 @@ class Resolver:
         trusted: packages that config files may name classes and functions of.
     """
 
+    is_stored = False
+
     def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
-        self._given = self._trusted = Trust.of(trusted)
+        self._given = Trust.of(trusted)
+        self._trusted: Trust | None = self._given
         self._claimed: set[str] = set()
+
+    def _key(self, place: Place) -> str:
+        """Return the name of a place in the settings."""
+        return place.path if self.is_stored else place.flag
+
+    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
+        """Return the fields of a node that can be set."""
+        return [field for field in node_fields(cls) if field.init and field.metadata.get("mode") != "ignore"]
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
         """Resolve a tree.
@@ -149,28 +170,29 @@ class Resolver:
             TypeError: two fields share a flag.
         """
         # The code of these packages runs already; a config file may name more of their classes.
-        trusted = self._given if default is None else self._trusted.and_code_of(type(default))
-        self._trusted = trusted.and_code_of(declared)
+        if default is None:
+            self._trusted = self._given
+        elif self._trusted is not None:
+            self._trusted = self._trusted.and_code_of(type(default))
         place = Place("", name, name, meta)
         kind = types.FieldKind("node", declared, False)
         return self._node(place, kind, MISSING if default is None else default, 0, None)
 
-    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: type | None) -> Entry:
-        choice, declared = None, kind.declared
+    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+        key, declared = self._key(place), kind.declared
+        node = Entry(key, place.name, place.meta, declared, MISSING, "node", owner=owner, optional=kind.optional)
         if not place.meta.get("fix_dc"):
-            choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
-        node = Entry(place.flag, place.name, place.meta, declared, MISSING, kind.kind, owner=owner, choice=choice)
-        node.optional = kind.optional
-        hit = self.settings.choice(place.flag, lowest, is_fixed=choice is None)
+            node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
+        hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
         if hit is not None and is_node(hit.value):
             _require_class([hit.value], declared, hit)
-            node.origin, default = hit.origin, hit.value
+            node.origin, default = hit.source.origin, hit.value
             self._begin(node, type(default), default)
-        elif hit is not None and choice is not None and (kind.optional or not hit.is_empty_section):
-            node.origin = hit.origin
-            cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
+        elif hit is not None and node.choice is not None and (kind.optional or not hit.is_empty_section):
+            node.origin = hit.source.origin
+            cls = self._chosen_class(node, node.choice, hit)
             # A lower source may have set fields of the class that was chosen there.
-            self.settings.replace(f"{place.flag}.", hit.rank)
+            self.settings.replace(f"{key}.", hit.rank)
             self._begin(node, cls, default)
         elif isinstance(default, type):
             self._begin(node, default, MISSING)
@@ -207,34 +229,37 @@ class Resolver:
         cls = types.origin_of(node.cls)
         types_of = types.field_types(node.cls)
         values = values_of(node.base) if is_node(node.base) else node.base or {}
+        # The code of this package runs already: fields below may name more of its classes.
+        trusted, self._trusted = self._trusted, self._trusted and self._trusted.and_code_of(node.declared)
         for old, new in renamed_fields(cls).items():
-            present = place.below(new, cls)
-            if self.settings.rename(present.prefix + old, present.flag):
-                warn_renamed(f"--{present.prefix}{old}", f"--{present.flag}")
-        for field in node_fields(cls):
-            if not field.init or field.metadata.get("mode") == "ignore":
-                continue  # there is no flag
+            present = self._key(place.below(new, cls))
+            former = present.removesuffix(new) + old
+            if self.settings.rename(former, present) and not self.is_stored:
+                warn_renamed(f"--{former}", f"--{present}")
+        for field in self._fields(cls, node.flag):
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
             inner = place.below(field.name, cls)
             node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
+        self._trusted = trusted
 
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: type) -> Entry:
+    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
         kind = types.field_kind(declared)
         declared = kind.declared
         if kind.kind == "node":
             return self._node(place, kind, default, lowest, owner)
         if kind.kind in ("list", "dict"):
             return self._group(place, kind, default, lowest, owner)
-        if place.flag in self._claimed:
-            raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
-        self._claimed.add(place.flag)
-        leaf = Entry(place.flag, place.name, place.meta, declared, default, owner=owner)
-        hit = self.settings.value(place.flag, lowest)
+        key = self._key(place)
+        if key in self._claimed:
+            raise TypeError(f"two fields share the flag --{key}: give one of them another name or mode")
+        self._claimed.add(key)
+        leaf = Entry(key, place.name, place.meta, declared, default, owner=owner)
+        hit = self.settings.value(key, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
-            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.origin
+            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.source.origin
         is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
         if is_dict or types.object_type(declared) is not None:
             self._add_parts(leaf, hit, lowest)
@@ -244,21 +269,22 @@ class Resolver:
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
-    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: type) -> Entry:
+    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
         items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(kind.declared, place.meta, [type(item) for item in items.values()])
-        group = Entry(place.flag, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
+        key = self._key(place)
+        group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
         group.optional = kind.optional
-        hit = self.settings.value(place.flag, lowest, holds_nodes=True)
-        names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
+        hit = self.settings.value(key, lowest, holds_nodes=True)
+        names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
         if hit is not None and (kind.optional or not hit.is_empty_section):
             # A new list replaces the whole list of lower sources, with all fields of its items.
-            group.origin, lowest, items = hit.origin, hit.rank, {}
-            self.settings.replace(f"{place.flag}.", hit.rank)
+            group.origin, lowest, items = hit.source.origin, hit.rank, {}
+            self.settings.replace(f"{key}.", hit.rank)
             objects = items_of(hit.value) or {}
             if any(map(is_node, objects.values())):
                 _require_class(list(objects.values()), kind.declared, hit)
-                self.settings.value(place.flag, lowest)  # marks them as used
+                self.settings.value(key, lowest)  # marks them as used
                 items = objects
             names = dict.fromkeys(items) or _chosen_names(group, hit)
         else:
@@ -269,7 +295,7 @@ class Resolver:
         meta = {key: place.meta[key] for key in ("choices", "enforce_choices") if key in place.meta}
         for name, class_name in names.items():
             item_default = items.get(name, MISSING)
-            if hit is not None and class_name:
+            if hit is not None and class_name is not None:
                 item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
             inner = place.below(name, default)
             inner = dataclasses.replace(inner, meta={**inner.meta, **meta})
@@ -280,30 +306,37 @@ class Resolver:
             group.entries.append(item)
         return group
 
+    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
+        value = hit.value
+        if isinstance(value, Words):
+            if len(value) != 1:
+                got = shorten_text(" ".join(value)) or "nothing"
+                raise UsageError(f"{hit.label} takes one class, got {got}; {one_of(choice.names())}")
+            value = Word(value[0])
+        if is_none(value):
+            if node.optional:
+                return None
+            raise UsageError(f"{hit.label} cannot be None; {one_of(choice.names())}")
+        return choice.select(value, hit.label, self._trusted_by(hit))
+
     def _trusted_by(self, hit: Setting) -> Trust | None:
-        # The user may name any class.
-        return None if hit.origin == COMMAND_LINE else self._trusted
+        return None if hit.source.is_typed else self._trusted
 
     def _decoded(self, hit: Setting, leaf: Entry) -> Any:
         """Return a given value as one of the declared type."""
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        custom = json_option(leaf.meta, "decoder")
-        if custom is not None:
-            is_one = isinstance(value, Words) and len(value) == 1
-            value = decode_with(custom, plain_of(value[0] if is_one else value), hit.label)
-        else:
-            decoder = Decoder(self._trusted_by(hit))
-            try:
-                # In quotes, or in JSON, the home directory is meant, too.
-                is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
-                value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
-            except UsageError as error:
-                # A text in quotes, or of JSON, is as good as one without.
-                if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
-                    raise
-                value = decoder.decode(Words([value]), leaf.declared, hit.label)
+        decoder = NodeDecoder(self._trusted_by(hit))
+        try:
+            # In quotes, or in JSON, the home directory is meant, too.
+            is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
+            value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
+        except UsageError as error:
+            # A text in quotes, or of JSON, is as good as one without.
+            if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
+                raise
+            value = decoder.decode(Words([value]), leaf.declared, hit.label)
         choices = leaf.meta.get("choices")
         if choices is not None and leaf.meta.get("enforce_choices") is not False:
             known = [str(choice) for choice in choices]
@@ -321,7 +354,7 @@ class Resolver:
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
-            leaf.origin, chosen = hit.origin, dataclasses.replace(hit, path=leaf.flag)
+            leaf.origin, chosen = hit.source.origin, dataclasses.replace(hit, path=leaf.flag)
             if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
@@ -335,23 +368,7 @@ class Resolver:
             named.arguments[argument] = parse_argument(hit.value, hit.label)
 
 
-def _chosen_class(node: Entry, choice: ClassChoice, hit: Setting, trusted: Trust | None) -> type | None:
-    value = hit.value
-    if isinstance(value, Words):
-        if len(value) != 1:
-            got = shorten_text(" ".join(value)) or "nothing"
-            raise UsageError(f"{hit.label} takes one class, got {got}; {one_of(choice.names())}")
-        value = Word(value[0])
-    if is_none(value):
-        if node.optional:
-            return None
-        raise UsageError(f"{hit.label} cannot be None; {one_of(choice.names())}")
-    if not isinstance(plain_of(value), str):
-        raise UsageError(f"{hit.label}: expected the name of a class, got {shorten(plain_of(value))}")
-    return choice.select(str(value), hit.label, trusted)
-
-
-def _chosen_names(group: Entry, hit: Setting) -> dict[str, str | None] | None:
+def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
     """Return index or key -> name of the class; None for no container.
 
     The name is None if the item itself holds that of its class, as in a file.
@@ -363,18 +380,109 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, str | None] | None:
         if not isinstance(value, Mapping if group.kind == "dict" else list):
             kind = "mapping" if group.kind == "dict" else "list"
             raise UsageError(f"{hit.label}: expected a {kind} of classes, got {shorten(plain_of(value))}")
-        return dict.fromkeys(items_of(value) or {})
+        items = items_of(value) or {}
+        return {key: None if isinstance(item, Mapping | None) else item for key, item in items.items()}
     if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{hit.label} needs at least one class")
     if group.kind == "list":
-        return {str(index): name for index, name in enumerate(value)}
-    found: dict[str, str | None] = {}
+        return dict(items_of(value) or {})
+    found: dict[str, Any] = {}
     for word in value:
         key, _, name = word.partition("=")
         if key in found:
             raise UsageError(f"{hit.label}: a key is given twice")
         found[key] = name or None
     return found
+
+
+# --- Stored params
+
+
+class NodeDecoder(Decoder):
+    """Decoder of values that may hold params; `FormerResolver` reads those of tfaip 1.2."""
+
+    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
+        return StoredResolver(self).read(value, declared, place)
+
+    def finish(self, params: Any, source: str) -> None:
+        """Check params that were read from a file, or another source that messages name."""
+        post_init(params, "params")
+
+
+class StoredResolver(Resolver):
+    """Resolver of stored params: settings named by their paths, with values of the declared types.
+
+    Missing values are the defaults of the class that the file names.
+
+    Args:
+        decoder: of the values; it says what the file may name.
+    """
+
+    is_stored = True
+
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__(Settings())
+        self._decoder, self._trusted = decoder, decoder.trusted
+
+    def read(self, value: Any, declared: Any, place: str) -> Any:
+        """Return the params that a mapping holds.
+
+        Args:
+            value: of a file.
+            declared: class of the params.
+            place: dotted path or flag, for messages.
+
+        Raises:
+            UsageError: it is no mapping; a wrong type, an unknown key, a class that is not allowed, a missing value.
+        """
+        if not isinstance(value, Mapping):
+            raise mismatch(value, declared, place)
+        self.settings = Settings([Source("", {place: value})])
+        node = self._node(Place.of_root(place), types.FieldKind("node", declared, False), MISSING, 0, None)
+        return node.construct()
+
+    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
+        hit = self.settings.value(key)
+        given = hit.value if hit is not None and isinstance(hit.value, Mapping) else {}
+        known = {field.name: field for field in node_fields(cls)}
+        removed = removed_fields(cls)
+        for name in map(str, given):
+            if name not in known and name != CLASS_KEY and renamed_fields(cls).get(name) not in known:
+                self._unknown(cls, key, name, removed.get(name), known)
+        return [field for name, field in known.items() if field.init or name in given]
+
+    def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
+        """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
+        if note is None:
+            raise UsageError(f"{key}: {cls.__name__} has no {shorten(name)}{did_you_mean(name, known)}")
+
+    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+        is_given = self.settings.value(place.path) is not None
+        place = dataclasses.replace(place, meta={**place.meta, "fix_dc": False})
+        return super()._node(place, kind, MISSING if is_given else default, lowest, owner)
+
+    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
+        if hit.path == f"{node.flag}.{CLASS_KEY}":
+            return find_class(hit.value, node.declared, self._trusted, node.flag)
+        if hit.value is None and node.optional:
+            return None
+        raise mismatch(hit.value, node.declared, hit.label)
+
+    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
+        entry = super()._entry(place, declared, default, given, lowest, owner)
+        is_missing = entry.value is MISSING if entry.kind == "leaf" else entry.required
+        if is_missing and owner.__dataclass_fields__[entry.name].init:
+            raise UsageError(f"{entry.flag}: {owner.__name__} needs this value")
+        return entry
+
+    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
+        decoder = dataclasses.replace(self._decoder, trusted=self._trusted)
+        try:
+            return decoder.decode(hit.value, leaf.declared, hit.label)
+        except UsageError:
+            if is_own_default(leaf.owner.__dataclass_fields__[leaf.name], hit.value):
+                return leaf.value
+            raise
 
 
 def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
@@ -405,15 +513,20 @@ class ClassChoice:
         also: further classes, such as the one of the default.
     """
 
-    def __init__(self, declared: Any, meta: Mapping[str, Any], also: Iterable[type] = ()) -> None:
+    def __init__(self, declared: Any, meta: Mapping[str, Any], also: Sequence[type] = ()) -> None:
         self.declared = types.origin_of(declared)
         self.enforced = bool(meta.get("enforce_choices"))
         self.any_class = bool(meta.get("disable_subclass_check"))
         self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
+        self._also = also
+
+    @functools.cached_property
+    def classes(self) -> list[type]:
+        """All choices."""
         found = self._listed
         if not self.enforced:
-            found = [*(self._listed or _subclasses(self.declared)), *also]
-        self.classes: list[type] = list(dict.fromkeys(found))
+            found = [*(self._listed or _subclasses(self.declared)), *self._also]
+        return list(dict.fromkeys(found))
 
     def names(self) -> list[str]:
         """Return the short names of all choices."""
@@ -431,7 +544,7 @@ class ClassChoice:
         is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
         return self.name_of(cls) if is_imported else full_name(cls)
 
-    def select(self, name: str, flag: str, trusted: Trust | None = None) -> type:
+    def select(self, name: Any, flag: str, trusted: Trust | None = None) -> type:
         """Return the class of a name.
 
         Args:
@@ -443,6 +556,8 @@ class ClassChoice:
         Raises:
             UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
         """
+        if not isinstance(plain_of(name), str):
+            raise UsageError(f"{flag}: expected the name of a class, got {shorten(plain_of(name))}")
         # A class name is clear, even if it looks like the short name of another class.
         matches = [cls for cls in self.classes if name == cls.__name__]
         matches = matches or [cls for cls in self.classes if name in self._names(cls)]
@@ -486,8 +601,8 @@ def full_name(cls: type) -> str:
 def _is_base(cls: Any) -> bool:
     """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
     code = getattr(getattr(cls, "cls", None), "__code__", None)
+    is_bare_part = getattr(cls, "_is_bare", bool)()
     must_override = code is not None and "NotImplementedError" in code.co_names
-    is_bare_part = Part in cls.__bases__ or (issubclass(cls, Part) and not is_part(cls))
     return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
 
 

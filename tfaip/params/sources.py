@@ -16,51 +16,50 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True)
+class Source:
+    """One config file, the command line, or stored params.
+
+    Args:
+        origin: its name; empty for stored params.
+        tree: flags (of stored params paths) and values; the keys may be dotted or nested.
+        is_typed: the user has typed it, and may name any class and function.
+    """
+
+    origin: str
+    tree: Mapping[str, Any]
+    is_typed: bool = False
+
+
+@dataclass(frozen=True)
 class Setting:
     """Value for a param.
 
     Args:
         path: flag without dashes.
         value: `Words` of a user, `Word` and plain values of a file.
-        origin: name of the source.
+        source: where it is given.
         rank: of the source; a higher one wins.
         parent: key that holds this one in a file; empty at the top.
     """
 
     path: str
     value: Any
-    origin: str = COMMAND_LINE
+    source: Source
     rank: int = 0
     parent: str = ""
 
     @property
     def label(self) -> str:
         """The flag or key as the user wrote it, for messages."""
-        return label(self.path, self.origin)
+        shown = shorten_text(self.path, 120)
+        if self.source.is_typed:
+            return f"--{shown}"
+        return f"{shorten_text(self.source.origin)}: {shown}" if self.source.origin else shown
 
     @property
     def is_empty_section(self) -> bool:
-        """True for a key of a file whose own keys are missing, for example comments."""
-        return self.value is None and self.origin != COMMAND_LINE
-
-
-def label(flag: str, origin: str) -> str:
-    """Return a flag of the command line, or a key of a file, for messages."""
-    shown = shorten_text(flag, 120)
-    return f"--{shown}" if origin == COMMAND_LINE else f"{shorten_text(origin)}: {shown}"
-
-
-@dataclass
-class Source:
-    """One config file, or the command line.
-
-    Args:
-        origin: its name.
-        tree: flags and values; the keys may be dotted or nested.
-    """
-
-    origin: str
-    tree: Mapping[str, Any]
+        """True for a key of a config file whose own keys are missing, for example comments."""
+        return self.value is None and not self.source.is_typed and self.source.origin != ""
 
 
 class Settings:
@@ -80,11 +79,11 @@ class Settings:
     def _add(self, value: Any, source: Source, rank: int, parent: str) -> None:
         """Add what a value holds; the keys of a file may be dotted, or nested in any way: `a: {b.c: ...}`."""
         for key, item in (_parts(value) or {}).items():
-            path = join_path(parent, key)
-            found = self._given.setdefault(path, {})
-            if rank in found:
-                raise UsageError(f"{label(path, source.origin)} is given twice: give it once")
-            found[rank] = Setting(path, item, source.origin, rank, parent)
+            setting = Setting(join_path(parent, key), item, source, rank, parent)
+            path = setting.path
+            if rank in self._given.setdefault(path, {}):
+                raise UsageError(f"{setting.label} is given twice: give it once")
+            self._given[path][rank] = setting
             self._add(item, source, rank, path)
 
     def rename(self, old: str, new: str) -> bool:
@@ -121,16 +120,16 @@ class Settings:
         """
         found: Setting | None = None
         for rank, given in sorted(self._given.get(flag, {}).items()):
-            path = flag
-            if isinstance(given.value, Mapping) and CLASS_KEY in given.value:
-                path = join_path(flag, CLASS_KEY)
-                given = replace(given, value=given.value[CLASS_KEY])
+            if isinstance(given.value, Mapping):
+                if not given.value:
+                    self._used.add((flag, rank))
+                if CLASS_KEY not in given.value:
+                    continue  # fields of the node are looked up by their own flags
+                given = replace(given, path=join_path(flag, CLASS_KEY), value=given.value[CLASS_KEY])
             if is_fixed and not is_node(given.value) and given.value is not None:
                 continue
-            if not isinstance(given.value, Mapping) or not given.value:
-                self._used.add((path, rank))
-            # Fields of the node are looked up by their own flags.
-            if not isinstance(given.value, Mapping) and rank >= lowest:
+            self._used.add((given.path, rank))
+            if rank >= lowest:
                 found = given
         return found
 
@@ -149,13 +148,13 @@ class Settings:
         """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""
         self._replaced.append((prefix, rank))
 
-    def unused(self) -> Iterator[tuple[str, str]]:
-        """Yield key and origin of everything that was given, but not asked for."""
+    def unused(self) -> Iterator[Setting]:
+        """Yield everything that was given, but not asked for."""
         for path, ranks in self._given.items():
             for rank, given in ranks.items():
                 is_replaced = any(path.startswith(prefix) and rank < limit for prefix, limit in self._replaced)
                 if not is_replaced and not _parts(given.value) and not self._is_used(path, rank):
-                    yield given.path, given.origin
+                    yield given
 
     def _is_used(self, path: str, rank: int) -> bool:
         parent = self._given[path][rank].parent
@@ -163,4 +162,7 @@ class Settings:
 
 
 def _parts(value: Any) -> dict[str, Any] | None:
-    return None if isinstance(value, Words) else items_of(value)
+    """Return what a value of a file holds; None for text, and for a list without params, which may be long."""
+    if isinstance(value, Words) or (isinstance(value, list) and not any(isinstance(i, Mapping) for i in value)):
+        return None
+    return items_of(value)

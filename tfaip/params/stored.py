@@ -6,23 +6,20 @@ package of the declared type of the field, before anything is imported; see `tfa
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.codec import CLASS_KEY, Decoder, encode
-from tfaip.params.fields import FieldError
-from tfaip.params.names import OWN_PACKAGE, removed_fields, renamed_fields, top_package
-from tfaip.params.resource import Resource
-from tfaip.params.tree import Place, field_default, get_path, has_default, join_path, nodes_of, post_init
-from tfaip.params.trust import Trust, UntrustedName
+from tfaip.params.codec import CLASS_KEY, encode
+from tfaip.params.names import OWN_PACKAGE
+from tfaip.params.resolver import NodeDecoder
+from tfaip.params.tree import Place, join_path, nodes_of
+from tfaip.params.trust import Trust
 from tfaip.util.files import write_text
-from tfaip.util.logging import logger
 from tfaip.util.reading import parse_json, read_json
 from tfaip.util.text import shorten, shorten_text
 from tfaip.version import __version__
@@ -50,7 +47,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str]
 
     Args:
         cls: class of the root; the dict may name a subclass.
-        values: what `to_dict` returned.
+        values: what `to_dict` returned, or the content of a file of params.
         trusted: further top-level packages whose classes may be named.
 
     Raises:
@@ -66,7 +63,10 @@ def to_json(params: Any, *, indent: int | None = None) -> str:
 
 def from_json(cls: type[T], text: str, *, trusted: Iterable[str] = ()) -> T:
     """Build params from what `to_json` returned; see `from_dict`."""
-    return from_dict(cls, parse_json(text, "JSON"), trusted=trusted)
+    values = parse_json(text, "JSON")
+    if VERSION_KEY in values:
+        raise UsageError("JSON is that of a file of a run or model: read it with load_params of tfaip.params.stored")
+    return from_dict(cls, values, trusted=trusted)
 
 
 def save_params(path: str | Path, params: Any) -> None:
@@ -98,14 +98,6 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
     """
     path = Path(path)
     document = read_json(path)
-    version = document.pop(VERSION_KEY, 0)
-    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
-    if type(version) is not int:
-        raise UsageError(f"{path}: {VERSION_KEY} is {shorten(version)}, expected a number")
-    if version > FORMAT_VERSION:
-        raise UsageError(
-            f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
-        )
     try:
         loaded = _decode(cls, document, trusted, path, key)
     except UsageError as error:
@@ -121,14 +113,19 @@ def _decode(
 ) -> T:
     if isinstance(trusted, str):
         raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
-    kind = FormerDecoder if is_former(document) else Decoder
+    document = dict(document)
+    version = document.pop(VERSION_KEY, 0)
+    written_by = document.pop(PACKAGE_KEY, "of an unknown version")
+    if type(version) is not int:
+        raise UsageError(f"{VERSION_KEY} is {shorten(version)}, expected a number")
+    if version > FORMAT_VERSION:
+        raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
+    kind = NodeDecoder
+    if is_former(document):
+        kind = importlib.import_module(f"{OWN_PACKAGE}.compat.former").FormerDecoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
-    if not isinstance(decoder, FormerDecoder):
-        post_init(decoded, "params")
-    else:
-        decoder.check(decoded)
-        report(tuple(decoder.notes), "a dict" if path is None else str(path))
+    decoder.finish(decoded, "a dict" if path is None else str(path))
     return decoded
 
 
@@ -175,22 +172,6 @@ def flat_flags(stored: Mapping[str, Any], declared: Any, root: str) -> dict[str,
 
 # A field of all scenario params of 1.2, which are also a part of its trainer params.
 _MARK, _SCENARIO = "tfaip_version", "scenario"
-# Class that 1.2 made for the trainer params of a scenario; the declared one takes its place.
-_MADE_CLASS = "tfaip.scenario.scenariobase:LocalTrainerParams"
-# Values of 1.2 and those of today with the same meaning, by the name of the field.
-_FORMER_VALUES: Mapping[str, Mapping[Any, Any]] = {
-    "progress_bar_mode": {0: "plain", 1: "auto", 2: "lines"},
-    "checkpoint_sub_dir": {"": "checkpoint"},
-    "default_serve_dir": {"serve": ""},
-    "trainer_params_filename": {"trainer_params.json": ""},
-    "lower_threshold": {-1e100: None},
-    "upper_threshold": {1e100: None},
-}
-# Types of text that is checked when it is read.
-_NAMES = (types.FieldText, types.FunctionName, types.NamedObject, Resource)
-_SHOWN = 40
-
-log = logger(__name__)
 
 
 def is_former(document: Mapping[str, Any]) -> bool:
@@ -198,117 +179,3 @@ def is_former(document: Mapping[str, Any]) -> bool:
     scenario = document.get(_SCENARIO)
     holders = [document, *([scenario] if isinstance(scenario, Mapping) else [])]
     return any(isinstance(holder.get(_MARK), str) for holder in holders)
-
-
-@dataclasses.dataclass(frozen=True)
-class FormerDecoder(Decoder):
-    """Decoder of a file of tfaip 1.2.
-
-    A key without a field is left out. A number, text or None that the type of a field does not allow is kept as it is,
-    since the model was trained with it; not in a field for files and code, which a text must not lead to unchecked.
-    Params of the toolkit that cannot be read take their defaults. The classes that
-    a file may name are those of any other file.
-
-    Args:
-        notes: gets a text about each of these.
-    """
-
-    notes: list[str] = dataclasses.field(default_factory=list)
-
-    def _current_values(
-        self, cls: Any, values: dict[str, Any], types_of: Mapping[str, Any], place: str
-    ) -> dict[str, Any]:
-        removed, renamed = removed_fields(cls), renamed_fields(cls)
-        known = {}
-        for old, value in values.items():
-            # Without a warning: nobody typed these names.
-            key = renamed.get(old, old)
-            if key in types_of:
-                known[key] = value
-            elif removed.get(key):
-                self.notes.append(f"{place}.{key}: {removed[key]}")
-            elif key not in removed:
-                self.notes.append(f"{place}.{shorten_text(str(key))}")
-        return known
-
-    def _decode_field(
-        self, item: Any, declared: Any, decoder: Callable[[Any], Any] | None, place: str, owner: type
-    ) -> Any:
-        name = place.rpartition(".")[2]
-        is_of_toolkit = _is_field_of_toolkit(owner, name)
-        if is_of_toolkit:
-            known = _FORMER_VALUES.get(name, {})
-            item = known.get(item, item) if isinstance(item, int | float | str) else item
-        try:
-            return super()._decode_field(item, declared, decoder, place, owner)
-        except UntrustedName:
-            raise
-        except UsageError as error:
-            holds_text = any(isinstance(part, str) for part in (item if isinstance(item, list) else [item]))
-            if _is_plain(item) and not is_of_toolkit and not (holds_text and _may_name(declared)):
-                self.notes.append(f"{place}, kept although it does not fit: {shorten(item)}")
-                return tuple(item) if isinstance(item, list) and types.origin_of(declared) is tuple else item
-            if not is_of_toolkit or not (_is_plain(item) or _names_toolkit(item)):
-                raise
-            self.notes.append(f"{place}, default instead: {error}")
-            return dataclasses.MISSING
-
-    def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        if name == _MADE_CLASS and types.is_node_type(declared):
-            made: type = types.origin_of(declared)
-            return made
-        return super()._find_class(name, declared, place)
-
-    def check(self, params: Any) -> None:
-        """Check all limits; a value of the toolkit or of the scenario that is refused takes its default."""
-        refused = set()
-        while True:
-            try:
-                return post_init(params)
-            except FieldError as error:
-                parent, _, name = error.path.rpartition(".")
-                node = get_path(params, parent)
-                field = getattr(node, "__dataclass_fields__", {}).get(name)
-                if field is None or not has_default(field) or error.path in refused:
-                    raise
-                refused.add(error.path)
-                self.notes.append(f"params.{error}, default instead")
-                object.__setattr__(node, name, field_default(field))
-
-
-def _may_name(declared: Any) -> bool:
-    """Return True if a value of a type may name a file of the model, or code."""
-    declared = types.strip(declared)
-    return types.is_subclass(declared, _NAMES) or any(map(_may_name, get_args(declared)))
-
-
-def _is_field_of_toolkit(cls: type, name: str) -> bool:
-    """Return True if the toolkit declares a field that a class of a scenario may inherit."""
-    for base in cls.__mro__:
-        if name in vars(base).get("__annotations__", {}):
-            return top_package(base.__module__) == OWN_PACKAGE
-    return False
-
-
-def _is_plain(value: Any) -> bool:
-    """Return True for a number, a text, None, and a list of these."""
-    if isinstance(value, list):
-        return not any(isinstance(item, list | dict) for item in value)
-    return not isinstance(value, dict)
-
-
-def _names_toolkit(value: Any) -> bool:
-    """Return True for params of a class of the toolkit."""
-    name = value.get(CLASS_KEY) if isinstance(value, dict) else None
-    return isinstance(name, str) and top_package(name.partition(":")[0]) == OWN_PACKAGE
-
-
-@cache
-def report(notes: tuple[str, ...], source: str) -> None:
-    """Log everything in a file of tfaip 1.2 that has no counterpart: one message, however often it is read."""
-    if not notes:
-        return
-    shown = [f"  {shorten_text(note, 160)}" for note in notes[:_SHOWN]]
-    if len(notes) > _SHOWN:
-        shown.append(f"  and {len(notes) - _SHOWN} more")
-    log.warning("%s was written by tfaip 1.2; not used, since it has no counterpart:\n%s", source, "\n".join(shown))

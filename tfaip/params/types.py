@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import math
-import re
-import shlex
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -21,7 +18,6 @@ from tfaip.params.names import top_package
 from tfaip.params.trust import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name
 from tfaip.util.text import shorten
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 UNBOUND = object()
 
 
@@ -79,16 +75,13 @@ def field_types(cls: Any) -> dict[str, Any]:
     return found
 
 
-def resolve_annotation(
-    annotation: Any, owner: type, names: Mapping[str, Any] | None = None, extras: bool = False
-) -> Any:
+def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | None = None) -> Any:
     """Return an annotation of the body of `owner`, with its strings evaluated by `typing`.
 
     Args:
         annotation: a type, or a string or `ForwardRef` that names one.
         owner: class in whose module the names are looked up.
         names: further names.
-        extras: keep what `Annotated` attaches.
 
     Raises:
         TypeError: it names something that does not exist at run time.
@@ -100,40 +93,12 @@ def resolve_annotation(
     try:
         scope = dict(vars(module)) if module else {}
         known = {owner.__name__: owner, **(names or {})}
-        return typing.get_type_hints(holder, scope, known, include_extras=extras)["it"]
+        return typing.get_type_hints(holder, scope, known)["it"]
     except (NameError, SyntaxError) as error:
         raise TypeError(
             f"{owner.__qualname__}: annotation {annotation!r} cannot be resolved ({error}); "
             f"import or define its names at the top level of module {owner.__module__}"
         ) from error
-
-
-def annotated_metadata(annotation: Any, owner: type) -> dict[str, Any]:
-    """Return the metadata that `Annotated` attaches to the type of a field: a help text, metadata, or an `option`.
-
-    Only annotations that have one, also by a name of their module, are evaluated when a class is declared.
-    """
-    if isinstance(annotation, str):
-        names = vars(sys.modules.get(owner.__module__, typing))
-        words = set(_WORD.findall(annotation))
-        if "Annotated" not in words and not any(_attached(names.get(word)) for word in words):
-            return {}
-        annotation = resolve_annotation(annotation, owner, extras=True)
-    metadata: dict[str, Any] = {}
-    for found in _attached(annotation):
-        if isinstance(found, str):
-            found = {"help": found}
-        given = getattr(found, "metadata", found)  # of an option
-        if isinstance(given, Mapping):
-            metadata = {**given, **{key: value for key, value in metadata.items() if value is not None}}
-    return metadata
-
-
-def _attached(annotation: Any) -> list[Any]:
-    """Return what is attached to a type and to the types in it, the outermost first."""
-    own = list(annotation.__metadata__) if typing.get_origin(annotation) is Annotated else []
-    inner = [annotation.__origin__] if own else typing.get_args(annotation)
-    return own + [found for one in inner for found in _attached(one)]
 
 
 def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:
@@ -283,34 +248,6 @@ FieldValues = dict[str, FieldValue]
 """Type of values of other fields by their paths."""
 
 
-def value_text(value: Any) -> str:
-    """Return a plain value as it is written on a command line.
-
-    Args:
-        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
-
-    Raises:
-        TypeError: if it is none of them.
-    """
-    if isinstance(value, Enum):
-        return value_text(value.value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return " ".join(map(_word, value))
-    if isinstance(value, Mapping):
-        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
-    if value is None or isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
-
-
-def _word(value: Any) -> str:
-    return shlex.quote(value_text(value))
-
-
 # --- Functions that a user names
 
 
@@ -365,17 +302,17 @@ class FunctionByName:
         self._function = load_function(name, path)
         offered = list(offered)
         try:
-            parameters = inspect.signature(self._function).parameters.values()
+            signature = inspect.signature(self._function)
         except (TypeError, ValueError) as error:  # of some that are not written in Python
             raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
-        self.taken: set[str] = set()  # names of the offered arguments that it takes
-        for p in parameters:
-            if p.kind is p.VAR_KEYWORD:
-                self.taken.update(offered)
-            elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
-                self.taken.add(p.name)
-            elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
-                raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        # Names of the offered arguments that it takes.
+        self.taken = {argument for argument in offered if takes_all or argument in signature.parameters}
+        try:
+            signature.bind(**dict.fromkeys(self.taken))
+        except TypeError as error:
+            needed = str(error).rpartition(": ")[2]
+            raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {needed}") from error
 
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""

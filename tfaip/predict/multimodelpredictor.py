@@ -17,10 +17,12 @@ from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.params import DataProcessorParams
 from tfaip.device.devices import precision_scope
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_weights
+from tfaip.params.fields import copied
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff, flag_of
 from tfaip.predict.modelpass import samples_of
@@ -43,16 +45,12 @@ class MultiModelPredictor(Predictor):
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
-        self._data_of_models: list[Any] = []
+        self.datas: list[Any] = []
+        """The data of each model, for voters."""
 
     @cached_property
     def _voter(self) -> MultiModelVoter[Any]:
         return self.create_voter(self._data.params)
-
-    @property
-    def datas(self) -> list[DataBase[Any]]:
-        """The data of each model, for voters."""
-        return self._data_of_models
 
     @classmethod
     def from_paths(
@@ -104,7 +102,7 @@ class MultiModelPredictor(Predictor):
         if not models:
             raise UsageError("no model to predict with: give at least one")
         self._steps = [self._create_step(model) for model in models]
-        self._data_of_models = [self._data] * len(models) if data is None else list(data)
+        self.datas = [self._data] * len(models) if data is None else list(data)
 
     def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
         if not self._voter.post_processed:
@@ -114,7 +112,7 @@ class MultiModelPredictor(Predictor):
 
     def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
         """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
-        data = self._data_of_models
+        data = self.datas
         if pipeline.data is not self._data:
             data = [pipeline.data] * len(self._steps)
         pipelines = []
@@ -162,13 +160,24 @@ def load_models(
     trusted = list(trusted)
     models = [construct(scenario, scenario.params_from_path(path, trusted)) for path in paths]
     for path, model in zip(paths[1:], models[1:], strict=True):
-        _require_same_inputs(str(paths[0]), models[0].params.data, str(path), model.params.data)
+        first_data, data = _of_prediction(models[0].params.data), _of_prediction(model.params.data)
+        _require_same_inputs(str(paths[0]), first_data, str(path), data)
     weights = paths if model_paths is None else model_paths
     if len(weights) != len(models):
         raise UsageError(f"{len(models)} files of params, but {len(weights)} models: give one for each")
     for path, model in zip(weights, models, strict=True):
         load_weights(model, Path(path))
     return models
+
+
+def _of_prediction(data: DataBaseParams) -> DataBaseParams:
+    """Return data params in which all processors that run in a training only are equal."""
+    data = copied(data)
+    for sequence in data.pre_proc._sequences():
+        for number, processor in enumerate(sequence.processors):
+            if processor.modes == {PipelineMode.TRAINING}:
+                sequence.processors[number] = DataProcessorParams()
+    return data
 
 
 def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, other_data: DataBaseParams) -> None:

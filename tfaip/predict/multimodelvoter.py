@@ -59,32 +59,21 @@ class MeanVoter(MultiModelVoter[Any]):
         return sample.new_outputs(voted)
 
 
-def stacked_votes(name: str, values: Sequence[Any]) -> np.ndarray:
-    """Return the votes of a batch for one output as one array."""
-    shapes = list(dict.fromkeys(np.shape(value) for value in values))
+def stacked(name: str, values: Sequence[Any], of: str) -> np.ndarray:
+    """Return the values of one output, of the models for a sample or of the vote for a batch, as one array."""
+    shapes = {str(list(np.shape(value))) for value in values}
     if len(shapes) > 1:
         raise TfaipError(
-            f"the vote gives output {name!r} in different shapes ({_texts(shapes)}) in one batch, expected one shape, "
-            "as of a single model: let the voter pad it, or vote after the post-processing (post_processed = True)"
+            f"{of} give output {name!r} in different shapes ({', '.join(sorted(shapes))}): pad them in a "
+            "MultiModelVoter of this scenario, or vote after the post-processing (post_processed = True)"
         )
-    return np.stack(values)
-
-
-def _texts(shapes: Sequence[tuple[int, ...]]) -> str:
-    return ", ".join(str(list(shape)) for shape in shapes)
+    return np.stack([np.asarray(value) for value in values])
 
 
 def _vote(name: str, values: Sequence[Any]) -> Any:
-    arrays = [np.asarray(value) for value in values]
-    if len({array.shape for array in arrays}) > 1:
-        shapes = _texts([array.shape for array in arrays])
-        raise TfaipError(
-            f"the models give output {name!r} in different shapes ({shapes}): vote in another way with a "
-            "MultiModelVoter of this scenario"
-        )
-    stacked = np.stack(arrays)
-    if stacked.dtype.kind in "fcV":  # V: bfloat16 and the like
+    votes = stacked(name, values, "the models")
+    if votes.dtype.kind in "fcV":  # V: bfloat16 and the like
         # The sum of float16 values may exceed its range.
-        return stacked.mean(axis=0, dtype=np.promote_types(stacked.dtype, np.float32)).astype(stacked.dtype)
-    votes = (stacked[:, None] == stacked[None]).sum(axis=1)
-    return np.take_along_axis(stacked, votes.argmax(axis=0, keepdims=True), axis=0)[0]
+        return votes.mean(axis=0, dtype=np.promote_types(votes.dtype, np.float32)).astype(votes.dtype)
+    counts = (votes[:, None] == votes[None]).sum(axis=1)
+    return np.take_along_axis(votes, counts.argmax(axis=0, keepdims=True), axis=0)[0]

@@ -136,11 +136,7 @@ class Predictor:
         As a context manager it keeps the worker processes of the post-processing, if there are any.
         """
         self._require_model()
-        samples: list[Sample] = []
-        pipeline = self._pipeline(self._data, RawDataGeneratorParams(samples=samples))
-        alone = replace(pipeline.params, batch_size=1, batch_drop_remainder=False, num_processes=0)
-        pipeline = pipeline.with_params(alone)
-        return RawPredictor(samples, pipeline, lambda: self._run(pipeline, silent=True), self._data)
+        return RawPredictor(self)
 
     def _create_step(self, model: Model) -> Step:
         if isinstance(model, keras.layers.Layer):
@@ -216,19 +212,15 @@ class RawPredictor:
     The processors are built once.
 
     Args:
-        samples: the list that `run` reads.
-        pipeline: of the samples.
-        run: predicts what is in `samples`.
-        data: names the input of a bare array.
+        predictor: has the model.
     """
 
-    def __init__(
-        self, samples: list[Sample], pipeline: DataPipeline, run: Callable[[], Iterator[Sample]], data: DataBase[Any]
-    ) -> None:
-        self._samples = samples
-        self._pipeline = pipeline
-        self._run = run
-        self._data = data
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+        self._samples: list[Sample] = []
+        pipeline = predictor._pipeline(predictor.data, RawDataGeneratorParams(samples=self._samples))
+        alone = replace(pipeline.params, batch_size=1, batch_drop_remainder=False, num_processes=0)
+        self._pipeline = pipeline.with_params(alone)
 
     def __enter__(self) -> Self:
         self._pipeline.__enter__()
@@ -239,8 +231,8 @@ class RawPredictor:
 
     def __call__(self, sample: Any) -> Sample:
         """Pre-process, predict and post-process a sample."""
-        self._samples[:] = [_raw_sample(self._data, sample)]
-        predicted = list(self._run())
+        self._samples[:] = [_raw_sample(self._predictor.data, sample)]
+        predicted = list(self._predictor._run(self._pipeline, silent=True))
         if len(predicted) != 1:
             raise TfaipError(
                 f"the processors made {len(predicted)} samples of one, expected 1: predict_raw gives them all"

@@ -18,7 +18,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -155,26 +155,22 @@ class _Columns:
 
     def add(self, parts: Mapping[str, Any]) -> None:
         """Add a sample: a dict of arrays as a column per key, any other part as one column."""
+        cells: dict[str, Any] = {}
         for part, value in parts.items():
             if isinstance(value, Mapping) and value and all(map(_is_numeric, value.values())):
-                for key, item in value.items():
-                    self._append(f"{part}/{key}", item)
+                cells |= {f"{part}/{key}": item for key, item in value.items()}
             else:
-                self._append(part, value)
+                cells[part] = value
+        if self._count:
+            _require_same_keys(self._columns, cells)
+        for name, item in cells.items():
+            self._columns.setdefault(name, []).append(item)
         self._count += 1
-
-    def _append(self, name: str, value: Any) -> None:
-        column = self._columns.setdefault(name, [])
-        if len(column) != self._count:
-            raise UsageError(_different_keys(column, name, "later"))
-        column.append(value)
 
     def finish(self) -> None:
         """Write all columns."""
         arrays: dict[str, Array] = {"count": np.asarray(self._count)}
         for name, column in self._columns.items():
-            if len(column) != self._count:
-                raise UsageError(_different_keys(column, name, "earlier"))
             arrays.update(_column_arrays(name, column))
         np.savez(self._file, **arrays)  # type: ignore[arg-type]
 
@@ -196,8 +192,7 @@ class _Table:
         if not self._header:
             self._header = list(cells)
             self._writer.writerow(self._header)
-        if different := sorted(set(cells) ^ set(self._header)):
-            raise UsageError(f"samples differ: not all have {different[0]}: write a {JSON_SUFFIX} file instead")
+        _require_same_keys(self._header, cells)
         self._writer.writerow([cells[name] for name in self._header])
 
     def finish(self) -> None:
@@ -219,8 +214,9 @@ _FORMS: dict[str, type[_JsonLines | _Columns | _Table]] = {
 }
 
 
-def _different_keys(column: Sequence[Any], name: str, others: str) -> str:
-    return f"sample {len(column)} has no {name}, which {others} ones have: write a {JSON_SUFFIX} file instead"
+def _require_same_keys(known: Collection[str], given: Collection[str]) -> None:
+    if different := sorted(set(known) ^ set(given)):
+        raise UsageError(f"samples differ: not all have {different[0]}: write a {JSON_SUFFIX} file instead")
 
 
 def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import cache
+from typing import Any
 
 from tfaip.components.params import ScenarioBaseParams
-from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
+from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import ParamsBase, option
+from tfaip.params import option
 from tfaip.params.classes import is_part
-from tfaip.params.fields import pai_meta
-from tfaip.params.types import bound_field
 from tfaip.scenario.scenariobase import make_class
 from tfaip.util.classes import log_near_hook, near_hooks
 from tfaip.util.text import shorten
-
-if TYPE_CHECKING:
-    from tfaip.trainer.params import TrainerParams
 
 # Attribute of a scenario -> the params that it may be, as a class or as an object.
 _KINDS: Mapping[str, type] = {
@@ -114,115 +110,75 @@ def _best(place: str, value: Any) -> tuple[str, str]:
     raise TypeError(f'{place} is {shorten(value)}, expected the mode and the name of a value, as in "min lav_l0_cer"')
 
 
-@dataclass(frozen=True)
-class ParamsClasses:
-    """Params classes of a scenario.
-
-    Args:
-        scenario: class of the scenario params; None: not known yet.
-        trainer: class of the trainer params; None: not known yet.
-    """
-
-    scenario: type[ScenarioBaseParams[Any, Any]] | None = None
-    trainer: type[TrainerParams[Any, Any]] | None = None
-
-
-def missing_parts(declared: Mapping[str, Any], given: ParamsClasses) -> list[str]:
-    """Return the parts that are not declared, and without which not all params classes can be made."""
-    needed = {"data": given.scenario, "model": given.scenario, "train": given.trainer}
-    return [name for name, made in needed.items() if made is None and declared.get(name) is None]
-
-
-def refuse_parts_of_given(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> None:
-    """Raise if a part belongs to a params class that the scenario is declared with."""
-    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
-    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
-    for part, cls in made_from.items():
-        if cls is not None and part in declared:
-            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
-
-
 def as_object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
 
 
-TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
-TLav = TypeVar("TLav", bound=DataGeneratorParams)
+class DeclaredPipelineParams(TrainerPipelineParamsBase[Any, Any]):
+    """Generators of a declared scenario: a subclass has those of `train`, `val` and `lav` that it names."""
 
+    def train_gen(self) -> Any:
+        return self.train  # type: ignore[attr-defined]
 
-class TrainingOnlyParams(TrainerPipelineParamsBase[TTrain, DataGeneratorParams], Generic[TTrain]):
-    """One generator for training, and no validation."""
-
-    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
-
-    def train_gen(self) -> TTrain:
-        return self.train
-
-    def val_gen(self) -> None:
-        return None
-
-
-class WithLAV(ParamsBase, Generic[TLav]):
-    """Generator of its own for LAV."""
-
-    lav: TLav = bound_field(pai_meta(mode="ssnake", help="Generator of the data to load and validate on"))
+    def val_gen(self) -> Any:
+        return getattr(self, "val", None)
 
     def lav_gen(self) -> Iterable[DataGeneratorParams]:
-        return [self.lav]
+        lav = getattr(self, "lav", None)
+        if lav is None:
+            return super().lav_gen()
+        return lav if isinstance(lav, list) else [lav]
 
 
-class WithSeveralLAV(ParamsBase):
-    """Several generators for LAV."""
-
-    lav: list[DataGeneratorParams] = option(
-        factory=list, help="Generators of the data to load and validate on, each separately", mode="ssnake"
-    )
-
-    def lav_gen(self) -> Iterable[DataGeneratorParams]:
-        return self.lav
+_GENERATORS = {
+    "train": "Generator of the training data",
+    "val": "Generator of the validation data",
+    "lav": "Generator of the data to load and validate on",
+}
 
 
-def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
-    """Make the params classes of a scenario from its parts, but for those that it is declared with."""
-    params, trainer = given.scenario, given.trainer
-    base: Any
-    if params is None:
-        base = ScenarioBaseParams
-        parts = {name: declared.get(name) for name in ("data", "model", "evaluator")}
-        if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
-            parts["evaluator"] = as_object(parts["evaluator"])
-        bases = (base[_class(declared["data"]), _class(declared["model"])],)
-        params = make_class(scenario, "ScenarioParams", bases, "Data and model of", _objects(parts))
-    if trainer is None:
-        # Imported here: data workers import scenarios, and need no params of trainings.
-        from tfaip.trainer.params import TrainerParams as AnyTrainerParams
+@cache
+def make_scenario_params(scenario: Any) -> Any:
+    """Make the class of the scenario params of a scenario from its parts."""
+    parts = {name: scenario._declared.get(name) for name in ("data", "model", "evaluator")}
+    if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
+        parts["evaluator"] = as_object(parts["evaluator"])
+    base: Any = ScenarioBaseParams
+    bases = (base[_class(parts["data"]), _class(parts["model"])],)
+    return make_class(scenario, "ScenarioParams", bases, "Data and model of", _objects(parts))
 
-        base = AnyTrainerParams
-        bases = (base[params, _make_pipeline(scenario, declared)],)
-        trainer = make_class(scenario, "TrainerParams", bases, "Training of")
-    return ParamsClasses(params, trainer)
+
+@cache
+def make_trainer_params(scenario: Any) -> Any:
+    """Make the class of the trainer params of a scenario from its parts."""
+    # Imported here: data workers import scenarios, and need no params of trainings.
+    from tfaip.trainer.params import TrainerParams
+
+    base: Any = TrainerParams
+    bases = (base[scenario.params_cls(), _make_pipeline(scenario, scenario._declared)],)
+    return make_class(scenario, "TrainerParams", bases, "Training of")
 
 
 def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
-    train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
-    defaults = _objects({"train": train, "val": val, "lav": lav})
-    base: Any
-    if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
+    generators = {name: declared.get(name) for name in _GENERATORS}
+    cls = _class(generators["train"])
+    base: Any = DeclaredPipelineParams
+    if generators["lav"] is None and cls is _class(generators["val"]) and issubclass(cls, ListsFileGeneratorParams):
         from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
 
-        bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
-    elif val is None:
-        base = TrainingOnlyParams
-        bases = [base[_class(train)]]
-    else:
-        base = TrainerPipelineParams
-        bases = [base[_class(train), _class(val)]]
-    if isinstance(lav, list):
-        bases.insert(0, WithSeveralLAV)
-    elif lav is not None:
-        base = WithLAV
-        bases.insert(0, base[_class(lav)])
-    return make_class(scenario, "PipelineParams", tuple(bases), "Data of", defaults)
+        base = ListFilePipelineParams[cls]  # type: ignore[valid-type]
+        return make_class(scenario, "PipelineParams", (base,), "Data of", _objects(generators))
+    # Of this module, so that the overview of the help does not take their choices for options of the user.
+    body: dict[str, Any] = {"__annotations__": {}, "__module__": __name__}
+    for name, value in generators.items():
+        if isinstance(value, list):
+            body["__annotations__"][name] = list[DataGeneratorParams]
+            body[name] = option(value, "Generators of the data to load and validate on, each separately", mode="ssnake")
+        elif value is not None:
+            body["__annotations__"][name] = _class(value)
+            body[name] = option(as_object(value), _GENERATORS[name], mode="ssnake")
+    base = types.new_class("Generators", (base,), exec_body=lambda namespace: namespace.update(body))
+    return make_class(scenario, "PipelineParams", (base,), "Data of")
 
 
 def _class(value: Any) -> Any:

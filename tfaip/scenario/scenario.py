@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.fields import copied
 from tfaip.params.tree import fill_shared, node_fields
-from tfaip.params.types import UNBOUND, arguments, type_argument
 from tfaip.scenario.declared import (
     PARTS,
-    ParamsClasses,
     has_own_params,
-    make_params_classes,
-    missing_parts,
-    refuse_parts_of_given,
+    make_scenario_params,
+    make_trainer_params,
     take_declared,
 )
 from tfaip.scenario.scenariobase import ScenarioBase
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
 
-    from tfaip.trainer.params import TrainerParams
-
-    # Without type arguments, the params are those of any scenario.
-    SP = TypeVar("SP", bound=ScenarioBaseParams[Any, Any], default=ScenarioBaseParams[Any, Any])
-    TP = TypeVar("TP", default=TrainerParams[Any, Any])
-else:
-    from typing import TypeVar
-
-    from tfaip.scenario.scenariobase import SP, TP
-
-
-class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
+class Scenario(ScenarioBase[Any, Any]):
     """Scenario that is declared by its parts.
 
         class LineScenario(Scenario):
@@ -50,9 +33,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
     Its params classes are made from these, when they are first asked for: `LineScenario.ScenarioParams`,
     `LineScenario.PipelineParams` and `LineScenario.TrainerParams`. A subclass changes single parts; what it does
     not name stays as in its base, and its `defaults` are added to those of the base. All methods of
-    `ScenarioBase` can be overridden as well. Params classes of one's own are given as in
-    `ScenarioBase`: `Scenario[MyScenarioParams]`, which has data, model and evaluator, or
-    `Scenario[MyScenarioParams, MyTrainerParams]`; the other parts are declared as before.
+    `ScenarioBase` can be overridden as well; one that has params classes of its own overrides `params_cls` or
+    `trainer_params_cls`.
 
     Objects of the class have `data`, `model` and `graph` of their params, as all scenarios.
 
@@ -85,15 +67,10 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         best: ClassVar[str | Sequence[str]]
         defaults: ClassVar[Mapping[str, Any]]
 
-    else:
-
-        def __class_getitem__(cls, arguments: Any) -> Any:
-            # The trainer params may be left out, as the default of the type parameter says.
-            return super().__class_getitem__(arguments if isinstance(arguments, tuple) else (arguments, Any))
-
     _declared: ClassVar[Mapping[str, Any]] = {}
-    # Makes them when it is first called.
-    _params_classes: ClassVar[Callable[[], ParamsClasses]] = ParamsClasses
+    """Parts, those of bases included."""
+    # The class whose parts the params classes are made from, when they are first asked for.
+    _owner: ClassVar[Any] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -106,11 +83,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         cls._declared = {**inherited, **own}
         if "evaluator" in own:
             cls._set_evaluator(own["evaluator"])
-        given = ParamsClasses(_type_argument(cls, 0), _type_argument(cls, 1))
-        is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes is ParamsClasses
-        if is_changed and not missing_parts(cls._declared, given):
-            refuse_parts_of_given(cls, cls._declared, given)
-            cls._params_classes = staticmethod(cache(partial(make_params_classes, cls, cls._declared, given)))
+        if own.keys() & {*PARTS} or "params_cls" in vars(cls):
+            cls._owner = cls
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:
@@ -121,23 +95,25 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
             cls.evaluator_cls = vars(ScenarioComponents)["evaluator_cls"]  # type: ignore[method-assign]
 
     @classmethod
-    def params_cls(cls) -> type[SP]:
-        params_cls: Any = cls._params_classes().scenario or cls._refuse_missing()
-        return params_cls
+    def params_cls(cls) -> Any:
+        cls._require("data", "model")
+        return make_scenario_params(cls._owner)
 
     @classmethod
-    def trainer_params_cls(cls) -> type[TP]:
-        params_cls: Any = cls._params_classes().trainer or cls._refuse_missing()
-        return params_cls
+    def trainer_params_cls(cls) -> Any:
+        cls._require("train")
+        return make_trainer_params(cls._owner)
 
     @classmethod
-    def _refuse_missing(cls) -> None:
-        missing = missing_parts(cls._declared, cls._params_classes())
-        names = " and ".join(missing)
-        raise TypeError(f"{cls.__qualname__} does not declare {names}: write {missing[0]} = ... in its body")
+    def _require(cls, *needed: str) -> None:
+        missing = [name for name in ("data", "model", "train") if cls._declared.get(name) is None]
+        if set(missing) & set(needed):
+            raise TypeError(
+                f"{cls.__qualname__} does not declare {' and '.join(missing)}: write {missing[0]} = ... in its body"
+            )
 
     @classmethod
-    def default_params(cls) -> SP:
+    def default_params(cls) -> Any:
         params = super().default_params()
         for name, field in (("processors", "pre_proc"), ("post_processors", "post_proc")):
             if name in cls._declared:
@@ -147,8 +123,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         return params
 
     @classmethod
-    def default_trainer_params(cls) -> TP:
-        params: Any = super().default_trainer_params()
+    def default_trainer_params(cls) -> Any:
+        params = super().default_trainer_params()
         cls._set_defaults(params, of_scenario=False)
         return params
 
@@ -169,11 +145,3 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     def best_logging_settings(self) -> tuple[str, str]:
         return self._declared.get("best") or super().best_logging_settings()
-
-
-def _type_argument(cls: type[Scenario[Any, Any]], index: int) -> Any:
-    """Return the params class that a scenario is declared with, or None."""
-    argument = arguments(cls, Scenario)[index]
-    if argument in (UNBOUND, Any) or isinstance(argument, TypeVar):
-        return None
-    return type_argument(cls, ScenarioComponents, index)

@@ -14,6 +14,7 @@ from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.params.fields import option
 from tfaip.params.trust import SCENARIO_MARK
 from tfaip.params.types import field_types
 from tfaip.util.classes import construct, overrides, takes
@@ -205,6 +206,9 @@ def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
         wanted = field_types(own)["scenario"]
         if isinstance(wanted, type) and issubclass(wanted, scenario.params_cls()):
             return own
+        node = option(help="Params of the scenario", factory=scenario.params_cls(), fix_dc=True, mode="ssnake")
+        body = {"__annotations__": {"scenario": scenario.params_cls()}, "scenario": node}
+        return make_class(scenario, "TrainerParams", (own,), "Training of", body)
     base: Any = TrainerParams
     return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfaip.backend.environment import import_backend, prefer_backend
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
 from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
@@ -60,14 +59,11 @@ def main(name: str, flags: list[str]) -> None:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))
     require_model(path)
-    with contextlib.ExitStack() as stack:
-        try:  # as a training holds its run
-            stack.enter_context(locked_directory(path.resolve().parent))
-        except BlockingIOError as error:
-            raise UsageError(
-                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
-                "wait for its end, or export a copy of the model"
-            ) from error
+    taken = UsageError(
+        f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+        "wait for its end, or export a copy of the model"
+    )
+    with locked_directory(path.resolve().parent, taken):  # as a training holds its run
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
@@ -88,20 +84,26 @@ def _check_formats(formats: Sequence[str]) -> None:
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
-
+    """Write each format in a commit of its own; a model that has no counterpart in one may have it in another."""
     import_backend()
-    from tfaip.export.formats import Advice
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
 
-    advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]
-    written = ", ".join(f"{path / name}/" for name in formats)
+    place = path.resolve()  # the directory is replaced, and with it what `.` means
     load_weights(scenario, path)
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
-    add_formats(scenario, path, formats, inputs, advice)
-    print(f"written: {written}")
+    errors: list[TfaipError] = []
+    for name in formats:
+        try:
+            add_formats(scenario, place, [name], inputs)
+        except TfaipError as error:
+            errors.append(error)
+        else:
+            print(f"written: {path / name}/", flush=True)
+    if errors:
+        raise type(errors[0])("; ".join(str(error) for error in errors))
 
 
 def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:

@@ -56,10 +56,10 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.trainer.tools.rates import RatedStage, preview_rates, preview_schedules
 
     preview, stages = preview_stages(params, scenario), []
-    # Of stages that are known later, the plain params tell the size of their epochs.
     plain = _size_and_network(params, scenario)
     for stage in [stage for stage in preview.stages if stage.trains]:
-        has_own = stage.params is not None and stage.params is not params
+        # Of stages that read files of others, the plain params tell the size of the epochs.
+        has_own = stage.params is not params and not stage.reads_stages
         batches, network = _size_and_network(stage.params, scenario) if has_own else plain
         epochs = stage.first_epoch, stage.last_epoch
         stages.append(RatedStage(stage.name, epochs, batches, stage.params, network, stage.settings.rate_control))
@@ -71,7 +71,7 @@ def main(name: str, flags: list[str]) -> None:
     rates = preview_rates(stages, history)
     if preview.has_stages:
         print("\n".join([*preview.table(), ""]))
-    rules = [stage.params.learning_rate for stage in stages if stage.params is not None]
+    rules = [stage.params.learning_rate for stage in preview.stages if stage.trains]
     size = f"{stages[-1].epochs[1]} epochs of {stages[-1].batches} batches"
     if len(stages) > 1:
         size = f"{stages[-1].epochs[1]} epochs in {len(stages)} stages"

@@ -102,8 +102,7 @@ def _scores(rule: Any, history: History, best: BestModel | None) -> dict[str, Cu
 
     monitored = None if best is None else best.monitor
     if isinstance(rule, FeedbackParams):
-        found = rule.scores(max(history.epochs) + 1, history)
-        monitored = None if found is None else found.name
+        monitored = rule.followed(max(history.epochs) + 1, history)
     scores = history.scores(monitored or "")
     finite = [(float(epoch), score) for epoch, score in scores.items() if math.isfinite(score)]
     return {monitored: finite} if monitored and finite else {}

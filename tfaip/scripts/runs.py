@@ -62,8 +62,8 @@ def main(first: str, flags: list[str]) -> None:
     shown = [json.loads(_CLASS.sub(r'"\1"', json.dumps(run["params"]))) for run in runs]
     differing = []
     for flag in dict.fromkeys(flag for params in shown for flag in params):
-        # What only some classes have counts for runs with these.
-        if len({repr(params[flag]) for params in shown if flag in params}) > 1:
+        # In a list, which has columns for them, what only some classes have counts for runs with these.
+        if len({repr(params.get(flag, "-")) for params in shown if compares or flag in params}) > 1:
             differing.append(flag)
     columns = []
     for title in ("run", "state", "epoch", "epochs", "monitor", "best", "best_epoch", "seconds"):

@@ -9,16 +9,13 @@ import fcntl
 import json
 import math
 import os
-import re
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import cycle, islice
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -34,42 +31,29 @@ from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-sweep"
-# Flag -> type, default, word for its value, help.
-_OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
-    "space": (str, "", "FILE", "flags that vary (YAML or JSON): {low: 0.001, high: 0.1, log: true} or [32, 64]"),
-    "output_dir": (str, "", "DIR", "directory of the runs and of the study"),
-    "trials": (int, 20, "N", "number of trials (default: 20)"),
-    "jobs": (int, 1, "N", "trainings at the same time, each with its own GPU if there are several (default: 1)"),
-    "monitor": (str, "", '"MODE NAME"', 'value to compare, e.g. "max val_acc" (default: that of the best model)'),
-    "sampler": (Literal["tpe", "random", "grid"], "tpe", "NAME", "tpe (default), random or grid"),
-    "pruner": (Literal["median", "none"], "median", "NAME", "end bad trials: median (default) or none"),
-    "seed": (int, 0, "N", "seed of the search (default: 0)"),
-    "storage": (str, "", "URL", "database that several machines share (default: DIR/study.db)"),
+# Flag -> type, default, help.
+_OPTIONS: dict[str, tuple[Any, Any, str]] = {
+    "space": (str, "space.yaml", "File of the flags that vary: {low: 0.001, high: 0.1, log: true} or [32, 64]"),
+    "output_dir": (str, "runs/sweep", "Directory of the runs and of the study"),
+    "trials": (int, 20, "Number of trials"),
+    "jobs": (int, 1, "Trainings at the same time, each with its own GPU if there are several"),
+    "sampler": (Literal["tpe", "random", "grid"], "tpe", "Learn from the trials before, draw at random, or try all"),
+    "pruner": (Literal["median", "none"], "median", "End trials that are worse than half of the others, or none"),
+    "seed": (int, 0, "Seed of the search"),
+    "storage": (str, "", "URL of a database that several machines share; empty: study.db in output_dir"),
 }
-_FLAGS = "\n".join(f"  {f'--{flag} {word}':<22} {text}" for flag, (_, _, word, text) in _OPTIONS.items())
 USAGE = f"""usage: {PROG} SCENARIO --space FILE --output_dir DIR [flags]
 
 Train a scenario many times with params that a search chooses (Optuna: pip install optuna).
-Each training is a run DIR/trial_0000, DIR/trial_0001 ... The same command continues a sweep that was
-stopped or killed. Takes the flags of tfaip-train, and:
+Each training is a run DIR/trial_0000 ... The same command continues a sweep that ended early.
+Takes the flags of tfaip-train, and {", ".join(f"--{flag}" for flag in _OPTIONS)}.
 
-{_FLAGS}
-  --dry_run              check everything, print what would be done, write nothing
-  --trust PKG [PKG ...]  {command.TRUST_CONFIG}
-
-{PROG} SCENARIO --help shows the flags of a scenario (--help all: every one)."""
+{PROG} SCENARIO --help shows the flags (--help all: every one)."""
 
 STUDY = "sweep"
-MAX_POINTS = 10_000  # of a grid
-MAX_FAILURES = 3  # in a row, before the sweep ends
-_POLL_S = 0.2
+POINTS = "points"  # attribute of a study: number of its trials when all points of the grid were tried
 
 log = logger(__name__)
-
-# Returns the value of each flag that a config file with this content gives.
-Values = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-# Flag -> value as Optuna has it: a choice is a text.
-Point = Mapping[str, Any]
 
 
 @command.entry_point(USAGE, "scenario")
@@ -81,38 +65,34 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.params.sources import Source
 
     scenario = open_scenario(name)
+    warnings.simplefilter("ignore")  # of Optuna: steps that end below a limit, epochs that are reported again
     args = _parse(name, scenario, flags)
     require_directory(Path(args.output_dir))
-    given = split_arguments(flags, ["config", "trust"])
-    given = {flag: words for flag, words in given.items() if flag not in _OPTIONS}
-    fixed = {*given, "trainer.output_dir", "overwrite"}
-    dicts = {flag for flag, words in given.items() if any("=" in word for word in words)}
+    words = flags
+    for flag in _OPTIONS:
+        _, words = command.take_words(f"--{flag}", "a value", words)
+    given = split_arguments(words, ["config", "trust"])
+    dicts = {flag for flag, items in given.items() if any("=" in item for item in items)}
 
     def values(content: Mapping[str, Any]) -> Mapping[str, Any]:
-        for flag in fixed & content.keys() or dicts & {flag.rpartition(".")[0] for flag in content}:
-            raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
+        for flag in content:
+            if flag in {*given, "trainer.output_dir", "overwrite"} or flag.rpartition(".")[0] in dicts:
+                raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
         return flag_values(_parse(name, scenario, flags, Source(args.space, content)).trainer)
 
     space = read_space(args.space, values)
-    if args.sampler == "grid":
-        grid_of(space)
+    for variable in space if args.sampler == "grid" else ():
+        if not variable.choices and variable.distribution.step is None:
+            raise UsageError(f"a grid needs choices, integers, or a range with a step, for {variable.flag}")
     if args.dry_run:
         varied = f"{', '.join(variable.flag for variable in space)} in {args.trials} trials of {scenario.__name__}"
         command.print_plan(f"search {varied} by {args.sampler}", f"{args.output_dir}/trial_0000 ...")
         return
-    if not args.monitor:
-        import_backend()
-        args.monitor = construct(scenario, args.trainer.scenario).best_logging_settings()[0]
-    command_line = [name]
-    for flag, words in given.items():
-        command_line += [f"--{flag}={words[0]}", *words[1:]] if words else [f"--{flag}"]
+    import_backend()
+    args.mode = construct(scenario, args.trainer.scenario).best_logging_settings()[0]
     gpus = visible_gpus(installed_gpus()) if args.jobs > 1 and args.trainer.device.gpus is None else []
     Path(args.output_dir).mkdir(parents=True, exist_ok=True)
-    sweep = Sweep(command_line, space, gpus, args)
-    sweep.run()
-    for trial in sweep.trials():
-        if trial.state.name == "FAIL":
-            print(f"trial_{trial.number:04} failed: {trial.user_attrs.get('error')}")
+    Sweep([name, *words], space, gpus, args).run()
     list_runs([args.output_dir, "--sort", "best"])
 
 
@@ -121,18 +101,12 @@ def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)
-    for flag, (kind, default, _, text) in _OPTIONS.items():
+    for flag, (kind, default, text) in _OPTIONS.items():
         parser.add_option(f"--{flag}", type=kind, default=default, help=text)
     parser.add_dry_run()
     args = parser.parse(flags, configs)
-    for flag in ("space", "output_dir"):
-        if not getattr(args, flag):
-            raise UsageError(f"missing required flag: --{flag}")
-    for flag in ("trials", "jobs"):
-        if getattr(args, flag) < 1:
-            raise UsageError(f"--{flag} is {getattr(args, flag)}, expected at least 1")
-    if args.monitor and not re.fullmatch(r"(min|max) \S+", args.monitor):
-        raise UsageError(f'--monitor is {args.monitor!r}, expected a mode and a name: --monitor "max val_acc"')
+    if min(args.trials, args.jobs) < 1:
+        raise UsageError(f"--trials is {args.trials} and --jobs is {args.jobs}, expected at least 1")
     if args.trainer.output_dir:
         raise UsageError("--trainer.output_dir is chosen for each trial: give --output_dir for all of them")
     if find_spec("optuna") is None:
@@ -147,64 +121,26 @@ class Variable(NamedTuple):
         flag: without dashes.
         distribution: of what Optuna draws.
         choices: choice as Optuna has it -> value of the flag; empty for a range.
-        contexts: choices of other flags; the flag exists if all choices of one context were drawn.
+        contexts: choices of other flags, as Optuna has them; the flag exists if all of one context were drawn.
     """
 
     flag: str
     distribution: Any
     choices: Mapping[str, Any]
-    contexts: Sequence[Point] = ()
-
-    def exists(self, point: Point) -> bool:
-        """Return True if the flag exists with what was drawn before."""
-        return any(context.items() <= point.items() for context in self.contexts)
-
-    def draw(self, trial: Any) -> Any:
-        """Return the value of a trial; what was drawn before a sweep was killed stays."""
-        drawn = self.distribution
-        if self.choices:
-            return trial.suggest_categorical(self.flag, drawn.choices)
-        suggest: Any = trial.suggest_int if isinstance(drawn.low, int) else trial.suggest_float
-        return suggest(self.flag, drawn.low, drawn.high, step=drawn.step, log=drawn.log)
-
-    def grid(self) -> Iterator[Any]:
-        """Yield all values."""
-        drawn = self.distribution
-        yield from self.choices
-        if not self.choices and drawn.step is None:
-            raise UsageError(f"a grid needs choices, integers, or a range with a step, for {self.flag}")
-        if not self.choices:
-            for index in range(round((drawn.high - drawn.low) / drawn.step) + 1):
-                yield min(drawn.low + index * drawn.step, drawn.high)
+    contexts: Sequence[Mapping[str, Any]] = ()
 
 
-def grid_of(space: Sequence[Variable]) -> list[Point]:
-    """Return all points of a grid."""
-    points = list(islice(combinations(space, {}), MAX_POINTS + 1))
-    if len(points) > MAX_POINTS:
-        raise UsageError(f"the grid has more than {MAX_POINTS} points: use --sampler tpe or random")
-    return points
-
-
-def combinations(space: Sequence[Variable], point: Point) -> Iterator[Point]:
-    """Yield all points of a grid that begin with one, each without the flags that do not exist there."""
-    if not space:
-        yield point
-    elif not space[0].exists(point):
-        yield from combinations(space[1:], point)
-    else:
-        for value in space[0].grid():
-            yield from combinations(space[1:], {**point, space[0].flag: value})
-
-
-def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
+def config_of(space: Sequence[Variable], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a config file with drawn values."""
     drawn = [variable for variable in space if variable.flag in point]
     return {one.flag: one.choices.get(point[one.flag], point[one.flag]) for one in drawn}
 
 
-def read_space(file: str, values: Values) -> list[Variable]:
-    """Read the flags that vary, and try the limits and all choices of each."""
+def read_space(file: str, values: Callable[..., Any]) -> list[Variable]:
+    """Read the flags that vary, and try the limits and all choices of each.
+
+    `values` returns the value of each flag that a config file with its argument gives.
+    """
     from tfaip.params.codec import plain_of
     from tfaip.params.commandline import load_config
 
@@ -212,8 +148,7 @@ def read_space(file: str, values: Values) -> list[Variable]:
     space: list[Variable] = []
     for flag in sorted(entries, key=lambda flag: flag.count(".")):  # classes before their flags
         try:
-            with warnings.catch_warnings(action="ignore"):  # the last step may end below the limit
-                space.append(_variable(flag, entries[flag], space, values))
+            space.append(_variable(flag, entries[flag], space, values))
         except (AttributeError, LookupError, ValueError, TypeError, ArithmeticError) as error:
             shown = f"{shorten_text(flag)} is {shorten(entries[flag])} ({shorten_text(str(error))})"
             expected = "expected e.g. {low: 1, high: 8} or [1, 2, 4]"
@@ -232,7 +167,7 @@ def _entries(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _variable(flag: str, entry: Any, before: Sequence[Variable], values: Values) -> Variable:
+def _variable(flag: str, entry: Any, before: Sequence[Variable], values: Callable[..., Any]) -> Variable:
     """Return a flag with its values, and with the choices of other flags with which it exists."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -249,8 +184,10 @@ def _variable(flag: str, entry: Any, before: Sequence[Variable], values: Values)
         raise ValueError("a limit is not finite")
     parent, _, item = flag.rpartition(".")
     contexts, unknown, taken = [], UnknownFlag(), []
-    for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")], {}):
-        space = [*before, Variable(flag, distribution, choices)]
+    space = [*before, Variable(flag, distribution, choices)]
+    parents = {one.flag: one.choices for one in before if one.choices and flag.startswith(f"{one.flag}.")}
+    for drawn in product(*parents.values()):
+        context = dict(zip(parents, drawn, strict=True))
         try:
             for sample in samples:
                 found = values(config_of(space, {**context, flag: sample}))
@@ -273,7 +210,7 @@ class Sweep:
         words: command line of the trainings, without what varies.
         space: the flags that vary.
         gpus: as CUDA names them, to be shared out among the jobs; empty: a job sees all that the sweep sees.
-        options: flags of the command; the mode alone in `monitor` is for the value that tells the best model.
+        options: flags of the command, and `mode` of the value that tells the best model, "min" or "max".
 
     Raises:
         UsageError: if the study cannot be opened, or was begun with other settings.
@@ -285,67 +222,54 @@ class Sweep:
         self._words, self._space, self._gpus, self._options = words, space, gpus, options
         self._directory = Path(options.output_dir).absolute()
         self._running: set[subprocess.Popen[bytes]] = set()
-        self._failures = 0
-        # A path may contain what ends one in an address.
-        file = re.sub("[%?#]", lambda sign: quote(sign[0]), str(self._directory / "study.db"))
+        file = quote(str(self._directory / "study.db"))  # a path may contain what ends one in an address
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = optuna.pruners.MedianPruner() if options.pruner == "median" else optuna.pruners.NopPruner()
-        study: Any = {"study_name": STUDY, "direction": f"{options.monitor[:3]}imize", "load_if_exists": True}
+        study: Any = {"study_name": STUDY, "direction": f"{options.mode}imize", "load_if_exists": True}
         try:
             self._storage = optuna.storages.RDBStorage(options.storage or f"sqlite:///{file}")
-            self._study = optuna.create_study(storage=self._storage, pruner=pruner, **study)
+            self.study = optuna.create_study(storage=self._storage, pruner=pruner, **study)
         except Exception as error:  # of the database, its driver, or Optuna; the text may contain a password
             where = "the database of --storage" if options.storage else shorten_text(file, 160)
             raise UsageError(f"{where} cannot be opened: {type(error).__name__}") from error
-        given = {"--monitor": options.monitor, "--sampler": options.sampler, "--seed": options.seed}
-        given |= {"command": " ".join(words), "flags": " ".join(variable.flag for variable in space)}
-        for name, value in (given | {variable.flag: str(variable.distribution) for variable in space}).items():
-            stored = self._study.user_attrs.get(name, value)
+        given = {"mode": options.mode, "--sampler": options.sampler, "--seed": options.seed, "command": " ".join(words)}
+        given["space"] = ", ".join(f"{variable.flag} {variable.distribution}" for variable in space)
+        for name, value in given.items():
+            stored = self.study.user_attrs.get(name, value)
             if stored != value:
                 change = f"{name}: {shorten(stored)}, now {shorten(value)}"
                 raise UsageError(f"{options.output_dir} has another sweep ({change}): choose another --output_dir")
-            self._study.set_user_attr(name, value)
-        points = grid_of(space) if options.sampler == "grid" else []
-        self._wanted = min(options.trials, len(points) or options.trials)
-        for point in points[len(self.trials()) :]:
-            self._study.enqueue_trial(dict(point), skip_if_exists=True)
-
-    def trials(self) -> list[Any]:
-        """Return all trials of the study."""
-        return self._study.get_trials(deepcopy=False)
+            self.study.set_user_attr(name, value)
 
     def run(self) -> None:
         """Run the trials until there are as many as wanted; they can be continued if an exception ends it."""
         try:
-            with locked_directory(self._directory):
+            with locked_directory(self._directory, UsageError(f"a sweep works in {self._directory}: end it, or wait")):
                 trials, gpus = self._next_trials(), cycle(self._gpus or [None])
                 jobs = [self._train(trials, next(gpus)) for _ in range(self._options.jobs)]
                 while jobs:
                     jobs = [job for job in jobs if next(job, "ended") is None]
-                    time.sleep(_POLL_S)
-        except BlockingIOError as error:
-            raise UsageError(f"another sweep works in {self._directory}: wait for it, or end it") from error
+                    time.sleep(0.2)
         finally:  # each training writes a checkpoint, and is continued by the next sweep
             for process in self._running:
-                process.send_signal(signal.SIGTERM)
+                process.terminate()
             for process in self._running:
                 process.wait()
-
-    def _run_of(self, trial: Any) -> Path:
-        return self._directory / f"trial_{trial.number:04}"
 
     def _next_trials(self) -> Iterator[Any]:
         """Yield the interrupted trials, then new ones until there are enough."""
         from optuna.trial import Trial, TrialState
 
-        storage = self._storage
-        study_id = storage.get_study_id_from_name(STUDY)
-        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        storage, study_id = self._storage, self._storage.get_study_id_from_name(STUDY)
+        for trial in self.study.get_trials(states=(TrialState.RUNNING,)):
             # With --storage other machines may have trials in the same study.
-            if not self._options.storage or self._run_of(trial).with_suffix(".json").is_file():
-                yield Trial(self._study, storage.get_trial_id_from_study_id_trial_number(study_id, trial.number))
-        while sum(trial.state is not TrialState.WAITING for trial in self.trials()) < self._wanted:
-            yield self._study.ask()
+            if not self._options.storage or self._config(trial).is_file():
+                yield Trial(self.study, storage.get_trial_id_from_study_id_trial_number(study_id, trial.number))
+        while len(self.study.trials) < self.study.user_attrs.get(POINTS, self._options.trials):
+            yield self.study.ask()
+
+    def _config(self, trial: Any) -> Path:
+        return self._directory / f"trial_{trial.number:04}.json"
 
     def _train(self, trials: Iterator[Any], gpu: str | None) -> Iterator[None]:
         """Start or continue the training of one trial after the other, and follow it; yield while its process runs."""
@@ -355,8 +279,8 @@ class Sweep:
         # Ctrl-C reaches the sweep alone, which stops its trainings: a second signal would end them at once.
         options: Any = {"env": env, "stdout": subprocess.DEVNULL, "start_new_session": True}
         for trial in trials:
-            run = self._run_of(trial)
-            config = run.with_suffix(".json")  # a file may name less than a command line, and the space is a file, too
+            config = self._config(trial)  # a file may name less than a command line, and the space is a file, too
+            run = config.with_suffix("")
             while is_locked(config):  # by the training of a sweep that was killed
                 yield
             write_json(config, config_of(self._space, self._draw(trial)))
@@ -364,78 +288,75 @@ class Sweep:
             if (run / PARAMS_FILE).is_file():
                 words = ["resume_training", str(run)]
             command = [sys.executable, "-P", "-m", f"tfaip.scripts.{words[0]}", *words[1:]]
-            values: dict[int, float] = {}
-            exit_code, is_pruned = None, False
-            with open(config) as file, tempfile.TemporaryFile() as stderr:
+            exit_code, is_pruned, judged = None, False, set[int]()
+            with open(config) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # until the training ends, which keeps the file open
-                process = subprocess.Popen(command, stdin=file, stderr=stderr, **options)  # noqa: S603 (of the user)
-                self._running.add(process)
-                while exit_code is None:
-                    yield
-                    exit_code = process.poll()  # before the values, so that none is missed
-                    if not is_pruned and self._report(trial, run / HISTORY_FILE, values):
-                        is_pruned = True
-                        process.send_signal(signal.SIGTERM)
-                        self._running.discard(process)
-                self._running.discard(process)
-                stderr.seek(0)
-                lines = stderr.read().decode(errors="replace").strip().splitlines() or [f"exit code {exit_code}"]
-            error = shorten_text(lines[-1].removeprefix("error: "), 300) if exit_code and not is_pruned else ""
-            self._tell(trial, values, is_pruned, error)
+                process = subprocess.Popen(command, stdin=file, **options)  # noqa: S603 (of the user)
+            self._running.add(process)
+            while exit_code is None:
+                yield
+                exit_code = process.poll()  # before the values, so that none is missed
+                if not is_pruned and self._report(trial, run / HISTORY_FILE, judged):
+                    is_pruned = True
+                    process.terminate()
+                    self._running.discard(process)  # a second signal would end it at once
+            self._tell(trial, run, exit_code, is_pruned)
 
-    def _draw(self, trial: Any) -> Point:
-        """Return the values of a trial."""
-        from optuna.samplers import RandomSampler, TPESampler
+    def _draw(self, trial: Any) -> Mapping[str, Any]:
+        """Return the values of a trial; what was drawn before a sweep was killed stays."""
+        from optuna.samplers import BruteForceSampler, RandomSampler, TPESampler
 
         # A sampler for each trial, so that a sweep that was killed continues as if it was not.
         seed = (self._options.seed * 1_000_003 + trial.number) % 2**32
-        self._study.sampler = RandomSampler(seed)
-        if self._options.sampler == "tpe":
-            self._study.sampler = TPESampler(seed=seed, constant_liar=self._options.jobs > 1)
+        samplers = {"grid": BruteForceSampler(seed), "random": RandomSampler(seed)}
+        samplers["tpe"] = TPESampler(seed=seed, constant_liar=self._options.jobs > 1)
+        self.study.sampler = samplers[self._options.sampler]
         point: dict[str, Any] = {}
-        for variable in filter(lambda one: one.exists(point), self._space):
-            point[variable.flag] = variable.draw(trial)
+        for flag, drawn, choices, contexts in self._space:
+            if not any(context.items() <= point.items() for context in contexts):
+                continue
+            if choices:
+                point[flag] = trial.suggest_categorical(flag, drawn.choices)
+            else:
+                suggest: Any = trial.suggest_int if isinstance(drawn.low, int) else trial.suggest_float
+                point[flag] = suggest(flag, drawn.low, drawn.high, step=drawn.step, log=drawn.log)
         log.info("trial %d: %s", trial.number, ", ".join(f"{flag} {value}" for flag, value in point.items()))
         return point
 
-    def _report(self, trial: Any, file: Path, values: dict[int, float]) -> bool:
+    def _report(self, trial: Any, file: Path, judged: set[int]) -> bool:
         """Give the values of new epochs to the search; return True if the trial is to be pruned."""
-        from tfaip.trainer.history import read_history
+        from tfaip.trainer.history import History, read_history
 
-        if not file.is_file():
-            return False
-        history = read_history(file)
-        monitor = self._options.monitor.partition(" ")[2]
+        history = read_history(file) if file.is_file() else History()
         for epoch in history.epochs:
-            monitor = monitor or history[epoch].meta.get("best", {}).get("monitor")
-        for epoch, value in history.scores(monitor or "").items():
-            if epoch not in values:
-                values[epoch] = value
-                if epoch not in self.trials()[trial.number].intermediate_values:
-                    trial.report(value, epoch)
-                if trial.should_prune():
-                    return True
+            record = history[epoch]
+            value = record.values.get(record.meta.get("best", {}).get("monitor"))
+            if value is None or epoch in judged:
+                continue
+            judged.add(epoch)
+            trial.report(value, epoch)  # ignored if it was reported before the sweep was killed
+            if trial.should_prune():
+                return True
         return False
 
-    def _tell(self, trial: Any, values: Mapping[int, float], is_pruned: bool, error: str) -> None:
+    def _tell(self, trial: Any, run: Path, exit_code: int, is_pruned: bool) -> None:
         """Store the result of a trial that has ended."""
         from optuna.trial import TrialState
 
-        finite = [value for value in values.values() if math.isfinite(value)]
-        if is_pruned or finite and not error:
-            self._failures = 0
-            best = min if self._options.monitor.startswith("min") else max
-            state, value = (TrialState.PRUNED, None) if is_pruned else (TrialState.COMPLETE, best(finite))
-            self._study.tell(trial, value, state)
-            log.info("trial %d: %s after %d epochs", trial.number, state.name.lower(), max(values))
-            return
-        error = error or "no finite value to compare"
-        trial.set_user_attr("error", error)
-        self._study.tell(trial, state=TrialState.FAIL)
-        log.warning("trial %d failed: %s", trial.number, error)
-        self._failures += 1
-        if self._failures == MAX_FAILURES:
-            raise TfaipError(f"{MAX_FAILURES} trials in a row failed, the last one with: {error}")
+        from tfaip.trainer.tools.runs import read_run
+
+        state, value = TrialState.PRUNED, None
+        if not is_pruned:
+            value = None if exit_code else read_run(run)["best"]
+            state = TrialState.FAIL if value is None else TrialState.COMPLETE
+        try:
+            self.study.tell(trial, value, state)
+        except RuntimeError:  # as the grid ends `study.optimize` when it has no more points
+            self.study.set_user_attr(POINTS, len(self.study.trials))
+        log.info("trial %d: %s, exit code %d", trial.number, state.name.lower(), exit_code)
+        ended = self.study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
+        if [one.state for one in ended[-3:]] == [TrialState.FAIL] * 3:
+            raise TfaipError("three trials in a row failed")
 
 
 if __name__ == "__main__":

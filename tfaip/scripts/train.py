@@ -56,7 +56,12 @@ def open_scenario(name: str) -> Any:
     from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras
-    return load_scenario(name)
+    scenario = load_scenario(name)
+    try:
+        scenario.trainer_params_cls()
+    except TypeError as error:  # a base class, or one that is not finished
+        raise UsageError(f"{name} is no scenario to train: {error}") from error
+    return scenario
 
 
 def train_with_flags(
@@ -70,8 +75,6 @@ def train_with_flags(
     parser.add_dry_run()
     parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
     args = parser.parse(flags)
-    if "--summary" in flags and not args.summary:
-        raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices

@@ -265,7 +265,7 @@ class SmallTraining:
     def state(self, run: Path) -> dict[str, Any]:
         """Return the arrays of the newest checkpoint of a run by name."""
         from tfaip.model.weights import load_arrays
-        from tfaip.trainer.run.checkpoint import ARRAYS_FILE
+        from tfaip.trainer.run.output import ARRAYS_FILE
 
         directory = self.params_for(run).run_directory().checkpoints
         return load_arrays(directory / self.checkpoints()[-1] / ARRAYS_FILE)

@@ -146,6 +146,7 @@ class EarlyStoppingParams(ParamsBase):
     )
 
     best_model_name: str = option("best", "Name of the directory of the best model in output_dir")
+    best_model_output_dir: str | None = option(None, "Directory that gets a copy of the best model after the training")
     mode: str | None = option(None, "min or max", mode="ignore")
     monitor: str | None = option(None, "Value that tells the best model", mode="ignore")
     current: float | None = option(None, "The best value so far", mode="ignore")

@@ -12,7 +12,7 @@ from ctypes import c_float
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.chart import Curve, draw
@@ -32,7 +32,7 @@ _JSON_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 # The parser of Python takes about 1.5 kB of memory for each name, number and bracket.
 _MOST_WORDS = 300_000
 _NUMBER = re.compile(r"float|(np|numpy)\.(float16|float32|float64|int32|int64)")
-_NOT_FINITE = re.compile(r"(?:(?:np|numpy|math)\.)?([+-]?(?:nan|inf|infinity))", re.IGNORECASE)
+_NOT_FINITE = re.compile(r"(?:(?:np|numpy|math)\.)?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def absolute_difference(old: float, new: float, mode: str = "min") -> float:
@@ -142,31 +142,25 @@ def _number(value: Any, name: str) -> float:
 
 
 class HistoryDict(dict[str, Any]):
-    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with the text of each epoch."""
+    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with its text: a line per epoch."""
 
-    def __init__(self, records: Mapping[str, Any], lines: Sequence[str]) -> None:
-        super().__init__(records)
-        self._lines = lines
-
-    def text(self) -> str:
-        """Return the JSON text, a line for each epoch."""
-        return "{\n" + ",\n".join(self._lines) + "\n}" if self._lines else "{}"
+    text: str
 
 
 class History:
     """Records of epochs, counted from 1. They change only through its methods.
 
-    What a training does with it in each epoch takes time for the new record, not for all of them.
+    What a training does with it in each epoch takes a few milliseconds, also after thousands of epochs.
     """
+
+    is_returnn = False
+    """True if it was read from a file of RETURNN, which is never replaced."""
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
         self._epochs = list(self._records)
         self._held = {epoch for epoch, record in self._records.items() if record.is_held}
-        # What was asked for before: JSON forms and texts of the first epochs, values by name and epoch.
-        self._forms: dict[str, dict[str, Any]] = {}
-        self._lines: dict[str, str] = {}
-        self._scores: dict[str, dict[int, float]] = {}
+        self._lines: dict[int, str] = {}  # texts of epochs that were asked for before
 
     def __len__(self) -> int:
         return len(self._records)
@@ -196,17 +190,9 @@ class History:
         self._records[epoch] = record
         if record.is_held:
             self._held.add(epoch)
-        if epoch == self._epochs[-1]:
-            self._forms.pop(str(epoch), None)
-            self._lines.pop(str(epoch), None)
-        else:
+        self._lines.pop(epoch, None)
+        if epoch != self._epochs[-1]:
             self._records = {known: self._records[known] for known in self._epochs}
-            for known_before in (self._forms, self._lines, self._scores):
-                known_before.clear()
-        for name, scores in self._scores.items():
-            scores.pop(epoch, None)
-            if name in record.values:
-                scores[epoch] = record.values[name]
 
     def set_default_rate(self, epoch: int, rate: float) -> float:
         """Set the learning rate of an epoch unless it has one; return the resulting rate."""
@@ -256,14 +242,9 @@ class History:
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
         return draw("epoch", _panels(curves, names), "plot")
 
-    def scores(self, name: str, before: int | None = None) -> dict[int, float]:
-        """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
-        if name not in self._scores:
-            self._scores[name] = {e: r.values[name] for e, r in self._records.items() if name in r.values}
-        scores = self._scores[name].copy()
-        while before is not None and scores and next(reversed(scores)) >= before:
-            scores.popitem()
-        return scores
+    def scores(self, name: str, before: float = math.inf) -> dict[int, float]:
+        """Return one value by epoch, ascending, where it was logged; only of epochs below `before`."""
+        return {epoch: r.values[name] for epoch, r in self._records.items() if epoch < before and name in r.values}
 
     def last_epoch(self, before: int) -> int | None:
         """Return the last recorded epoch below `before`, or None."""
@@ -313,18 +294,10 @@ class History:
         for index in range(bisect_left(self._epochs, before) - 1, -1, -1):
             yield self._epochs[index]
 
-    def absolute_error(self, old: int, new: int, name: str, mode: str = "min") -> float | None:
-        """Return by how much `name` is worse in epoch `new` than in epoch `old`; None if one has no value."""
-        a, b = self.value(old, name), self.value(new, name)
-        return None if a is None or b is None else absolute_difference(a, b, mode)
-
     def relative_error(
         self, old: int, new: int, name: str, mode: str = "min", divide_by_old: bool = False
     ) -> float | None:
-        """Return `absolute_error` divided by the absolute value of epoch `new`, or of epoch `old`.
-
-        See `relative_difference` for zeros and non-finite numbers.
-        """
+        """Return by how much `name` is worse in epoch `new`, see `relative_difference`; None if one has no value."""
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else relative_difference(a, b, mode, divide_by_old)
 
@@ -370,10 +343,6 @@ class History:
             found = [(epoch, score) for epoch, score in found if latest - score >= min_distance]
         return min(found, key=lambda pair: pair[1])[0] if found else None
 
-    def until(self, epoch: int) -> History:
-        """Return the records up to `epoch`, and those of later epochs that hold only a rate: a choice of the user."""
-        return History({e: r for e, r in self._records.items() if e <= epoch or not r.is_trained})
-
     def edited(self, file: History, epoch: int) -> History:
         """Return these records with the changes that the user has made in the history file.
 
@@ -383,7 +352,8 @@ class History:
         """
         written = max((e for e, r in file._records.items() if r.is_trained), default=0)
         missing = {e: r for e, r in self._records.items() if written < e <= epoch}
-        return History({**file.until(epoch)._records, **missing})
+        chosen = {e: r for e, r in file._records.items() if e <= epoch or not r.is_trained}
+        return History({**chosen, **missing})
 
     def controlled(self) -> History:
         """Return the records that a rate control reads: all but those of stages that hold the rate."""
@@ -403,13 +373,19 @@ class History:
         """Return the rates alone, as choices for epochs to come."""
         return History({e: EpochRecord(r.lr) for e, r in self._records.items() if r.lr is not None})
 
+    def text(self) -> str:
+        """Return the JSON text, a line for each epoch."""
+        for epoch, record in self._records.items():
+            if epoch not in self._lines:
+                self._lines[epoch] = f'"{epoch}": {json.dumps(record.to_dict())}'
+        lines = [self._lines[epoch] for epoch in self._epochs]
+        return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
+
     def to_dict(self) -> HistoryDict:
-        """Return the JSON form, whose records later changes do not reach."""
-        for epoch in self._epochs[len(self._forms) :]:
-            form = self._records[epoch].to_dict()
-            self._forms[str(epoch)] = form
-            self._lines[str(epoch)] = f'"{epoch}": {json.dumps(form)}'
-        return HistoryDict(self._forms, list(self._lines.values()))
+        """Return the JSON form, which later changes do not reach."""
+        form = HistoryDict({str(epoch): record.to_dict() for epoch, record in self._records.items()})
+        form.text = self.text()
+        return form
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> History:
@@ -450,33 +426,23 @@ def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict
     return panels
 
 
-class HistoryFile(NamedTuple):
-    """Content of a history file; that of RETURNN is read and never replaced."""
-
-    history: History
-    is_returnn: bool
-
-
 def read_history(path: str | Path) -> History:
     """Return the history in a `history.json`, or in a `learning_rate_file` of RETURNN, which is never run.
 
     Raises:
         UsageError: if the file cannot be read, or holds anything else.
     """
-    return read_history_file(path).history
-
-
-def read_history_file(path: str | Path) -> HistoryFile:
-    """Read a file, see `read_history`."""
     text = read_text(path, RECORDS_BYTES)
     name = shorten_text(str(path), 200)
     is_returnn = _JSON_OBJECT.match(text) is None and "EpochData(" in text
     try:
         document = parse_learning_rate_file(text) if is_returnn else parse_json(text, name)
         # Taken out one by one: parsed text and records together would double the memory.
-        return HistoryFile(History.from_items((key, document.pop(key)) for key in list(document)), is_returnn)
+        history = History.from_items((key, document.pop(key)) for key in list(document))
     except TfaipError as error:
         raise UsageError(str(error) if name in str(error) else f"{name}: {error}") from error
+    history.is_returnn = is_returnn
+    return history
 
 
 def parse_learning_rate_file(text: str) -> dict[str, Any]:
@@ -488,42 +454,33 @@ def parse_learning_rate_file(text: str) -> dict[str, Any]:
     try:
         if sum(1 for _ in re.finditer(r"\w+|[\[({]", text)) > _MOST_WORDS:
             raise ValueError(f"more than {_MOST_WORDS} words")
-        tree = _Literals().visit(ast.parse(text.strip(), mode="eval").body)
-        epochs = ast.literal_eval(tree)
-        if len(epochs) < len(tree.keys):
-            raise ValueError("an epoch is given twice")
-        return {str(epoch): _record(data) for epoch, data in epochs.items()}
+        return {
+            str(epoch): _record(data) for epoch, data in _literal(ast.parse(text.strip(), mode="eval").body).items()
+        }
     except (AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError) as error:
         reason = shorten_text(re.sub(": <ast.*", "", str(error)) or "nested too deeply", 120)
         expected = "{epoch: EpochData(learningRate=..., error={...})}"
         raise UsageError(f"not a learning_rate_file of RETURNN (expected {expected}): {reason}") from None
 
 
-class _Literals(ast.NodeTransformer):
-    """Replace `EpochData(...)` by a dict, and `nan` or `np.float64(0.5)` by a number: all else must be literal."""
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
+def _literal(node: Any) -> Any:
+    """Return the value of a node: `EpochData(...)` is a dict, `nan` and `np.float64(0.5)` are numbers."""
+    if isinstance(node, ast.Dict):
+        keys = [_literal(key) for key in node.keys]
+        if len(set(keys)) < len(keys):
+            raise ValueError("an epoch is given twice")
+        return dict(zip(keys, map(_literal, node.values), strict=True))
+    if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
         if name == "EpochData" and not node.args:
-            keys = [ast.Constant(keyword.arg) for keyword in node.keywords]
-            return ast.Dict([*keys], [self.visit(keyword.value) for keyword in node.keywords])
+            return {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
         if _NUMBER.fullmatch(name) and len(node.args) == 1 and not node.keywords:
-            number = node.args[0]
-            if isinstance(number, ast.Constant) and isinstance(number.value, str):
-                return self._not_finite(number, number.value)
-            return self.visit(number)
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return self._not_finite(node, node.id)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        return self._not_finite(node, ast.unparse(node))
-
-    @staticmethod
-    def _not_finite(node: ast.AST, text: str) -> ast.AST:
-        found = _NOT_FINITE.fullmatch(text)
-        return ast.Constant(float(found[1])) if found else node
+            return float(_literal(node.args[0]))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_literal(node.operand)
+    if isinstance(node, ast.Name | ast.Attribute) and (found := _NOT_FINITE.fullmatch(ast.unparse(node))):
+        return float(found[1])
+    return ast.literal_eval(node)
 
 
 def _record(data: dict[str, Any]) -> dict[str, Any]:

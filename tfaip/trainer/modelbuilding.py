@@ -20,20 +20,27 @@ from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
-from tfaip.model.structure.graph import model_structure
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.tree import flag_of, items_of, walk
+from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer, scheduled_momenta
+from tfaip.trainer.liveschedules import StepSchedules
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.instep import StepSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT_PATH, OPTIMIZER, given_loss_weights, schedules_of, with_value
+from tfaip.trainer.schedules.targets import (
+    INPUT_GRADIENT_PATH,
+    OPTIMIZER,
+    fixed_targets,
+    given_loss_weights,
+    schedules_of,
+    with_value,
+)
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
@@ -55,29 +62,17 @@ def build_training_model(
     warmstarter: WarmStarter | None = None,
     weighted_losses: Collection[str] = (),
 ) -> TrainingModel:
-    """Build the model with all variables, and compile it with its optimizer.
-
-    Args:
-        params: the trainer params, with a seed.
-        scenario: gives model and graph.
-        epoch_steps: batches of an epoch.
-        devices: devices of the training.
-        warmstarter: gives the model its first weights; None: they stay as they were initialised.
-        weighted_losses: losses whose weights will change in later stages.
-
-    Raises:
-        FieldAdvice: if a param cannot work with this model; its path begins at `params`.
-    """
+    """Build the model with all variables, and compile it with its optimizer."""
     schedules = StepSchedules(params)
     try:
         graph = scenario.graph
         model = _new_model(params, scenario, schedules, weighted_losses)
     except RefusedObject as error:  # an object of Keras that cannot be made from its params
-        for path, value in walk(params):
+        for place, value in walk_places(params, Place.of_root("trainer")):
             for index, item in (items_of(value) or {"": value}).items():
                 if item is error.named:
-                    path = ".".join(filter(None, [path, index, error.argument]))
-                    raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+                    flag = ".".join(filter(None, [place.label, index, error.argument]))
+                    raise UsageError(f"{flag}: {error}") from error
         raise
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
@@ -140,13 +135,6 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
     nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
     statistics stay too.
-
-    Args:
-        graph: the outermost graph, built.
-        pattern: a regular expression on the whole path of a layer, or of a layer above it.
-
-    Raises:
-        FieldAdvice: if no layer matches, or all weights would be frozen.
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, _FROZEN, "layer", layers)
@@ -165,12 +153,12 @@ def _compile(
 ) -> None:
     built = params
     for schedule in schedules_of(params):
-        if schedule.path in [f"{OPTIMIZER}{name}" for name in scheduled_momenta(params.optimizer)]:
+        if schedule.is_of_momentum and schedule.path in fixed_targets(params):
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
     paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
-        optimizer = build_optimizer(
+        optimizer = TrainingOptimizer(
             built.optimizer,
             variables_by_path(scenario.graph),
             model.trainable_variables,
@@ -248,16 +236,13 @@ def built_from(
 
 def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
     """Return the dimensions that the weights of a model consist of, by path."""
-    data = scenario.data
-    return model_structure(model, data.create_input_layers(), data.create_target_layers())
+    inputs, targets = scenario.data.create_input_layers(), scenario.data.create_target_layers()
+    calls = [(model.graph.call, [inputs]), (lambda *batch: model.call(batch, training=False), [inputs, targets])]
+    return graph_structure(model.graph, calls)
 
 
 def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:
-    """Apply noise and penalties to the weights that their rules match; `variables`: of schedules, in place of numbers.
-
-    Raises:
-        FieldAdvice: if a rule matches no weight; its path begins at the trainer params.
-    """
+    """Apply noise and penalties to the weights that their rules match; `variables` of schedules replace numbers."""
     trained = {id(weight) for weight in model.graph.trainable_variables}
     weights = {path: w for path, w in variables_by_path(model.graph).items() if id(w) in trained}
     if model.noise is not None:

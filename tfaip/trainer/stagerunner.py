@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
+from tfaip.device.collectives import run_long_on_chief
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
+from tfaip.model.graphbase import full_precision
 from tfaip.model.structure.axis import Structure
 from tfaip.model.weights import assign_arrays, built_within, variable_arrays
 from tfaip.params.settings import flags_of
 from tfaip.params.tree import diff
-from tfaip.trainer.build import Run, Training, build_training
+from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
+from tfaip.predict.samplefile import SampleWriter
+from tfaip.trainer.build import Run, StopReason, Training, build_training
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.modelbuilding import weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import MAIN
-from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage
+from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
+from tfaip.trainer.stages.program import PlannedStage, begins, copy_for_stage, planned_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.stagework import StageWork
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
@@ -62,27 +71,15 @@ class StageRunner:
 
     Args:
         run: the parts that all stages share.
-        program: yields the stages, for the history that it is called with.
         scenario: built from the params of the run.
         create_warmstarter: returns the source of the first weights.
-        is_trial: run one batch of each stage.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        program: Callable[[History], StageProgram],
-        scenario: Scenario,
-        create_warmstarter: Callable[[], WarmStarter],
-        is_trial: bool = False,
-    ) -> None:
+    def __init__(self, run: Run, scenario: Scenario, create_warmstarter: Callable[[], WarmStarter]) -> None:
         self._run = run
         self._given = scenario
         self._create_warmstarter = create_warmstarter
-        self._is_trial = is_trial
-        self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
-        history, root = History(), None if run.place is None else run.place.root
-        self._sequence = StageSequence(program(history), history, root, run.devices)
+        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
@@ -108,22 +105,19 @@ class StageRunner:
         return self.latest
 
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
-        """Set up the first stage, or the one of a checkpoint with its state.
-
-        Args:
-            restored: the checkpoint; None: the training is fresh.
-            repeated: number of the stage from which on all are run again; None: those that are done stay.
-
-        Raises:
-            UsageError: if something cannot work, or a stage was changed that is done.
-        """
+        """Set up the first stage, or the one of a checkpoint with its state."""
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
-        sequence, sequence.repeated = self._sequence, repeated
-        state: Mapping[str, Any] = {RUNNING: None}
+        state: Mapping[str, Any] = {RUNNING: None} if restored is None else restored.state
         if restored is not None:
-            state, self.progress = restored.state, TrainingProgress.from_dict(restored.state)
-            sequence.load(self._directories)
+            self.progress.load(state)
+        history = History()
+        program = planned_stages(self._run.params, self._given, history)
+        if self._run.preview.is_trial:
+            program = (stage for stage in self._run.preview.stages)
+        self._sequence = sequence = StageSequence(
+            program, history, self._run.devices, self._directories, restored is not None, repeated
+        )
         for change in sequence.reach(state, self.progress.history):
             log.info("changed stage %s: %s", state[RUNNING]["name"], change)
         if continued is None:
@@ -140,54 +134,53 @@ class StageRunner:
         if state[RUNNING]["first_epoch"] > stage.last_epoch:
             self.later = continued
             return
-        self._restore(continued)
+        self.training.state.restore(continued)
         if self.training.is_finished():
             sequence.skip_done(self.progress.history, has_ended=True)
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        self.training.state.restore(checkpoint)
-        self.progress = self.training.state.progress
-
     def run(self, callbacks: Callbacks) -> Logs:
-        """Run the stages that remain; return the values of the last epoch.
-
-        Args:
-            callbacks: returns the callbacks of a stage, for its optimizer.
-
-        Raises:
-            TrainingInterrupted: if a signal asked to stop; the run can be resumed.
-        """
+        """Run the stages that remain; return the values of the last epoch."""
         progress, sequence = self.progress, self._sequence
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
-        elif sequence.stage.number == 0 and not sequence.stage.trains and sequence.repeated is None:
+        elif sequence.stage.number == 0 and not sequence.stage.trains:
             # A checkpoint from which a run can be resumed that begins with other work than training.
             state = beginning(self._run.params, {RUNNING: None})
             self._run.output.save_checkpoint(lambda buffer: state, 0)
             self._run.output.wait()
         logs = progress.history.values(progress.epoch)
+        facts: dict[str, Any]
         while (stage := sequence.stage) is not None:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
                 self._change_to(stage)
             if self.later is not None:
-                if self.later.state[RUNNING]["first_epoch"] > stage.last_epoch:
-                    return progress.history.values(stage.last_epoch)
-                history = self.progress.history  # the user may have edited its file
-                self._restore(self.later)
-                self.progress.history, self.later = history, None
+                first, history = self.later.state[RUNNING]["first_epoch"], progress.history
+                if first > stage.last_epoch:
+                    return history.values(stage.last_epoch)
+                if first != stage.first_epoch:
+                    raise UsageError(
+                        f"the checkpoint belongs to a call of fit that began with epoch {first}, now one begins with "
+                        f"epoch {stage.first_epoch}: let the trainer make the same calls as before"
+                    )
+                self.training.state.restore(self.later)
+                progress.history, self.later = history, None  # the user may have edited its file
             if stage.trains:
                 logs = self._train(callbacks)
                 if not self.training.is_finished():  # a callback has ended the whole training
                     return logs
-                best, history = self.training.best, self.progress.history
+                best, history = self.training.best, progress.history
                 epoch = best.epoch(history)
                 value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
-                result = self._finish(stage, last_epoch=self.progress.epoch, best=value)
+                reason = str(self.training.stop_reason)
+                facts = {"last_epoch": progress.epoch, "best": value, "stop_reason": reason}
             else:
-                result = self._finish(stage, **self._work(stage))
-            sequence.next(result, self.progress.history)
-            sequence.skip_done(self.progress.history)
+                facts = self._work(stage)
+            facts["values"], output = progress.history.values(progress.epoch), self._run.output
+            output.require_own_directory()
+            newest = None if output.store is None else output.store.newest()
+            result = sequence.finish(progress.history, newest, **facts)
+            sequence.next(result, progress.history)
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
         return logs
@@ -197,53 +190,38 @@ class StageRunner:
         training, progress, stage = self.training, self.progress, self.training.stage
         self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
-            self._begin_records()
+            self._run.output.require_own_directory()
+            self._sequence.begin()
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
-            if not self._is_trial:
+            if not self._run.preview.is_trial:
                 loop.warn_without_updates()
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         logs = loop.run()
-        if training.early_stopping().stops_after is not None:
+        if training.stop_reason is StopReason.EARLY_STOPPING:
             log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
+        elif training.stop_reason is StopReason.CALLBACK:
+            log.info("stopped by a callback after epoch %d", progress.epoch)
         return logs
-
-    def _begin_records(self) -> None:
-        """Write what the stage is, without the records of what is run again."""
-        self._sequence.forget()
-        if self._directories is not None and self._run.devices.is_chief:
-            record = self._sequence.record()
-            self._run.output.require_own_directory()
-            self._directories.forget(record["number"])
-            self._directories.begin(record)
-
-    def _finish(self, stage: PlannedStage, **facts: Any) -> StageResult:
-        """Write the record of a stage; of a trained one also its part of the history and the state at its end."""
-        history, own, output = self.progress.history, self._directories, self._run.output
-        result, stored = self._sequence.result(values=history.values(self.progress.epoch), **facts)
-        if own is not None and self._run.devices.is_chief:
-            output.require_own_directory()
-            if stage.trains:
-                own.keep_history(stage.name, history.of_epochs(stage.first_epoch, stage.last_epoch))
-                newest = None if output.store is None else output.store.newest()
-                if newest is not None and stage.name != MAIN:
-                    own.keep_state(stage.name, newest)
-            own.finish(stage.name, stored)
-        return result
 
     def _work(self, stage: PlannedStage) -> dict[str, Any]:
         """Do the work of a stage that does not train; return facts for its result."""
         log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
-        self._begin_records()
-        if self._is_trial:
-            _shorten(stage)
+        self._run.output.require_own_directory()
+        self._sequence.begin()
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
-        directory, stages = self._directories.path(stage.name), self._sequence.directories()
-        facts = StageWork(self._run, stage, directory, stages, self.progress.history, self.latest).do()
+        directory, facts = self._directories.path(stage.name), {}
+        if isinstance(stage.settings, PredictStage):
+            _predict(self._run, stage, self.training, directory)
+        else:
+            root = directory.parent.parent
+            stages, history = self._sequence.directories(), self.progress.history
+            values = (stage.params, directory, root, stages, history, lambda: self._run.stop.is_asked)
+            facts = _call(self._run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
         self._run.stop.agree()
         received = self._run.stop.received
         if received is not None:  # the work of the stage will be repeated
@@ -257,7 +235,7 @@ class StageRunner:
         The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
         """
         before, done = self.training.stage, params.current_epoch
-        last, epochs = before.last_epoch, 1 if self._is_trial else params.epochs - done
+        last, epochs = before.last_epoch, 1 if self._run.preview.is_trial else params.epochs - done
         if epochs > 0:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
             own = copy_for_stage(params)  # the caller may change the params in place
@@ -309,17 +287,9 @@ class StageRunner:
                 log_table(planned)
 
     def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
-        """Set up a stage.
-
-        Args:
-            stage: the stage, with its params.
-            warmstarter: gives the model its first weights; None: it gets them later.
-            before: the stage before, if its graph may be kept.
-        """
+        """Set up a stage."""
         self._opened.close()
         params: Params = stage.params
-        if self._is_trial:
-            _shorten(stage)
         if self._run.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
@@ -350,6 +320,94 @@ class StageRunner:
         return scenario
 
 
+# Work of the stages that do not train
+
+
+def _predict(run: Run, stage: PlannedStage, training: Training, directory: Path) -> None:
+    """Apply the model that was trained last to data, and write the predicted samples.
+
+    The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
+    same afterwards.
+    """
+    settings, is_chief = stage.settings, run.devices.is_chief
+    pipeline, file = _pipeline(stage, training.scenario), directory / settings.file_name
+    before, count = training.state.before_evaluation(), 0
+    try:
+        with training.model.optimizer.with_averages():
+            samples = _predicted(pipeline, training, run)
+            if is_chief:
+                with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
+                    for sample in pipeline.process_output(samples):
+                        writer.write(sample if settings.include_targets else sample.new_targets(None))
+                        count += 1
+            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
+            deque(samples, maxlen=0)
+            if is_chief:
+                log.info("stage %s: %d samples in %s", stage.name, count, file)
+    except EvaluationStopped:
+        pass  # the caller finds the request
+    finally:
+        training.state.set_back(before)
+
+
+def _pipeline(stage: PlannedStage, scenario: Scenario) -> DataPipeline:
+    params: Params = stage.params
+    settings, gen = stage.settings, params.gen
+    data, is_training = construct(type(scenario), params.scenario).data, settings.data is PredictData.TRAIN
+    if settings.generator is not None:
+        pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, settings.generator)
+    else:
+        pipeline = gen.train_data(data) if is_training else gen.val_data(data)
+    if pipeline is None:
+        raise UsageError(f"stage {stage.name}: there are no validation data: set data train, or give a generator")
+    mode = PipelineMode.EVALUATION if settings.include_targets else PipelineMode.PREDICTION
+    whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
+    return pipeline.with_params(whole).with_seed(params.random_seed or 0)
+
+
+def _predicted(pipeline: DataPipeline, training: Training, run: Run) -> Iterator[Sample]:
+    """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
+    graph, devices = training.scenario.graph, run.devices
+    variables = [*graph.trainable_variables, *graph.non_trainable_variables]
+    step = backend.CompiledStep(
+        lambda inputs: full_precision(graph.predict(inputs)), variables, run_eagerly=training.params.force_eager
+    )
+    step.read(of_this_process=devices.num_processes > 1)
+
+    def should_stop() -> bool:
+        run.stop.agree()
+        return run.stop.received is not None
+
+    return run_pass(
+        pipeline,
+        lambda batch: step(batch.inputs),
+        samples_of,
+        BenchmarkResults(),
+        devices=devices,
+        collect=lambda own: gathered_by_chief(devices, own),
+        should_stop=should_stop,
+    )
+
+
+def _call(run: Run, stage: PlannedStage, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """Call the function of a stage on the chief, while the other processes wait for it; return its value."""
+    settings, facts = stage.settings, {}
+
+    def call() -> None:
+        value = settings.load()(**{**offered, **settings.arguments})
+        try:
+            facts["value"] = json.loads(json.dumps(value))
+        except (TypeError, ValueError) as error:
+            returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
+            raise UsageError(f"stage {stage.name}: {settings.function} {returned}") from error
+
+    run_long_on_chief(run.devices, call)
+    return facts
+
+
+# From one stage to the next
+
+
 def _seed(seed: int, number: int) -> int:
     """Return the seed of the stage with a number; the first one has that of the run."""
     return seed if number == 0 else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
@@ -358,16 +416,6 @@ def _seed(seed: int, number: int) -> int:
 def _specs(scenario: Scenario) -> Any:
     data = scenario.data
     return data.input_layer_specs(), data.target_layer_specs()
-
-
-def _shorten(stage: PlannedStage) -> None:
-    """Let the params of a stage of a trial train one batch, validate one, and apply the model to one."""
-    params: Params = stage.params
-    setup = params.gen.setup
-    params.val_every_n, params.samples_per_epoch = 1, setup.train.batch_size
-    setup.val.limit = setup.val.batch_size
-    if not stage.trains:
-        setup.train.limit = setup.train.batch_size
 
 
 def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
@@ -381,21 +429,7 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
 def hand_over(
     end: Source, slots: Mapping[str, np.ndarray], before: Params, training: Training, transfer: TransferParams
 ) -> Transfer:
-    """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
-
-    Args:
-        end: its weights; without a structure if the next stage trains the same graph.
-        slots: variables of its optimizer by name.
-        before: its params.
-        training: the parts of the new stage, with a fresh model.
-        transfer: which weights are taken over.
-
-    Returns:
-        The decision on each weight.
-
-    Raises:
-        UsageError: if no weight is taken over, and some should.
-    """
+    """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
     targets = training.state.weights_by_path()
     structure: Structure = {}
     if transfer.mode is TransferMode.SUBSET and end.structure:

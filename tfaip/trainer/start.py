@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -19,13 +21,13 @@ from tfaip.params.tree import ABSENT, place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.history import ENDED, History, read_history_file
+from tfaip.trainer.history import ENDED, History, read_history
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
+from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
-from tfaip.trainer.stages.records import RUNNING, numbered, require_place
+from tfaip.trainer.stages.records import RUNNING, numbered
 from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
@@ -44,7 +46,7 @@ class StartState:
     Args:
         name: of its checkpoint.
         checkpoint: the content.
-        best: a copy of the best model at that time; None: there is none.
+        path: its directory, in which is a copy of the best model of that time; None: the run has not begun.
         from_stage: name of the stage from which on all are run again; None: those that are done stay. The checkpoint
             is not among those of the run then.
         repeated: its number.
@@ -52,56 +54,35 @@ class StartState:
 
     name: str
     checkpoint: Checkpoint
-    best: Path | None
+    path: Path | None
     from_stage: str | None = None
     repeated: int | None = None
+
+    @property
+    def best(self) -> Path | None:
+        """The copy of the best model; None: there was none."""
+        best = None if self.path is None else self.path / BEST_DIR
+        return best if best is not None and best.is_dir() else None
 
 
 def state_to_continue(
     directory: RunDirectory | None, params: Params, name: str | None, from_stage: str | None
 ) -> StartState | None:
-    """Read and verify the state that a run continues from; change nothing.
-
-    Args:
-        directory: the directory of the run.
-        params: its params.
-        name: of a checkpoint; None: the newest undamaged one.
-        from_stage: continue with the state that the run had when the stage of this name began.
-
-    Returns:
-        The state. None: the run was stopped before its first checkpoint, and begins again.
-
-    Raises:
-        UsageError: if there is none, or the run cannot be continued.
-    """
+    """Read and verify the state that a run continues from; change nothing."""
     if directory is None:
         raise FieldAdvice("there is nothing to resume without an output directory: set {output_dir}", "output_dir")
-    if name is None and from_stage is None:
-        if directory.may_begin_again():
-            shown = shorten_text(str(directory.root), 160)
-            log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
-            return None
-        from_stage = directory.stage_directories().intended_repetition()
-        if from_stage is not None:
-            log.info("the run is repeated from stage %s, as an interrupted command was told", from_stage)
+    if name is None and from_stage is None and directory.may_begin_again():
+        shown = shorten_text(str(directory.root), 160)
+        log.info("%s was stopped before its first checkpoint: it begins again, with its stored params", shown)
+        return None
     directory.check_resumable()
     if from_stage is not None:
         start = _state_before_stage(directory.stage_directories(), params, from_stage)
     else:
-        store = CheckpointStore(directory.checkpoints)
-        name, checkpoint = store.read(name)
-        start = StartState(name, checkpoint, store.best_of(name))
-    state = start.checkpoint.state
-    try:
-        progress = TrainingProgress.from_dict(state)
-        if min(progress.epoch, progress.step, progress.samples) < 0:
-            raise ValueError("it has a negative count")
-        before, now = state["backend"], keras.backend.backend()
-        Execution.from_dict(state["execution"])
-        int(state["params"]["early_stopping"]["n_to_go"])  # which `end_comparisons` reads
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
-    require_place(state)
+        name, checkpoint = CheckpointStore(directory.checkpoints).read(name)
+        start = StartState(name, checkpoint, directory.checkpoints / name)
+        _check_state(checkpoint.state, directory.checkpoints / name / STATE_FILE)
+    before, now = start.checkpoint.state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
     return start
@@ -121,9 +102,28 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
         raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
-    best = path / BEST_DIR
-    name = checkpoint_name(checkpoint.state["epoch"])
-    return StartState(name, checkpoint, best if best.is_dir() else None, stage, repeated)
+    _check_state(checkpoint.state, path / STATE_FILE)
+    return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
+
+
+def _check_state(state: Mapping[str, Any], file: Path) -> None:
+    """Raise unless the state of a checkpoint has its form."""
+    try:
+        progress, running = TrainingProgress(), state[RUNNING]
+        progress.load(state)
+        if min(progress.epoch, progress.step, progress.samples) < 0:
+            raise ValueError("it has a negative count")
+        Execution.from_dict(state["execution"])
+        numbers = [state["best_epoch"], state["accum_steps"], state["params"]["early_stopping"]["n_to_go"]]
+        if running is not None:
+            numbers += [running["number"], running["first_epoch"]]
+        texts = [state["backend"], "" if running is None else running["name"]]
+        if {*map(type, numbers)} != {int} or {*map(type, texts)} != {str} or not isinstance(state["random"], dict):
+            raise ValueError("a value has another type")
+    except KeyError as error:
+        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: it has no {error}") from error
+    except (ArithmeticError, TypeError, ValueError, AttributeError, TfaipError) as error:
+        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {shorten_text(str(error), 150)}") from error
 
 
 # The directory
@@ -135,16 +135,9 @@ def claim_directory(
     """Make the locked directory of a run its own, and store the params in it.
 
     What the run repeats is removed only now, when the new process has been built and has taken over the state. A
-    process that is killed here may be resumed from any checkpoint that there still is, and what it was told to
-    repeat is stored before anything is removed.
-
-    Args:
-        run: the run, in the process that writes it.
-        scenario: class of the scenario.
-        start: the state that it continues from; None: it begins.
-        permission: what the user has typed for the run, to be recorded; None: nothing is recorded.
+    process that is killed here may be resumed from any checkpoint that there still is.
     """
-    params, directory = run.params, run.directory
+    params, directory = run.params, run.output.directory
     assert directory is not None  # noqa: S101 (the caller knows it)
     if start is None:
         directory.claim(params.overwrite)
@@ -164,22 +157,17 @@ def claim_directory(
         )
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
-    stages = directory.stage_directories()
     save_params(directory.params_file, stored)
     if directory.params_copy:
         save_params(directory.root / directory.params_copy, stored)
     if start is None:
         return
-    if start.from_stage is not None:
-        stages.intend_repetition(start.from_stage)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
     run.output.restore_best(start.best, start.name)
     if start.repeated is not None:
         store.add(start.checkpoint, start.name, start.best)
+        directory.stage_directories().forget(start.repeated, kept=start.from_stage)
     store.continue_from(start.name)
-    if start.repeated is not None:
-        stages.forget(start.repeated, kept=start.from_stage)
-    stages.forget_repetition()
 
 
 # Changes since the checkpoint
@@ -197,14 +185,17 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     return changes
 
 
-def log_changes(params: Params, restored: Checkpoint) -> None:
-    """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
-    for path, change in _changes(params, restored).items():
+def log_changes(params: Params, restored: Checkpoint, best: BestModel | None, history: History) -> None:
+    """Log the differences from the params of the checkpoint, and end comparisons that they make impossible."""
+    changes = _changes(params, restored)
+    for path, change in changes.items():
         is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
         if is_rate or (path.startswith("warmstart.") and restored.arrays):
             log.warning("no effect on a run that continues: %s", change)
         else:
             log.info("changed %s", change)
+    if best is not None:
+        _end_comparisons(params, restored, changes, best, history)
 
 
 def changes_text(params: Params, restored: Checkpoint | None) -> str:
@@ -213,19 +204,14 @@ def changes_text(params: Params, restored: Checkpoint | None) -> str:
     return ", ".join(shorten_text(change, 100) for change in [*changes][:5])
 
 
-def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, history: History) -> None:
-    """Mark the last epoch if later ones do not compare with it: the best model begins again, or early stopping counts.
-
-    Args:
-        params: the params of the run.
-        restored: the checkpoint that it continues from.
-        best: what decides now which epoch is the best.
-        history: its records, which the user may have edited.
-    """
+def _end_comparisons(
+    params: Params, restored: Checkpoint, changes: dict[str, str], best: BestModel, history: History
+) -> None:
+    """Mark the last epoch if later ones do not compare with it: the best model or early stopping begins again."""
     last, before = restored.state["epoch"], History.from_dict(restored.state["history"])
     if last < best.first_epoch or not (last in history and last in before):
         return
-    changes, meta = _changes(params, restored), before[last].meta
+    meta = before[last].meta
     ended = set(meta.get(ENDED, []))
     old, new = restored.state["params"]["early_stopping"]["n_to_go"], params.early_stopping.n_to_go
     if any(path in changes for path in _COUNTING) or not (new == -1 or 0 < old <= new):
@@ -248,15 +234,7 @@ def end_comparisons(params: Params, restored: Checkpoint, best: BestModel, histo
 
 
 def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
-    """Take over the history file: rates of a new training, or records that the user may have edited.
-
-    Args:
-        run: the run; its output names the file.
-        reached: params of the stage that is built, which continues with the last rate of the file too if it has the
-            learning rate of the run; None: there is none. Later stages are made of those of the run.
-        progress: gets the history.
-        is_resumed: the training is continued.
-    """
+    """Take over the history file: rates of a new training, or records that the user may have edited."""
     if run.output.history_file is not None and (is_resumed or run.params.history_file):
         _read_history_file(run, run.output.history_file, progress, is_resumed)
     if run.devices.num_processes > 1:
@@ -280,7 +258,7 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
         params.history_file = str(path.absolute())
     if not path.exists():
         return
-    file = read_history_file(path)
+    file = read_history(path)
     if is_resumed and file.is_returnn:
         text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
         raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
@@ -289,7 +267,7 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
         params.history_file = None
         run.output.history_file = None if directory is None else directory.history_file
     if is_resumed:
-        progress.history = progress.history.edited(file.history, progress.epoch)
+        progress.history = progress.history.edited(file, progress.epoch)
     else:
-        progress.history = file.history.rates_only()
+        progress.history = file.rates_only()
         log.info("rates of %d epochs are those in %s", len(progress.history), path)

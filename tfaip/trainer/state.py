@@ -20,10 +20,9 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
 from tfaip.params.codec import encode
-from tfaip.trainer.best import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.checkpoint import WEIGHTS, Checkpoint
+from tfaip.trainer.run.output import WEIGHTS, Checkpoint
 from tfaip.util.text import shorten_text
 
 METRICS = "metrics/"
@@ -32,7 +31,7 @@ BEST_WEIGHTS = "best_weights/"
 WAITING = "optimizer/gradient_accumulator"
 
 _DIRECTORY_FIELDS = ("output_dir", "overwrite")
-_STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window")
+_STORED_AS_THEY_ARE = ("epoch", "step", "samples", "seconds", "window_step", "window", "dropped")
 
 
 @dataclass
@@ -49,8 +48,7 @@ class TrainingProgress:
         window_step: batches of the running epoch before the open window of `log_every_n_updates`.
         window: total and count of each mean at its beginning, by name.
         history: records of the completed epochs.
-        early_stopping: status of early stopping after them; a function of the history, so it is not
-            stored.
+        dropped: samples that were left out before the running epoch, as in `position`.
     """
 
     epoch: int = 0
@@ -61,24 +59,23 @@ class TrainingProgress:
     window_step: int = 0
     window: dict[str, list[float]] = field(default_factory=dict)
     history: History = field(default_factory=History)
-    early_stopping: EarlyStoppingStatus = field(default_factory=EarlyStoppingStatus)
+    dropped: list[int] = field(default_factory=lambda: [0, 0, 0])
 
     def begin_epoch_after(self, epoch: int) -> None:
         """Count `epoch` as completed."""
         self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
-        self.window_step, self.window = 0, {}
+        self.window_step, self.window, self.dropped = 0, {}, list(self.position.dropped)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which is a part of the state of a checkpoint."""
         numbers = {name: getattr(self, name) for name in _STORED_AS_THEY_ARE}
         return {**numbers, "position": self.position.to_dict(), "history": self.history.to_dict()}
 
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
-        """Return the progress in the state of a checkpoint."""
-        numbers = copy.deepcopy({name: state[name] for name in _STORED_AS_THEY_ARE})
-        history = History.from_dict(state["history"])
-        return cls(**numbers, position=Position.from_dict(state["position"]), history=history)
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over the progress in the state of a checkpoint."""
+        for name in _STORED_AS_THEY_ARE:
+            setattr(self, name, copy.deepcopy(state[name]))
+        self.position, self.history = Position.from_dict(state["position"]), History.from_dict(state["history"])
 
 
 class TrainState:
@@ -111,12 +108,7 @@ class TrainState:
         self._best_epoch, self._best_weights = epoch, variable_arrays(self.weights_by_path())
 
     def restore_best(self) -> int | None:
-        """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
-
-        Returns:
-            The epoch of the weights. None, and nothing has changed, if none are kept, since no score
-            of the stage was finite yet, or the run was started without keeping them.
-        """
+        """Go back to the kept weights; reset averages and moments, and drop accumulated gradients."""
         if not self._best_weights:
             return None
         assign_arrays(self.weights_by_path(), self._best_weights, "the best epoch")
@@ -124,12 +116,7 @@ class TrainState:
         return self._best_epoch
 
     def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
-        """Return a copy of the whole state.
-
-        Args:
-            buffer: gets the values of the variables; the copy is valid until it is filled again. None: a new one.
-            before: values from before an evaluation, for what it has changed.
-        """
+        """Return a copy of the whole state."""
         arrays = (buffer or HostBuffer()).fill(self._variables())
         if before is not None:
             arrays.update(before.arrays)
@@ -151,11 +138,7 @@ class TrainState:
         return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(self._graph_variables()).items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Set the whole state.
-
-        Raises:
-            TfaipError: if the checkpoint belongs to another model or other params.
-        """
+        """Set the whole state."""
         state, model, variables = checkpoint.state, self._model, self._variables()
         left_out = [BEST_WEIGHTS]
         if state["step"] == 0:
@@ -166,7 +149,7 @@ class TrainState:
         arrays = {name: array for name, array in checkpoint.arrays.items() if not name.startswith(tuple(left_out))}
         variables = {name: variable for name, variable in variables.items() if not name.startswith(tuple(left_out))}
         assign_arrays(variables, arrays, "the checkpoint")
-        self.progress = TrainingProgress.from_dict(state)
+        self.progress.load(state)
         model.optimizer.continue_after(state["accum_steps"])
         _set_random_state(state["random"])
         best = [name for name in checkpoint.arrays if name.startswith(BEST_WEIGHTS)]
@@ -175,7 +158,7 @@ class TrainState:
         is_automatic = model.execution.is_automatic
         model.execution = replace(Execution.from_dict(state["execution"]), is_automatic=is_automatic)
 
-    def evaluation_state(self) -> Checkpoint:
+    def before_evaluation(self) -> Checkpoint:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
         weights = {name: v for name, v in self._graph_variables().items() if id(v) in untrained}
@@ -219,12 +202,7 @@ class TrainState:
 
 
 def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
-    """Return the state of a run before its first model: a resumed run makes that again, from the seed.
-
-    Args:
-        params: the params of the run.
-        place: the first stage, in the form that a checkpoint stores.
-    """
+    """Return the state of a run before its first model: a resumed run makes that again, from the seed."""
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params)}
     numbers = {"best_epoch": 0, "accum_steps": 1, "execution": Execution().to_dict()}
     return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, **numbers})

@@ -29,21 +29,21 @@ from tfaip.model.summary import summary_lines
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
-from tfaip.params.stored import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.params.tree import fill_shared, share_tree
+from tfaip.params.stored import from_dict, load_params
+from tfaip.params.tree import fill_shared, nodes_of
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import Training, build_run, build_training, check_params, opened_devices, seed_run
-from tfaip.trainer.history import History, read_history_file
+from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
+from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.stagerunner import StageRunner
-from tfaip.trainer.stages.program import Preview, StageProgram, main_stage, planned_stages, preview_stages
+from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
@@ -106,7 +106,7 @@ class Trainer(Generic[P]):
         # large, are shared; so is `params.scenario`, since the scenario was built from this object.
         copies: dict[int, Any] = {}
         with suppress(RecursionError):  # it contains itself: the check of the params names the field
-            share_tree(params.scenario, copies)
+            copies.update((id(node), node) for node in nodes_of(params.scenario))  # copied as they are
             self._params = copied(params, copies)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
@@ -142,9 +142,8 @@ class Trainer(Generic[P]):
             UsageError: if it names no scenario, or anything of another package.
         """
         scenario: Any = load_trusted_scenario(scenario_id_of(values, "the dict"))
-        fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
         params: TrainerParams[Any, Any] = from_dict(
-            scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages()
+            scenario.trainer_params_cls(), values, trusted=scenario.declared_packages()
         )
         return params
 
@@ -187,21 +186,28 @@ class Trainer(Generic[P]):
     @property
     def epoch(self) -> int:
         """Number of epochs that were trained so far."""
-        return self._current_progress().epoch
+        return self._progress.epoch
 
     @property
     def history(self) -> History:
         """Rates and values of all epochs so far, as in `history.json`."""
-        return self._current_progress().history
+        return self._progress.history
 
     @property
     def early_stopping(self) -> EarlyStoppingStatus:
         """Status of early stopping after the last completed epoch."""
-        return self._current_progress().early_stopping
+        training = self._latest_training()
+        return EarlyStoppingStatus() if training is None else training.early_stopping()
 
-    def _current_progress(self) -> TrainingProgress:
-        """Return the progress of the training that is running, or of the last one."""
-        return self._progress if self._runner is None else self._runner.progress
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the last training has ended; None: it is running, or there was none."""
+        training = self._latest_training()
+        return None if training is None else training.stop_reason
+
+    def _latest_training(self) -> Training | None:
+        """Return the training of the stage that is running, or was trained last."""
+        return self._training if self._runner is None else self._runner.latest
 
     def setup_callbacks(
         self, optimizer: keras.optimizers.Optimizer, callbacks: list[keras.callbacks.Callback] | None
@@ -257,15 +263,15 @@ class Trainer(Generic[P]):
                 check = flags_of(params, "trainer")(directory.check_free)  # other processes get the text of an error
                 run_on_chief(devices, partial(check, params.overwrite))
             # Build the run and the first stage, or the one of the checkpoint.
-            preview = self._preview()
+            preview = preview_stages(params, scenario)
+            if self._is_trial:
+                preview = preview.trial(params)
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
             if run.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
                 preview.log()
-            program = partial(self._program, preview)
-            stages = StageRunner(run, program, scenario, self.create_warmstarter, self._is_trial)
-            stack.enter_context(stages)
+            stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
             try:
                 stages.begin(restored, None if state is None else state.repeated)
             except WeightsDoNotFit as error:
@@ -278,18 +284,17 @@ class Trainer(Generic[P]):
             # A run that begins again continues with the rates that a file gave to it.
             start.load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
-            if run.directory is not None:
+            if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
-                stack.enter_context(run.directory.locked())
+                stack.enter_context(run.output.directory.locked())
             stack.enter_context(run.output)
-            if run.directory is not None:
+            if run.output.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
-                run_log.write_to(run.directory.log_file)
+                run_log.write_to(run.output.directory.log_file)
             if restored is not None and stages.later is None:
-                start.log_changes(params, restored)
-                if stages.latest is not None:
-                    start.end_comparisons(params, restored, stages.latest.best, self._progress.history)
-            if run.directory is not None:
+                best = None if stages.latest is None else stages.latest.best
+                start.log_changes(params, restored, best, self._progress.history)
+            if run.output.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
             logs = self._run(stages)
@@ -326,13 +331,16 @@ class Trainer(Generic[P]):
                 )
         finally:
             # Also of a training that was interrupted.
-            self._progress, self._training = stages.progress, stages.latest
+            self._training = stages.latest
             self._given_params.current_epoch = self._params.current_epoch
             self._runner = None
         training, output = stages.training, stages.training.run.output
         with training.model.optimizer.with_averages():
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
+            copy_to = training.params.early_stopping.best_model_output_dir
+            if copy_to:
+                output.copy_best(Path(copy_to))
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
             pairs = {"Best epoch": training.best.describe(history), **rows}
@@ -374,27 +382,6 @@ class Trainer(Generic[P]):
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
         return self._logs
-
-    def _preview(self) -> Preview:
-        """Return the stages as far as they are known; of a trial, each with one epoch."""
-        preview = preview_stages(self._params, self._scenario)
-        if not self._is_trial:
-            return preview
-        stages = list(preview.stages)
-        if not any(stage.trains for stage in stages):
-            stages.append(main_stage(self._params, len(stages)))
-        epoch = 1
-        for i, stage in enumerate(stages):
-            count = 1 if stage.trains else 0
-            stages[i] = replace(stage, first_epoch=epoch, last_epoch=epoch + count - 1)
-            epoch += count
-        return Preview(stages, preview.is_complete)
-
-    def _program(self, preview: Preview, history: History) -> StageProgram:
-        """Return the program of the stages; that of a trial are those of the preview."""
-        if self._is_trial:
-            return (stage for stage in preview.stages)
-        return planned_stages(self._params, self._scenario, history)
 
     @property
     def model(self) -> keras.layers.Layer:
@@ -485,16 +472,15 @@ class Trainer(Generic[P]):
             stored, history = state.checkpoint.state, History()
             trained = History.from_dict(stored["history"])
             program = planned_stages(self._params, self._scenario, history)
-            sequence = StageSequence(program, history, directory.root, Devices())
-            sequence.load(directory.stage_directories())
-            sequence.repeated = state.repeated
+            stages = directory.stage_directories()
+            sequence = StageSequence(program, history, Devices(), stages, is_resumed=True, repeated=state.repeated)
             sequence.reach(stored, trained)
             has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
             sequence.skip_done(trained, has_ended)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
-                    read_history_file(history_file)
+                    read_history(history_file)
             return state.name, int(stored["epoch"])
 
     def dry_run(self) -> None:
@@ -505,7 +491,7 @@ class Trainer(Generic[P]):
         """
         params, scenario = self._params, self._scenario
         if params.history_file is not None and Path(params.history_file).exists():
-            read_history_file(params.history_file)  # which a trial has not
+            read_history(params.history_file)  # which a trial has not
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None
@@ -516,7 +502,7 @@ class Trainer(Generic[P]):
                     trainer._is_trial = True
                     trainer.train()
                     trial = trainer.params  # with the seed that was drawn
-            preview, stages = self._preview(), ""
+            preview, stages = preview_stages(params, scenario), ""
             if preview.has_stages:
                 stages = f" of each of {len(preview.stages)} {'' if preview.is_complete else 'known '}stages"
                 preview.log()

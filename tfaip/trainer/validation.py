@@ -120,16 +120,7 @@ class EpochEvaluation:
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(self, epoch: int, callbacks: UserCallbacks, is_last: Callable[[Logs], bool]) -> Measured:
-        """Evaluate an epoch.
-
-        Args:
-            epoch: from 1.
-            callbacks: callbacks of the user.
-            is_last: returns True if the training stops early after these values of the validation.
-
-        Raises:
-            EvaluationStopped: if a signal asked to stop.
-        """
+        """Evaluate an epoch."""
         measured = Measured()
         if self.val is not None and self.validates_after(epoch):
             callbacks.on_test_begin()
@@ -151,11 +142,7 @@ class EpochEvaluation:
         return measured
 
     def validate(self, data: DataPipeline, user_callbacks: keras.callbacks.CallbackList | None = None) -> Logs:
-        """Return the losses and metrics of the training graph on one pass over data, by name.
-
-        Raises:
-            EvaluationStopped: if a signal asked to stop.
-        """
+        """Return the losses and metrics of the training graph on one pass over data, by name."""
         total: int | None = None
         with contextlib.suppress(UsageError):  # the size of the data is not known
             total = data.num_batches(data.epoch_size())

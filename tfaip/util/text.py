@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,10 @@ ERROR_LIMIT = 200
 LINE_LIMIT = 300
 # Characters of the numbers that a training shows.
 NUMBER_WIDTH = 7
+
+
+# Part of a word at which a text is cut, after and before a space.
+_SPLIT_END, _SPLIT_START = re.compile(r" \S{,20}$"), re.compile(r"^\S{,20} ")
 
 
 class _ShortRepr(reprlib.Repr):
@@ -99,15 +104,16 @@ def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def shorten_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return `text` on one printable line, without its middle if it exceeds `limit`."""
+    """Return `text` on one printable line, without its middle if it exceeds `limit`; short words stay whole."""
     if len(text) > 4 * limit:
         text = text[: 2 * limit] + text[-2 * limit :]
     line = " ".join(text.split())
     line = "".join(character if character.isprintable() else "?" for character in line)
     if len(line) <= limit:
         return line
-    head = (limit - 3) * 2 // 3
-    return f"{line[:head]}...{line[head + 3 - limit :]}"
+    size = (limit - 3) * 2 // 3
+    head, tail = line[:size], line[size + 3 - limit :]
+    return _SPLIT_END.sub(" ", head) + "..." + _SPLIT_START.sub(" ", tail)
 
 
 def refuse_nul(argv: Sequence[str]) -> None:

@@ -18,11 +18,9 @@ LIST = RawDataGeneratorParams(samples=rows(9))
 ITERABLE = IterableRowsParams(count=9)
 
 
-def order(
-    params: DataGeneratorParams, mode: PipelineMode = PipelineMode.TRAINING, numbers: Any = None, **pipeline: int
-) -> list[tuple[int, int]]:
+def order(params: DataGeneratorParams, mode: PipelineMode = PipelineMode.TRAINING, **pipeline: int) -> list[int]:
     sampler = Sampler(params.create(mode), DataPipelineParams(mode=mode, **pipeline), seed=4)
-    return [(number, sample.meta["id"]) for number, sample in sampler.samples(1, numbers)]
+    return [sample.meta["id"] for sample in sampler.samples(1)]
 
 
 @given(size=st.integers(1, 12), length=st.integers(0, 40), seed=st.integers(0, 100))
@@ -49,8 +47,8 @@ def test_an_exception_names_the_generator_and_the_place() -> None:
 
 def test_random_access_is_permuted_by_seed_and_pass() -> None:
     expected = np.random.default_rng([4, 1]).permutation(9)
-    assert order(LIST) == list(enumerate(expected))
-    assert order(LIST, shuffle_buffer_size=2) == list(enumerate(expected))
+    assert order(LIST) == list(expected)
+    assert order(LIST, shuffle_buffer_size=2) == list(expected)
 
 
 class OrderedParams(IterableRowsParams, cls=":Ordered"):
@@ -69,14 +67,8 @@ def test_a_training_reads_a_generator_in_its_order_also_from_memory() -> None:
 
 
 @pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
-def test_single_samples_are_those_of_the_whole_order(params: DataGeneratorParams) -> None:
-    assert order(params, numbers=[1, 4, 5]) == [order(params)[number] for number in (1, 4, 5)]
-    assert order(params, numbers=()) == []
-
-
-@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
 def test_limit(params: DataGeneratorParams) -> None:
-    assert sorted(index for _, index in order(params, limit=4)) == [0, 1, 2, 3]
+    assert sorted(order(params, limit=4)) == [0, 1, 2, 3]
     assert len(order(params, limit=20)) == 9
 
 
@@ -102,7 +94,6 @@ def test_data_that_can_only_be_iterated_are_read_on_from_epoch_to_epoch(processo
                 for batch, behind in batches:
                     position = behind
                     seen += [meta["id"] for meta in batch.meta]
-            # Workers are given what is wanted, and at most one spare block.
-            assert 20 * epoch <= read <= 20 * epoch + 16
+            assert 20 * epoch <= read <= 20 * epoch + (4 * 4 * workers)  # blocks ahead
     assert seen == list(range(60))
     assert position == Position(0, 60, 60)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 
 from test.data.faults import FaultParams
-from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, row, rows
+from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, rows
 from tfaip.data.pipeline.batching import UNSHARDED, Shard
-from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 
@@ -121,23 +117,3 @@ def test_each_process_counts_the_samples_of_its_own_rows_that_failed() -> None:
     assert epoch(made, (1, 2, 2), 6, positions[2])[0][1] == positions[3]
     with pytest.raises(ZeroDivisionError, match="bad pixel"):
         epoch(pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2, 2))
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_nothing_is_read_behind_the_last_batch(workers: int) -> None:
-    read: list[int] = []
-
-    def source() -> Iterator[Sample]:
-        for number in count():
-            read.append(number)
-            yield row(number)
-
-    samples = RawDataGeneratorParams(samples=source())
-    made = make_pipeline(
-        samples, [NoiseParams()], data=EvenData, batch_size=6, shuffle_buffer_size=0, num_processes=workers
-    )
-    with made:
-        position = epoch(made, (1, 2, 2))[-1][1]
-        assert read == list(range(24))
-        epoch(made, (1, 2, 2), 12, position)
-    assert read == list(range(36))

@@ -28,36 +28,22 @@ def parsed(*argv):
     return parser.parse(["--trainer.output_dir", "unused", *argv]).trainer
 
 
-def test_flags_of_the_three_kinds_of_data(lists):
-    a, b, c, d = (lists(name, 3) for name in "abcd")
-    params = parsed("--train.lists", a, b, "--val.lists", c, "--lav.lists", d, "--train.batch_size", "2")
-    assert params.gen.train_gen().lists == [a, b]
-    assert params.gen.val_gen().lists == [c]
-    assert [generator.lists for generator in params.gen.lav_gen()] == [[d]]
+@pytest.mark.parametrize(
+    ("flags", "val", "lav"),
+    [
+        ("--val.lists c --lav.lists d", ["c"], [["d"]]),
+        ("--val.lists c d", ["c", "d"], [["c"], ["d"]]),  # by default those of the validation, each by itself
+        ("--val.lists c --lav.lists a b --lav.list_ratios 1 2", ["c"], [["a"], ["b"]]),
+        ("", None, []),
+    ],
+)
+def test_flags_of_the_three_kinds_of_data(flags, val, lav):
+    params = parsed("--train.lists", "a", "b", "--train.batch_size", "2", *flags.split())
+    assert params.gen.train_gen().lists == ["a", "b"]
+    generator, generators = params.gen.val_gen(), list(params.gen.lav_gen())
+    assert (None if generator is None else generator.lists) == val
+    assert [(one.lists, one.list_ratios) for one in generators] == [(lists, None) for lists in lav]
     assert (params.gen.setup.train.batch_size, params.gen.setup.val.batch_size) == (2, 16)
-
-
-def test_lav_looks_at_each_list_by_itself(lists):
-    a, b, c, d = (lists(name, 3) for name in "abcd")
-    several = ["--train.lists", a, "--val.lists", c, d]
-    assert [generator.lists for generator in parsed(*several).gen.lav_gen()] == [[c], [d]]
-    params = parsed(*several, "--lav.lists", a, b, "--lav.list_ratios", "1", "2")
-    assert [(generator.lists, generator.list_ratios) for generator in params.gen.lav_gen()] == [
-        ([a], None),
-        ([b], None),
-    ]
-    assert params.gen.lav.lists == [a, b]
-
-
-def test_lav_defaults_to_the_validation_lists(lists):
-    params = parsed("--train.lists", lists("a", 3), "--val.lists", lists("b", 3))
-    assert [generator.lists for generator in params.gen.lav_gen()] == [params.gen.val.lists]
-
-
-def test_without_validation_lists_there_is_no_validation(lists):
-    params = parsed("--train.lists", lists("a", 3))
-    assert params.gen.val_gen() is None
-    assert list(params.gen.lav_gen()) == []
 
 
 def test_a_training_on_lists(lists):
@@ -81,18 +67,13 @@ def test_a_training_on_lists(lists):
     assert logs["lav_l0_mse"] != pytest.approx(logs["val_mse"], rel=1e-6)
 
 
-def test_a_list_without_a_sample_is_an_error(tmp_path, lists):
+def test_lists_without_a_sample_or_a_file_say_what_to_set(tmp_path, lists):
     params = NumbersScenario.default_trainer_params()
     params.random_seed = 1
+    with pytest.raises(UsageError, match="--train.lists"):
+        NumbersScenario.create_trainer(params).train()
     params.gen.train.lists = [lists("a", 20)]
     (tmp_path / "empty").write_text("# nothing\n")
     params.gen.val.lists = [str(tmp_path / "empty")]
     with pytest.raises(UsageError, match="empty names no sample: all its lines are empty or comments"):
-        NumbersScenario.create_trainer(params).train()
-
-
-def test_a_training_without_any_list_says_what_to_set():
-    params = NumbersScenario.default_trainer_params()
-    params.random_seed = 1
-    with pytest.raises(UsageError, match="--train.lists"):
         NumbersScenario.create_trainer(params).train()

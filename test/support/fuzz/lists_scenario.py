@@ -34,3 +34,8 @@ class NumbersTrainerParams(TrainerParams[NumbersScenarioParams, ListFilePipeline
 
 class NumbersScenario(ListFileScenario[NumbersScenarioParams, NumbersTrainerParams]):
     """Four numbers in, one out."""
+
+
+def constant() -> float:
+    """A learning rate."""
+    return 0.01

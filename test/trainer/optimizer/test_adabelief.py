@@ -14,7 +14,7 @@ from keras import ops
 
 from tfaip.trainer.optimizer import AdaBeliefOptimizer
 from tfaip.trainer.optimizer.adabelief import AdaBelief
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 
 RATE = 0.0625  # the same number in float32
 
@@ -53,7 +53,7 @@ def paper(
 
 def ours(gradients: np.ndarray, weight: np.ndarray, params: AdaBeliefOptimizer) -> list[np.ndarray]:
     variable = keras.Variable(weight, dtype=str(weight.dtype), name="w")
-    optimizer = build_optimizer(params, {"w": variable}, [variable])
+    optimizer = TrainingOptimizer(params, {"w": variable}, [variable])
     optimizer.schedule.base.assign(RATE)
     weights = []
     for gradient in gradients:

@@ -1,14 +1,93 @@
-"""Noise on the gradients."""
+"""What an update does: mean of its batches, noise, clips, loss scale, skips, averages."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
+from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
-from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
+from tfaip.device import DeviceConfigParams, Precision
+from tfaip.trainer.loop import TrainingDiverged
+from tfaip.trainer.optimizer import (
+    AdagradOptimizer,
+    AdamOptimizer,
+    GradientNoiseParams,
+    RMSpropOptimizer,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
+from tfaip.trainer.params import TrainerParams
+
+
+def weights_after(training, gradients):
+    return [training.step(gradient)[0] for gradient in gradients]
+
+
+@pytest.mark.backend
+def test_mean_of_three_micro_batches_moves_the_weight_on_every_third():
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=3)
+    # Means of (1, 2, 3) and (4, 5, 6); the 7 waits for two more.
+    assert weights_after(training, range(1, 8)) == [0, 0, -2, -2, -2, -7, -7]
+    assert int(training.optimizer.iterations) == 2
+
+
+@pytest.mark.backend
+def test_clipping_acts_on_the_mean():
+    training = Training(SGDOptimizer(clip_global_norm=1), {"w": 0.0}, accum_steps=2)
+    # The mean 1.55 is clipped to 1; clipping each of 3 and 0.1 would give 0.55.
+    assert weights_after(training, [3, 0.1]) == [0, -1]
+
+
+@pytest.mark.backend
+def test_the_average_moves_only_with_an_update():
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))
+    values = []
+    for gradient in (1, 3, 5, 7):
+        training.step(gradient)
+        values.append(training.state()["average/w"])
+    # Weights 0 -2 -2 -8: the average is 0, then (0 - 2) / 2, then unchanged, then (-1 - 8) / 2.
+    assert values == [0, -1, -1, -4.5]
+
+
+@pytest.mark.backend
+def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forgotten():
+    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=3)
+    assert weights_after(training, [100, 200]) == [0, 0]
+    training.optimizer.reset()
+    # The update comes with the third batch all the same, of that batch alone; those after it are whole again.
+    assert weights_after(training, [3, 4, 5, 6]) == [-3, -3, -3, -8]
+    assert weights_after(training, [100]) == [-8]
+    training.optimizer.reset()
+    assert weights_after(training, [1, 2]) == [-8, -9.5]
+    training.optimizer.reset()  # between two updates there is nothing to forget
+    assert weights_after(training, [1, 2, 3]) == [-9.5, -9.5, -11.5]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("batch_size", "accum_steps", "samples", "loss", "expected"),
+    [
+        (5, 1, 5, "output", 66 / 5),
+        (2, 3, 5, "output", 66 / 5),
+        (4, 2, 5, "output", 66 / 5),
+        # With buckets each pass ends with a smaller batch.
+        (4, 3, 10, "output", (66 + 26) / 9),
+        # As the losses of the batches are logged.
+        (4, 2, 5, "sum", (4 * 26 + 1 * 40) / 5),
+    ],
+    ids=["5", "2+2+1", "4+1", "4+1+4", "sums of 4 and 1"],
+)
+def test_a_batch_counts_with_its_samples(batch_size, accum_steps, samples, loss, expected):
+    params = line_params([4, 4, 18, 0, 40], lr=0.01, train_accum_steps=accum_steps, samples_per_epoch=samples)
+    params.gen.setup.train.batch_size, params.gen.setup.train.bucket_boundaries = batch_size, [2]
+    params.scenario.model.loss = loss
+    assert weight(train(params)) == pytest.approx(-0.01 * expected)
 
 
 def noise(stddev=1.0, gamma=0.0, **fields):
@@ -106,3 +185,227 @@ def test_averages_in_place_and_back_also_after_an_error():
     with pytest.raises(RuntimeError, match="on purpose"), training.optimizer.with_averages():
         raise RuntimeError("on purpose")
     assert (training.values(), training.state()["average/w"]) == ([-3], 0)
+
+
+NAN, INF = float("nan"), float("inf")
+DATA = " (not finite in the data of number 1)"
+
+
+def stopped(params):
+    """Message of a training that ends early, and the weight that it leaves."""
+    trainer = LineScenario.create_trainer(params)
+    with pytest.raises(TrainingDiverged) as error:
+        trainer.train()
+    return str(error.value), weight(trainer)
+
+
+SKIPS_TWO = {"optimizer": SGDOptimizer(skip_nonfinite=2)}
+
+
+# The gradient is x: the weight moves by -1 per update.
+@pytest.mark.parametrize(
+    ("x", "fields", "place", "left"),
+    [
+        ([1, 1, NAN, 1, 1, 1], {"steps_per_execution": 1}, f"in batch 3 of epoch 1{DATA};", -2),
+        ([1, 1, INF, 1, 1, 1], {"steps_per_execution": 4}, f"in batch 3 of epoch 1{DATA};", -2),
+        pytest.param(
+            *([1, 1, -INF, 1, 1, 1], {"steps_per_execution": 16}, f"in batch 3 of epoch 1{DATA};", -2),
+            marks=pytest.mark.backend,
+        ),
+        ([1, 3, 1, NAN, 1, 1], {"train_accum_steps": 2}, f"in batches 3 to 4 of epoch 1{DATA};", -2),
+        ([1, 1, NAN, 1, NAN, INF, NAN, 1], SKIPS_TWO, f"in 3 updates in a row, from batch 5 of epoch 1{DATA};", -3),
+        ([NAN, 1, 1, NAN, NAN], SKIPS_TWO, "in 3 updates in a row, from the last batches of epoch 1;", -2),
+        # The gradient of an infinite loss is infinite, which clip_value would make 1.5.
+        ([1, INF], {"optimizer": SGDOptimizer(clip_value=1.5)}, f"in batch 2 of epoch 1{DATA};", -1),
+    ],
+)
+def test_too_many_updates_that_are_not_finite_end_the_training(x, fields, place, left):
+    message, weight = stopped(line_params(x, epochs=2, **fields))
+    assert weight == left
+    assert message.startswith(f"the loss or its gradients were not finite {place} no weight has changed")
+    assert "--optimizer.skip_nonfinite" in message
+
+
+@pytest.mark.backend
+def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
+    training = Training(SGDOptimizer(skip_nonfinite=2), {"w": 0.0})
+    for gradient in (1, NAN, NAN, 1, NAN, NAN, 1):
+        training.step(gradient)
+    assert (training.values(), training.optimizer.stopped_at()) == ([-3.0], None)
+    for gradient in (NAN, NAN, NAN, 1, NAN, 1, 1):
+        training.step(gradient)
+    assert (training.values(), training.optimizer.stopped_at()) == ([-3.0], (7, 3))
+    training = Training(SGDOptimizer(skip_nonfinite=10**12), {"w": 0.0})  # more than 32 bits
+    assert (training.step(NAN), training.step(1)) == ([0.0], [-1.0])
+
+
+def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
+    stopped(line_params([1, 1, NAN, 1], output_dir=tmp_path, checkpoint_save_freq="1", steps_per_execution=1))
+    names = sorted(path.name for path in (tmp_path / "checkpoint").glob("epoch_*"))
+    assert names == ["epoch_0000_step_000001", "epoch_0000_step_000002"]
+
+
+@pytest.mark.backend
+def test_a_skipped_update_is_as_if_it_had_not_been():
+    def params(x, optimizer):
+        return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=16)
+
+    with_bad = train(params([1, NAN, 2, INF, 3], AdamOptimizer(skip_nonfinite=1)))
+    without = train(params([1, 2, 3], AdamOptimizer()))
+    assert weight(with_bad) == weight(without) != 0
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
+def test_no_clip_hides_a_gradient_that_is_not_finite(clip):
+    for bad in (NAN, -INF):
+        training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
+        assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
+        assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
+
+
+@pytest.mark.backend
+def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
+    params = AdamOptimizer(skip_nonfinite=3, weight_decay=0.1, clip_norm=1.0)
+    training = Training(params, {"w": [1.0, 2.0]}, average_rate=AverageRate(0.5, ramp=False))
+    training.step([0.5, -1.0])
+    before = training.state()
+    training.step([NAN, 1.0])
+    after = training.state()
+    counters = {"iteration", "updates_before_moments", "nonfinite_in_a_row", "nonfinite_first_batch"}
+    assert {name for name in before if before[name] != after[name]} == counters
+    assert int(training.optimizer.iterations) == 1
+    assert training.optimizer.updates == 2
+
+
+def half_params(x: list[float], output_dir: Path | None = None, **fields: Any) -> TrainerParams[Any, Any]:
+    return line_params(x, output_dir=output_dir, device=DeviceConfigParams(precision=Precision.MIXED_FLOAT16), **fields)
+
+
+@pytest.mark.backend
+def test_a_gradient_too_small_for_float16_arrives() -> None:
+    # (w x - y)^2 with w = 0: the gradient is -2 y x = -2^-27, and the smallest number of float16 is 2^-24.
+    params = half_params([2.0**-14])
+    params.gen.train.y = [2.0**-14]
+    params.scenario.model.loss = "square"
+    assert weight(train(params)) == 2.0**-27
+
+
+@pytest.mark.backend
+@pytest.mark.slow
+def test_an_overflow_halves_the_scale_until_the_gradient_fits(tmp_path: Path) -> None:
+    # 60000 * 2^15 is beyond float16, whose largest number is 65504: 15 updates are skipped until the scale is 1.
+    params = half_params([60000.0] * 10, output_dir=tmp_path, lr=2.0**-30, epochs=2)
+    whole = weight(train(params))
+    assert whole == pytest.approx(-5 * 60000 * 2.0**-30, rel=1e-6)
+
+    params = half_params([60000.0] * 10, output_dir=tmp_path, lr=2.0**-30, epochs=1, overwrite=True)
+    assert weight(train(params)) == 0.0
+    params.epochs = 2
+    assert weight(train(params, restore=True)) == whole
+
+
+@pytest.mark.backend
+def test_a_loss_that_is_not_a_number_ends_the_training_when_the_scale_is_lowest() -> None:
+    trainer = LineScenario.create_trainer(half_params([float("nan")] * 20))
+    with pytest.raises(TrainingDiverged, match="in batch 16 of epoch 1"):
+        trainer.train()
+    assert weight(trainer) == 0.0
+
+
+@pytest.mark.backend
+def test_the_scale_doubles_after_many_updates_and_halves_after_an_overflow() -> None:
+    training = Training(SGDOptimizer(), {"w": 0.0}, scales_loss=True)
+    assert float(training.optimizer.scale_loss(keras.ops.convert_to_tensor(0.5))) == 0.5 * 2**15
+    training.optimizer._loss_scale._good.assign(1998)
+    assert (training.step(3.0 * 2**15), training.state()["loss_scale"]) == ([-3.0], 2**15)
+    assert (training.step(2.0**15), training.state()["loss_scale"]) == ([-4.0], 2**16)
+    assert training.state()["updates_at_loss_scale"] == 0
+    assert training.step(2.0**16) == [-5.0]
+
+
+@pytest.mark.backend
+def test_the_scale_is_the_same_for_all_batches_of_an_update() -> None:
+    training = Training(SGDOptimizer(), {"w": 0.0}, scales_loss=True, accum_steps=2)
+    assert (training.step(2.0**15), training.step(float("inf"))) == ([0.0], [0.0])
+    assert training.state()["loss_scale"] == 2**14
+    training.step(2.0**14)
+    assert training.step(3.0 * 2**14) == [-2.0]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("force_eager", [False, True])
+def test_all_options_at_once(force_eager):
+    optimizer = SGDOptimizer(clip_value=4.0, clip_norm=2.0, skip_nonfinite=1, weight_decay=0.5)
+    params = line_params(
+        [1, 2, float("nan"), 1, 6, 6, 1],
+        lr=0.5,
+        optimizer=optimizer,
+        train_accum_steps=2,
+        calc_ema=0.5,
+        force_eager=force_eager,
+    )
+    # Updates of (1, 2), (nan, 1), (6, 6); the last batch waits. Each: w - 0.5 * 0.5 * w - 0.5 * mean, clipped to 2.
+    trained = train(params)
+    first = -0.75
+    assert weight(trained) == pytest.approx(0.75 * first - 1.0)
+
+
+class Rows(keras.layers.Layer):
+    """Reads rows of a table by `take`; an `Embedding` does it with options of its own."""
+
+    def build(self, shape):
+        self.table = self.add_weight(shape=(4, 1), initializer="zeros", name="embeddings")
+
+    def call(self, ids):
+        return keras.ops.take(self.table, ids, axis=0)
+
+
+def table_after(params, network="embedding", accum_steps=1, **arguments):
+    """The table after an update of rate 1 whose gradient is how often each row was read: 0, 3, 1, 0."""
+    ids = keras.Input((4,), dtype="int32")
+    layer = Rows() if network == "take" else keras.layers.Embedding(4, 1, embeddings_initializer="zeros")
+    parts = [ids[:, :1], ids[:, 1:]] if network == "twice" else [ids]
+    total = sum(keras.ops.sum(layer(part), axis=(1, 2)) for part in parts)
+    model = keras.Model(ids, total)
+    (table,) = model.trainable_variables
+    optimizer = TrainingOptimizer(params, {"table": table}, [table], accum_steps, **arguments)
+    optimizer.schedule.base.assign(1.0)
+    model.compile(optimizer, "mae", jit_compile=keras.backend.backend() == "jax")
+    x = keras.ops.convert_to_tensor([[1, 1, 2, 1]])
+    model.fit(x, keras.ops.convert_to_tensor([-1e6]), epochs=accum_steps, shuffle=False, verbose=0)
+    return keras.ops.convert_to_numpy(table.value)[:, 0]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("params", "arguments", "row_1", "row_2"),
+    [
+        (SGDOptimizer(), {"network": "take"}, 3, 1),
+        (SGDOptimizer(clip_value=2.0), {"network": "twice"}, 2, 1),
+        (SGDOptimizer(clip_norm=1.0), {}, 3 / 10**0.5, 1 / 10**0.5),
+        (SGDOptimizer(clip_global_norm=1.0), {"accum_steps": 2}, 3 / 10**0.5, 1 / 10**0.5),
+        (AdamOptimizer(), {}, 1, 1),  # g / sqrt(g^2)
+        (RMSpropOptimizer(), {}, 10**0.5, 10**0.5),  # g / sqrt(0.1 g^2)
+        (AdagradOptimizer(), {"accum_steps": 2}, 3 / 9.1**0.5, 1 / 1.1**0.5),
+        (SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=1e-9)), {}, 3, 1),
+    ],
+)
+def test_rows_that_are_read_several_times_have_one_gradient(params, arguments, row_1, row_2):
+    assert table_after(params, **arguments) == pytest.approx([0, -row_1, -row_2, 0], rel=2e-5, abs=1e-8)
+
+
+@pytest.mark.backend
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX all dimensions are known")
+@pytest.mark.parametrize("accum_steps", [1, 2])
+def test_noise_on_a_gradient_whose_dimensions_are_not_known(accum_steps):
+    """As that of a `Dense` on frames of any number."""
+    import tensorflow as tf
+
+    params = SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=1e-6))
+    training = Training(params, {"w": [[0.0, 0.0]]}, accum_steps=accum_steps)
+    step = tf.function(lambda g: training.optimizer.apply([g]), [tf.TensorSpec((None, None))], autograph=False)
+    for _ in range(accum_steps):
+        step(tf.constant([[1.0, 2.0]]))
+    assert training.values()[0] == [pytest.approx([-1.0, -2.0], abs=1e-5)]
+    assert training.values()[0] != [[-1.0, -2.0]]

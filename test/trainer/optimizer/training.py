@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from tfaip.trainer.optimizer import OptimizerParams
-from tfaip.trainer.optimizer.trainingoptimizer import build_optimizer
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 
 
 class Training:
@@ -18,12 +18,12 @@ class Training:
     Args:
         params: the optimizer params.
         starts: first values by path.
-        arguments: of `build_optimizer`.
+        arguments: of `TrainingOptimizer`.
     """
 
     def __init__(self, params: OptimizerParams, starts: dict[str, Any], **arguments: Any) -> None:
         self.weights = {path: keras.Variable(np.array(value, np.float32)) for path, value in starts.items()}
-        self.optimizer = build_optimizer(params, self.weights, list(self.weights.values()), **arguments)
+        self.optimizer = TrainingOptimizer(params, self.weights, list(self.weights.values()), **arguments)
         self.optimizer.schedule.base.assign(1.0)
 
     def step(self, *gradients: Any) -> list[Any]:

@@ -252,11 +252,6 @@ def test_functions_of_the_user() -> None:
         rel(decay=f"{here}:gone").check_run(BestModel("min", "s"), ["s"], logs_lav=False)
 
 
-def test_a_rate_after_a_decision() -> None:
-    params = NewbobRelParams(lr=1.0, decay=0.5, growth=1.5)
-    assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
-
-
 @st.composite
 def controls(draw: st.DrawFn) -> FeedbackParams:
     cls = draw(st.sampled_from(FEEDBACK))

@@ -25,7 +25,6 @@ from test.trainer.line import (
 from tfaip.backend.active import backend
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
-from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
@@ -62,8 +61,7 @@ class LiveGraph(LineGraph):
         super().__init__(params, **kwargs)
         self.sharpness = self.scheduled("sharpness", params.sharp)
         self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
-        self.noisy = WeightNoise(self.line, self.scheduled("stddev", 0.0)) if params.layer == "WeightNoise" else None
-        self.before = self._own_layer() if params.layer not in ("", "WeightNoise") else None
+        self.before = self._own_layer() if params.layer else None
         if params.others:
             self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
 
@@ -87,8 +85,7 @@ class LiveGraph(LineGraph):
         if self.params.others:
             sequence = ops.repeat(ops.expand_dims(x, -1), 2, axis=1)
             x = self.attention(sequence, sequence)[:, 0]
-        y = self.line(x) if self.noisy is None else self.noisy(x, training=training)
-        return {"y": y * self.sharpness}
+        return {"y": self.line(x) * self.sharpness}
 
 
 class LiveModel(LineModel):

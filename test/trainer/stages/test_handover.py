@@ -17,7 +17,6 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 Arrays = dict[str, np.ndarray]
 
@@ -105,22 +104,3 @@ def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     np.testing.assert_array_equal(begun.weights[0]["out/kernel"], before["weights/out/kernel"])
     assert np.any(begun.optimizer[1]["momentum/hidden/kernel"] != 0)
     assert np.all(begun.optimizer[1]["momentum/out/kernel"] == 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("transfer", "expected"),
-    [
-        (TransferParams(mode=TransferMode.EXACT), {"out/bias"}),
-        (TransferParams(include="hidden"), {"hidden/kernel", "hidden/bias"}),
-    ],
-)
-def test_only_selected_weights_follow(transfer: TransferParams, expected: set[str], tmp_path: Path) -> None:
-    begun, before = grown(tmp_path / "run", transfer=transfer, samples_per_epoch=8, train_accum_steps=1)
-    followed = set()
-    for path in ("hidden/kernel", "hidden/bias", "out/kernel", "out/bias"):
-        old = before[f"weights/{path}"]
-        assert np.any(old != 0)
-        if np.array_equal(begun.weights[1][path][tuple(slice(size) for size in old.shape)], old):
-            followed.add(path)
-    assert followed == expected

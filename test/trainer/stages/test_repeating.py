@@ -20,7 +20,6 @@ from tfaip.scripts import resume_training
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import StageParams
-from tfaip.trainer.stages.records import require_place
 
 
 def params_of(run: Path, epochs: int, **stages: StageParams) -> Any:
@@ -156,14 +155,6 @@ def test_a_damaged_record_is_named(
         train(params_of(run, 4, a=stage(2), n=call("note")), restore=True)
 
 
-@pytest.mark.parametrize("damaged", [{}, {"stage": 3}, {"stage": {"name": "a", "number": 0, "first_epoch": "1"}}])
-def test_a_damaged_place_is_reported(damaged: dict[str, Any]) -> None:
-    require_place({"stage": {"name": "a", "number": 0, "first_epoch": 1}})
-    require_place({"stage": None})
-    with pytest.raises(TfaipError, match="as stage: it is damaged"):
-        require_place(damaged)
-
-
 def test_a_run_without_stages(tmp_path: Path) -> None:
     run, seen = tmp_path / "run", Seen()
     params = params_of(run, 2)
@@ -195,8 +186,6 @@ def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys
     checkpoint = str(run / "checkpoint" / "epoch_0002")
     for arguments, message in (
         ([*command, "--from_stage", "c"], "error: no stage 'c' has begun; those that have are a, n, main\n"),
-        ([*command, "--from_stage", "a", "b"], "error: --from_stage takes the name of one stage, got a b\n"),
-        ([*command, "--from_stage"], "error: --from_stage needs the name of a stage\n"),
         ([checkpoint, *command[1:], "--from_stage", "a"], "give the run instead of a checkpoint"),
     ):
         assert exit_code(resume_training.main, arguments) == 2
@@ -209,33 +198,17 @@ def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("event", "pattern", "is_taken_up"),
-    # The later checkpoint is gone, and the results of the later stages are there; or the params are not replaced yet.
-    [("os.remove", "stages/n/DONE", True), ("os.rename", "trainer_params.json", False)],
-)
-def test_a_killed_repetition(event: str, pattern: str, is_taken_up: bool, finished: Path, tmp_path: Path) -> None:
+def test_a_killed_repetition(finished: Path, tmp_path: Path) -> None:
     run = copy_of(finished, tmp_path)
-    before = files_below(run)
-    flags, command = ["--from_stage", "n", "--learning_rate.lr", "3"], [str(run), "--trust", "test"]
-    kill = faulty(fault("SIGKILL", event, pattern))
-    killed = finish_command(start_command("resume_training", *command, *flags, env=kill))
+    command = [str(run), "--trust", "test"]
+    kill = faulty(fault("SIGKILL", "os.remove", "stages/n/DONE"))
+    killed = finish_command(start_command("resume_training", *command, "--from_stage", "n", env=kill))
     assert killed.rc == -9, killed
-    if is_taken_up:
-        assert checkpoints(run) == ["epoch_0001"]
-        assert (run / "stages" / "n" / "DONE").exists()
-        assert resume_training.main([*command, "--dry_run"]) == 0
-    else:
-        after = files_below(run)
-        assert {name for name in after if after[name] != before.get(name)} <= {"train.log", ".tmp-trainer_params.json"}
-    for _ in range(2):  # once taken up it is done
-        assert resume_training.main(command) == 0
-        assert (run / "calls").read_text() == "x" * (1 + is_taken_up)
-        # With the rate of the killed command.
-        assert last_weight(run) == (-4.0 if is_taken_up else -2.0)
-        assert not (run / "stages" / "repeat.json").exists()
-    told = "the run is repeated from stage n, as an interrupted command was told" in (run / "train.log").read_text()
-    assert told is is_taken_up
+    (run / "stages" / "n" / "DONE").unlink()  # as a later kill leaves it
+    with pytest.raises(UsageError, match="the stage n is not done, but stage main is running: .* --from_stage n$"):
+        train(params_of(run, 2, a=stage(1), n=call("count")), restore=True)
+    assert resume_training.main([*command, "--from_stage", "n"]) == 0
+    assert (checkpoints(run)[-1], (run / "calls").read_text(), last_weight(run)) == ("epoch_0002", "xx", -2.0)
 
 
 def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
@@ -248,9 +221,6 @@ def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
         directories.forget(0)
     assert (tmp_path / "other" / "DONE").exists()
-    (tmp_path / "run" / "stages" / "repeat.json").write_text('{"stage": 3}')
-    with pytest.raises(UsageError, match="repeat.json has .*: it is damaged; name the stage with --from_stage$"):
-        directories.intended_repetition()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Transfer of weights to other sizes: no backend, no files."""
+"""Models that grow: which entries end where, by structures and with real layers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keras import layers, ops
 
+from test.model.structure.net import Net
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, WeightStructure
+from tfaip.model.weights import assign_arrays
 from tfaip.trainer.transfer.params import TransferMode, TransferParams, WeightRules
 from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, log_table, plan_transfer, transfer_table
 
 
 def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, WeightStructure]:
     """The weights of a layer with gates after the join of two layers, and of these."""
-    a, b, u = Dimension("a", first), Dimension("b", second), Dimension("units", units)
+    a, b = Dimension("a/bias/0", first), Dimension("b/bias/0", second)
+    u = Dimension("rnn/recurrent_kernel/0", units)
     gated = Product((Dimension("gates", gates, is_fixed=True), u))
     rows = Joined((a, b))
     return {
@@ -175,10 +179,163 @@ def test_equal_shapes_whose_parts_differ_are_copied_part_by_part() -> None:
 
 def test_parts_are_renamed_as_weights_are() -> None:
     old, new = recurrent(3, 5, 5), recurrent(5, 7, 7)
-    moved = Joined((Dimension("b", 7), Dimension("c", 5)))
+    moved = Joined((Dimension("b/bias/0", 7), Dimension("c", 5)))
     new["rnn/kernel"] = WeightStructure((moved, new["rnn/kernel"].axes[1]), inputs=(0,))
     source = Source("old", numbered(old, 1), structure=old)
-    for rename, expected in (([], 5), (["^a$->c"], 8)):
+    for rename, expected in (([], 5), (["^a/bias/0$->c"], 8)):
         transfer = plan_transfer(shapes(new), [source], WeightRules(rename=rename), TransferMode.SUBSET, structure=new)
         values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
         assert (values[:, 0] > 0).sum() == expected
+
+
+def transferred(old: Net, new: Net, zero: bool = False, knows_old: bool = True, blocks: Any = None) -> Transfer:
+    """Plan the transfer, and give the new layer its weights; `zero`: with new rows of 0."""
+    source = Source("old", old.arrays(), structure=old.structure() if knows_old else {})
+    shapes = {path: array.shape for path, array in new.arrays().items()}
+    rules = WeightRules(blocks=blocks or {})
+    plan = plan_transfer(shapes, [source], rules, TransferMode.SUBSET, new.structure())
+    variables = new.variables_by_path()
+    initial = {path: np.array(array) for path, array in new.arrays().items()}
+    if zero:
+        _clear_new_rows(plan, new, initial)
+    for path, array in plan.arrays(initial).items():
+        variables[path].assign(array)
+    return plan
+
+
+def _clear_new_rows(plan: Transfer, new: Net, initial: dict[str, np.ndarray]) -> None:
+    """Set the rows of inputs that the old net lacks to 0: with them the outputs of both must be equal."""
+    structure = new.structure()
+    for row in plan.rows:
+        if row.fit is not None:
+            is_recurrent = row.target.endswith("recurrent_kernel")
+            for axis in [0] if is_recurrent else structure[row.target].inputs or ():
+                is_new = np.ones(row.shape[axis], dtype=bool)
+                is_new[row.fit.positions()[axis][1]] = False
+                initial[row.target][(slice(None),) * axis + (is_new,)] = 0
+
+
+def outcomes(plan: Transfer) -> dict[str, str]:
+    """What is said of each weight."""
+    return {row.target: str(row.fit) if row.fit is not None else row.reason or str(row.outcome) for row in plan.rows}
+
+
+def difference(old: Net, new: Net) -> float:
+    """The largest difference of outputs, relative to the largest output."""
+    before, after = old.outputs(), new.outputs()
+    return float(np.abs(before - after).max() / np.abs(before).max())
+
+
+def two_directions(units: int, first: int = 3, second: int = 5) -> Net:
+    """Two joined layers, two bidirectional ones, and a dense one."""
+    return Net(
+        {"x": (None, 2)},
+        lambda net, x: net.out(net.gru(net.lstm(ops.concatenate([net.a(x), net.b(x)], -1)))),
+        a=layers.Dense(first),
+        b=layers.Dense(second, activation="relu"),
+        lstm=layers.Bidirectional(layers.LSTM(units, return_sequences=True)),
+        gru=layers.Bidirectional(layers.GRU(units)),
+        out=layers.Dense(3),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_widening_recurrent_layers_keeps_the_outputs() -> None:
+    old, new = two_directions(3), two_directions(5, first=5, second=7)
+    new.randomize(2)
+    initial = new.arrays()
+    transferred(old, new)
+    assert difference(old, new) > 0.01  # new rows as they were initialised
+    expected = {
+        "a/kernel": "[2, 3] -> [2, 5]",
+        "a/bias": "[3] -> [5]",
+        "b/kernel": "[2, 5] -> [2, 7]",
+        "b/bias": "[5] -> [7]",
+        **{f"lstm/{way}_layer/cell/kernel": "[3+5, 4*3] -> [5+7, 4*5]" for way in ("forward", "backward")},
+        **{f"lstm/{way}_layer/cell/recurrent_kernel": "[3, 4*3] -> [5, 4*5]" for way in ("forward", "backward")},
+        **{f"lstm/{way}_layer/cell/bias": "[4*3] -> [4*5]" for way in ("forward", "backward")},
+        **{f"gru/{way}_layer/cell/kernel": "[3+3, 3*3] -> [5+5, 3*5]" for way in ("forward", "backward")},
+        **{f"gru/{way}_layer/cell/recurrent_kernel": "[3, 3*3] -> [5, 3*5]" for way in ("forward", "backward")},
+        **{f"gru/{way}_layer/cell/bias": "[2, 3*3] -> [2, 3*5]" for way in ("forward", "backward")},
+        "out/kernel": "[3+3, 3] -> [5+5, 3]",
+        "out/bias": "loaded",
+    }
+    # The old sizes are those of the old graph, or follow from the shapes in a file.
+    for knows_old in (True, False):
+        assign_arrays(new.variables_by_path(), initial, "before")
+        assert outcomes(transferred(old, new, zero=True, knows_old=knows_old)) == expected
+        assert difference(old, new) < 1e-6
+
+
+def transformer(width: int, heads: int) -> Net:
+    """Attention in the way of transformers, without the normalisation."""
+    return Net(
+        {"x": (4,)},
+        lambda net, x: net.out(ops.mean(_block(net, net.embedding(x)), 1)),
+        embedding=layers.Embedding(7, width),
+        attention=layers.MultiHeadAttention(heads, 3),
+        up=layers.Dense(2 * width, activation="relu"),
+        down=layers.Dense(width),
+        out=layers.Dense(3),
+    )
+
+
+def _block(net: Any, x: Any) -> Any:
+    x = x + net.attention(x, x)
+    return x + net.down(net.up(x))
+
+
+def test_more_heads_and_a_wider_residual_keep_the_outputs() -> None:
+    old, new = transformer(3, 1), transformer(5, 2)
+    new.randomize(2)
+    plan = outcomes(transferred(old, new, zero=True))
+    assert plan["attention/query_dense/kernel"] == "[3, 1, 3] -> [5, 2, 3]"
+    assert plan["attention/output_dense/kernel"] == "[1, 3, 3] -> [2, 3, 5]"
+    assert difference(old, new) < 1e-6
+
+
+@pytest.mark.parametrize("start", ["identity", "zeros"])
+def test_a_new_layer_that_begins_as_the_identity_keeps_the_outputs(start: str) -> None:
+    def run(net: Any, x: Any) -> Any:
+        x = net.first(x)
+        for layer in net.more:
+            x = layer(x) if start == "identity" else x + layer(x)
+        return net.out(x)
+
+    def make(depth: int) -> Net:
+        more = [layers.Dense(4, activation="relu", kernel_initializer=start) for _ in range(depth)]
+        return Net({"x": (2,)}, run, first=layers.Dense(4, activation="relu"), more=more, out=layers.Dense(3))
+
+    old, new = make(1), make(3)
+    new.randomize(2)
+    for layer in new.more[1:]:
+        layer.kernel.assign(np.eye(4) if start == "identity" else np.zeros((4, 4)))
+        layer.bias.assign(np.zeros(4))
+    plan = outcomes(transferred(old, new))
+    fresh = [path for path, outcome in plan.items() if outcome != "loaded"]
+    assert fresh == ["more/1/bias", "more/1/kernel", "more/2/bias", "more/2/kernel"]
+    assert difference(old, new) < 1e-6
+
+
+@pytest.mark.backend
+def test_deeper_and_wider_at_once() -> None:
+    """The rows of the last layer belong to another layer now: its parts follow those of the former one."""
+
+    def run(net: Any, x: Any) -> Any:
+        for layer in net.layers_of_it:
+            x = layer(x)
+        return net.out(x)
+
+    def make(depth: int, units: int) -> Net:
+        stack = [layers.Bidirectional(layers.SimpleRNN(units, return_sequences=True)) for _ in range(depth)]
+        return Net({"x": (None, 2)}, run, layers_of_it=stack, out=layers.Dense(3))
+
+    old, new = make(1, 3), make(2, 5)
+    assert outcomes(transferred(old, new))["out/kernel"] == "[3+3, 3] -> [5+5, 3]"
+    # A file does not tell the sizes of a layer that it does not have.
+    assert outcomes(transferred(old, new, knows_old=False))["out/kernel"] == (
+        "the sizes of its parts in the source are not known"
+    )
+    given = transferred(old, new, knows_old=False, blocks={"out": [3, 3]})
+    assert outcomes(given)["out/kernel"] == "[3+3, 3] -> [5+5, 3]"

@@ -1,4 +1,4 @@
-"""Warm starts of real trainings: what is loaded, what is said, and what is refused."""
+"""Warm starts: params, sources, what is loaded, said and refused, and wider models."""
 
 from __future__ import annotations
 
@@ -9,17 +9,114 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from test.support.runs import history
-from test.trainer.net import ENCODER, HEAD, NetScenario, changed, net_params, train, weights_of
+from test.trainer.net import (
+    ENCODER,
+    HEAD,
+    STATISTICS,
+    NetGraph,
+    NetModelParams,
+    NetScenario,
+    changed,
+    net_params,
+    train,
+    weights_of,
+)
 from tfaip.device.devices import Devices
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.graphbase import GraphBase
 from tfaip.model.weights import load_arrays
+from tfaip.params import pai_dataclass
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.transfer.plan import Source
-from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
+from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
+from tfaip.util.typing import TensorDict
+
+
+@pytest.mark.parametrize(("given", "model"), [(None, []), ("a", "a"), (["a"], "a"), (["a", "b"], ["a", "b"])])
+def test_one_path_is_a_text_everywhere(given: object, model: list[str] | str) -> None:
+    assert WarmStartParams(model=given).model == model
+    # So tfaip 1.2 stored it.
+    assert WarmStartParams.from_dict({"model": given}).model == model
+    stored = WarmStartParams(model=given).to_json()
+    assert WarmstartParams.from_json(stored) == WarmStartParams(model=given)  # the other spelling is the same class
+
+
+def weights(source: Source) -> dict[str, np.ndarray]:
+    return {path: source.arrays[path] for path in ENCODER + HEAD}
+
+
+@pytest.fixture
+def run(averaged_run: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to damage."""
+    return Path(shutil.copytree(averaged_run, tmp_path / "run"))
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_checkpoint_gives_the_averages_that_were_exported_with_it(averaged_run: Path) -> None:
+    checkpoint = averaged_run / "checkpoint" / "epoch_0002"
+    exported = read_source(averaged_run / "export")
+    assert exported.description == str(averaged_run / "export")
+    assert changed(exported.arrays, load_arrays(averaged_run / "export" / "weights.safetensors")) == []
+    source = read_source(checkpoint)
+    assert source.description == f"{checkpoint} (averaged weights)"
+    assert changed(weights(source), weights(exported)) == []
+    arrays = load_arrays(checkpoint / "state.safetensors")
+    raw = {path: arrays[f"weights/{path}"] for path in ENCODER + HEAD}
+    # Statistics have no average; everything that is trained has.
+    assert changed(weights(source), raw) == sorted(set(ENCODER + HEAD) - set(STATISTICS))
+
+
+def test_a_directory_of_checkpoints_gives_the_newest_undamaged_one(run: Path, logged: list[str]) -> None:
+    checkpoints = run / "checkpoint"
+    assert read_source(checkpoints).description == f"{checkpoints}/epoch_0002 (averaged weights)"
+    newest = checkpoints / "epoch_0002" / "state.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert read_source(checkpoints).description == f"{checkpoints}/epoch_0001 (averaged weights)"
+    assert logged == [f"warning: damaged checkpoint passed over: {newest} differs from its manifest"]
+    with pytest.raises(TfaipError, match=f"{newest} differs from its manifest"):
+        read_source(newest.parent)
+    (checkpoints / "epoch_0001" / "state.json").unlink()
+    with pytest.raises(UsageError, match=f"all checkpoints in {checkpoints} are damaged"):
+        read_source(checkpoints)
+    # Another training's files are read only.
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["epoch_0001", "epoch_0002", "latest"]
+
+
+def test_a_run_gives_its_best_model_else_its_final_one_else_a_checkpoint(run: Path) -> None:
+    (run / "checkpoint").rename(run / "saved")
+    found = []
+    for left in (run / "best", run / "export", run / "saved", None):
+        if left is not None:
+            found.append(Path(read_source(run).description.removesuffix(" (averaged weights)")))
+            shutil.rmtree(left)
+    assert found == [run / "best", run / "export", run / "saved" / "epoch_0002"]
+    with pytest.raises(UsageError, match=f"the run {run} holds neither an exported model nor a checkpoint yet"):
+        read_source(run)
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    expected = "expected an exported model .*, a run .*, a checkpoint"
+    for name, text in (("none", "the path does not exist"), ("file", "not a directory"), ("", expected)):
+        with pytest.raises(UsageError, match=f"no model at {tmp_path / name}: {text}"):
+            read_source(tmp_path / name)
+
+
+def test_damaged_weights_are_named(run: Path) -> None:
+    path = run / "best" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(TfaipError, match=f"{path} differs from its manifest"):
+        read_source(run)
+    # Weights of other programs have no manifest.
+    (run / "best" / "manifest.json").unlink()
+    with pytest.raises(TfaipError, match=f"{path} cannot be read as weights"):
+        read_source(run)
 
 
 def build(params: Any, warmstarter: WarmStarter | None = None) -> dict[str, np.ndarray]:
@@ -57,7 +154,7 @@ def test_all_weights_are_loaded_from_every_kind_of_source(place: str, averaged_r
 def test_the_table_says_what_was_loaded(averaged_run: Path, logged: list[str]) -> None:
     started(averaged_run / "best", exclude=".*bias", classifier=True, allow_partial=True)
     assert [line for line in logged if not line.startswith("model:\n")] == [
-        f"warm start from {averaged_run}/best: 7 of 11 weights loaded, 3 skipped, 1 left fresh",
+        f"warm start from {averaged_run}/best: 7 copied, 0 resized, 4 fresh",
         "  weight                        shape",
         "  classifier/bias               1      skipped: excluded",
         "  classifier/kernel             3x1    left fresh: not in the source",
@@ -167,3 +264,80 @@ def test_a_resumed_training_is_not_started_again(averaged_run: Path, tmp_path: P
     trainer = NetScenario.create_trainer(params, restore=True, checkpoint="epoch_0001")
     trainer.train()
     assert changed(weights_of(trainer), whole) == []
+
+
+SUBSET = WarmStartMode.SUBSET
+
+
+def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[str]) -> None:
+    source, params = averaged_run / "best", net_params()
+    params.scenario.model.units = 5
+    fresh, params.warmstart = build(params), WarmStartParams(model=str(source), mode=SUBSET)
+    weights, old = build(params), load_arrays(source / "weights.safetensors")
+    kernel = fresh["encoder/conv/1/kernel"].copy()
+    kernel[:, :3, :3] = old["encoder/conv/1/kernel"]
+    np.testing.assert_array_equal(weights["encoder/conv/1/kernel"], kernel)
+    np.testing.assert_array_equal(weights["head/kernel"][:3], old["head/kernel"])
+    np.testing.assert_array_equal(weights["head/kernel"][3:], fresh["head/kernel"][3:])
+    loaded = "2 copied, 9 resized, 0 fresh"
+    assert f"warm start from {source}: {loaded}" in logged
+    assert "  encoder/conv/1/kernel         2x5x5  loaded in part [2, 3, 3] -> [2, 5, 5]" in logged
+    assert "  head/kernel                   5x1    loaded in part [3, 1] -> [5, 1]" in logged
+
+
+class JoinedGraph(NetGraph):
+    """Two joined layers before the head."""
+
+    def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
+        GraphBase.__init__(self, params, **kwargs)
+        self.left, self.right = keras.layers.Dense(params.units), keras.layers.Dense(2 * params.units)
+        self.head = keras.layers.Dense(1, kernel_initializer="zeros")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = inputs["x"]
+        return {"y": self.head(ops.concatenate([self.left(x), self.right(x)], axis=-1))}
+
+
+@pai_dataclass
+class JoinedModelParams(NetModelParams):
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return JoinedGraph
+
+
+class InMemory(WarmStarter):
+    """Arrays of a joined graph with 2 and 4 units."""
+
+    def read_sources(self) -> list[Source]:
+        shapes = {"left": 2, "right": 4}
+        arrays = {f"{name}/kernel": np.ones((4, units), np.float32) for name, units in shapes.items()}
+        arrays["head/kernel"] = np.arange(1, 7, dtype=np.float32).reshape(6, 1)
+        return [Source("memory", arrays)]
+
+
+def joined_head(**fields: Any) -> list[float]:
+    """The rows of the head of a graph with 3 and 6 units; 0 where they are fresh."""
+    params = net_params()
+    params.scenario.model = JoinedModelParams(units=3)
+    warmstarter = InMemory(WarmStartParams(mode=SUBSET, allow_partial=True, include=".*kernel", **fields))
+    weights = build(params, warmstarter)["head/kernel"]
+    return [float(value) for value in weights[:, 0]]
+
+
+def test_rows_after_joined_layers_are_cut_between_them() -> None:
+    assert joined_head() == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+    # One of two sizes follows from the other.
+    assert joined_head(rename=["^left->gone"]) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+
+
+def test_what_a_file_does_not_tell_is_given() -> None:
+    unknown = {"rename": ["^(left|right)->gone_\\1"]}
+    with pytest.raises(UsageError) as caught:
+        joined_head(**unknown)
+    assert str(caught.value) == (
+        "nothing in memory matches the model: it holds head/kernel, left/kernel and 1 more, the model "
+        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel and 1 more; "
+        "map names with warmstart.rename 'old->new', or choose another warmstart.model, or give the sizes of joined "
+        "inputs with warmstart.blocks 'path=[3,5]'"
+    )
+    assert joined_head(**unknown, blocks={"head": [2, 4]}) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+    assert joined_head(**unknown, blocks={"head": [1, 5, 2, 7]}) == [1, 0, 2, 3, 4, 5, 6, 0, 0]

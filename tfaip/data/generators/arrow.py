@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 from tfaip.data.pipeline.datagenerator import (
     Generator,
@@ -137,7 +135,6 @@ def _open_parquet(path: str) -> _Opened:
     def read(number: int, columns: list[str]) -> Any:
         arrays, taken = {}, 0
         for name in columns:
-            _check_metadata(path, file, number, name)
             rows, pieces = _rows_at_a_time(path, file, number, name, limit), []
             for batch in file.iter_batches(rows, [number], [name], use_threads=False):
                 pieces.append(batch.column(name))
@@ -147,26 +144,6 @@ def _open_parquet(path: str) -> _Opened:
         return pa.table(arrays)
 
     return file.schema_arrow, [group.num_rows for group in groups], read
-
-
-class _PageWanted(Exception):
-    """Signal of `_Unread`."""
-
-
-class _Unread(io.FileIO):
-    """A file of which no page is read."""
-
-    def read(self, size: int | None = -1) -> NoReturn:
-        raise _PageWanted
-
-
-def _check_metadata(path: str, file: Any, number: int, name: str) -> None:
-    """Raise an error if the metadata of a column are damaged: looking at them would end the process (pyarrow 25)."""
-    import pyarrow.parquet as pq
-
-    with _Unread(path) as unread, contextlib.suppress(_PageWanted, StopIteration):
-        unread_file = pq.ParquetFile(unread, metadata=file.metadata, pre_buffer=False)
-        next(unread_file.iter_batches(1, [number], [name], use_threads=False))
 
 
 def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,9 @@ import numpy as np
 from tfaip.data.pipeline.batching import Array
 from tfaip.data.pipeline.definitions import Sample, SampleSpecs
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.sampler import Cursor
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
-
-Group = tuple[list[Sample], Position]
 
 
 class LengthBuckets:
@@ -43,35 +40,38 @@ class LengthBuckets:
         self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in self._batch_sizes]
 
     def groups(
-        self, samples: Iterable[tuple[int, Sample, Position]], start: Position, recalled: Iterable[tuple[int, Sample]]
-    ) -> Iterator[Group]:
-        """Group samples by bucket, as a pure function of the stream.
+        self, cursor: Cursor, passes: Iterable[Iterable[Sample]], recalled: Iterable[tuple[int, Sample]]
+    ) -> Iterator[list[Sample]]:
+        """Yield the samples of passes in groups, and note in the cursor which of them wait in the buckets.
 
         Args:
-            samples: the stream after `start`: number (see `Position.pending`), sample, position after it.
-            start: position of the stream.
-            recalled: the samples that are pending at `start`, with their numbers.
-
-        Returns:
-            the groups, each with the position after it; the samples that wait in the buckets are
-            pending there.
+            cursor: moves with the samples.
+            passes: the samples after the first position of the cursor.
+            recalled: the samples that are pending there, with their numbers.
 
         Raises:
             TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
         """
         for number, sample in recalled:
             self._add(number, sample)
-        position, has_batches = replace(start, pending=()), start.emitted > 0
-        for number, sample, after in samples:
-            if after.pass_index != position.pass_index:
-                yield from self._end_of_pass(position, has_batches)
-                has_batches = False
-            position = after
-            bucket = self._add(number, sample)
-            if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
-                has_batches = True
-                yield self._take(bucket, position)
-        yield from self._end_of_pass(position, has_batches=True)  # the last pass need not fill one
+        has_groups = True
+        for samples in passes:
+            if not has_groups:
+                raise TfaipError(
+                    f"pass {cursor.pass_index - 1} over the data filled no bucket, and batch_drop_remainder drops the "
+                    f"rest: use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
+                )
+            has_groups = cursor.emitted > 0 or not self._drop_remainder
+            for sample in samples:
+                bucket = self._add(cursor.consumed - 1, sample)
+                if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
+                    has_groups = True
+                    yield self._take(bucket, cursor)
+            for bucket, waiting in enumerate(self._waiting):
+                if self._drop_remainder:
+                    waiting.clear()
+                while waiting:
+                    yield self._take(bucket, cursor)
 
     def _add(self, number: int, sample: Sample) -> int:
         """Put a sample into its bucket; return the index of the bucket."""
@@ -79,24 +79,11 @@ class LengthBuckets:
         self._waiting[bucket].append((number, sample))
         return bucket
 
-    def _take(self, bucket: int, position: Position) -> Group:
-        """Return a batch of this bucket, with the position after it."""
+    def _take(self, bucket: int, cursor: Cursor) -> list[Sample]:
         waiting, size = self._waiting[bucket], self._batch_sizes[bucket]
         taken, waiting[:size] = waiting[:size], []
-        pending = sorted(number for rest in self._waiting for number, _ in rest)
-        return [sample for _, sample in taken], replace(position, pending=tuple(pending))
-
-    def _end_of_pass(self, position: Position, has_batches: bool) -> Iterator[Group]:
-        if self._drop_remainder and not has_batches:
-            raise TfaipError(
-                f"pass {position.pass_index} over the data filled no bucket, and batch_drop_remainder drops the rest: "
-                f"use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
-            )
-        for bucket, waiting in enumerate(self._waiting):
-            if self._drop_remainder:
-                waiting.clear()
-            while waiting:
-                yield self._take(bucket, position)
+        cursor.pending = tuple(sorted(number for rest in self._waiting for number, _ in rest))
+        return [sample for _, sample in taken]
 
 
 class LengthPadding:
@@ -131,21 +118,6 @@ class LengthPadding:
         return padded
 
 
-class SampleValues(dict[str, Any]):
-    """Inputs and targets of a sample in one dict, for functions of single values.
-
-    Args:
-        sample: whose parts are also there as attributes.
-    """
-
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.inputs, self.targets, self.meta = sample.inputs, sample.targets, sample.meta
-        for part in (sample.targets, sample.inputs):
-            if isinstance(part, dict):
-                self.update(part)
-
-
 def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
     """Return the function that measures samples.
 
@@ -163,4 +135,4 @@ def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
     if not callable(measure):
         owner = f"{type(data).__name__}.element_length_fn"
         raise TypeError(f"{owner}() gave {measure!r}, expected a function of a sample: declare it as (self, sample)")
-    return lambda sample: int(measure(SampleValues(sample)))
+    return lambda sample: int(measure({**(sample.targets or {}), **(sample.inputs or {})}))

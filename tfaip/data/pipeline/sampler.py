@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import chain, islice
+from itertools import islice
+from operator import add, sub
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from tfaip.data.pipeline.definitions import (
     require_iterable,
     require_sample,
 )
-from tfaip.data.pipeline.failures import as_failure
+from tfaip.data.pipeline.failures import SampleFilter, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.util.text import shorten
 
@@ -79,6 +80,37 @@ class Position:
         )
 
 
+class Cursor:
+    """A position that moves; what failed after its start will come again.
+
+    A pipeline counts what it drops from 0 in every process, and again in passes that are repeated
+    to get to a position. A cursor takes from it only what was counted since `resume`.
+    """
+
+    def __init__(self, start: Position, counted: SampleFilter) -> None:
+        self._filter = counted
+        self.pass_index, self.consumed = start.pass_index, start.consumed
+        self.emitted, self.pending = start.emitted, start.pending
+        self.resume(start)
+
+    def resume(self, position: Position) -> None:
+        """Set the numbers of samples that failed and were dropped before the current position."""
+        self._filter.failed = position.failed
+        self._before = tuple(map(sub, position.dropped, self._filter.drops.numbers()))
+
+    def enter_pass(self, pass_index: int) -> None:
+        """Move to the beginning of a pass, unless it is there already."""
+        if pass_index != self.pass_index:
+            self.pass_index, self.consumed, self.emitted, self.pending = pass_index, 0, 0, ()
+            self._filter.failed = 0
+
+    def position(self) -> Position:
+        """Return the current position."""
+        invalid, too_long, failed = map(add, self._before, self._filter.drops.numbers())
+        dropped = invalid, too_long, failed
+        return Position(self.pass_index, self.consumed, self.emitted, self.pending, self._filter.failed, dropped)
+
+
 @dataclass(slots=True)
 class Segment:
     """Consecutive raw samples of one pass.
@@ -102,11 +134,13 @@ class Block:
         segments: where the samples are; those of several passes follow each other.
         end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
         is_whole: several devices get all of it each.
+        stacked: make a batch of the samples if all of them are valid.
     """
 
     segments: list[Segment]
     end: tuple[int, int] = (0, 0)
     is_whole: bool = False
+    stacked: bool = False
 
     @property
     def size(self) -> int:
@@ -144,7 +178,6 @@ class Sampler:
         wanted = generator.shuffle and params.shuffle_buffer_size != 0
         self._shuffle = params.mode is PipelineMode.TRAINING and wanted
         self._buffer_size = params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
-        self._kept: dict[int, _PassReader] = {}
 
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
@@ -158,21 +191,20 @@ class Sampler:
             samples = buffer_shuffle(samples, self._buffer_size, self._rng(pass_index))
         return islice(samples, skip, None)
 
-    def samples(self, pass_index: int, numbers: Collection[int] | None = None) -> Iterator[tuple[int, Sample]]:
-        """Yield samples of a pass, each with its number in the pass; `numbers`: only these, ascending."""
-        if self.generator.has_random_access():
-            order = self.indices(pass_index)
-            for number in range(len(order)) if numbers is None else numbers:
-                outcome = read_sample(self.generator, int(order[number]))
-                if isinstance(outcome, FailedSample):
-                    raise outcome.error
-                yield number, outcome
+    def samples(self, pass_index: int) -> Iterator[Sample]:
+        """Yield the samples of a pass."""
+        if not self.generator.has_random_access():
+            yield from self.iterate(pass_index, 0)
             return
-        wanted = None if numbers is None else set(numbers)
-        end = None if wanted is None else max(wanted, default=-1) + 1
-        for number, sample in enumerate(islice(self.iterate(pass_index, 0), end)):
-            if wanted is None or number in wanted:
-                yield number, sample
+        for index in self.indices(pass_index).tolist():
+            yield self.read(index)
+
+    def read(self, index: int) -> Sample:
+        """Return the sample at an index of a generator with random access."""
+        outcome = read_sample(self.generator, index)
+        if isinstance(outcome, FailedSample):
+            raise outcome.error
+        return outcome
 
     def blocks(
         self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
@@ -186,81 +218,36 @@ class Sampler:
             repeat: continue with the next pass, up to an empty one; False: stop after this pass.
             shard: only its part of each block.
         """
-        reader = self._reader(pass_index, skip)
+        place, take = skip, self._opened(pass_index, skip)
         for size in sizes:
             # A block may be larger than several passes together, of small data.
-            segments = [reader.take(size)]
-            missing = size - len(segments[0].items)
-            while missing and repeat and not reader.is_empty:
-                reader = self._reader(reader.pass_index + 1, 0)
-                segments.append(reader.take(missing))
-                missing -= len(segments[-1].items)
+            segments: list[Segment] = []
+            missing = size
+            while True:
+                items = take(place, missing)
+                segments.append(Segment(pass_index, place, items))
+                place, missing = place + len(items), missing - len(items)
+                if not missing or not repeat or place == 0:
+                    break
+                pass_index, place = pass_index + 1, 0
+                take = self._opened(pass_index, 0)
             if missing < size or repeat:  # of an endless stream an empty block shows which pass was empty
-                block = Block(segments, (reader.pass_index, reader.place))
+                block = Block(segments, (pass_index, place))
                 yield block if shard == UNSHARDED else block.part(shard)
             if missing:
                 return
 
-    def close(self) -> None:
-        """Release data that are being iterated; they are read from the beginning next time."""
-        self._kept = {}
-
-    def _reader(self, pass_index: int, skip: int) -> _PassReader:
-        """Return a reader at this place, of iterated data the one that was left there."""
+    def _opened(self, pass_index: int, skip: int) -> Callable[[int, int], Any]:
+        """Return the function that takes samples of a pass from a place on, at most so many: the next ones."""
         if self.generator.has_random_access():
-            return _PassReader(self, pass_index, skip)
-        reader = self._kept.get(pass_index)
-        if reader is None or not reader.rewind(skip):
-            reader = _PassReader(self, pass_index, skip)
-        # A block that was read for nothing at the end of an epoch may reach into the next pass.
-        previous = self._kept.get(pass_index - 1)
-        self._kept = {pass_index: reader}
-        if previous is not None:
-            self._kept[pass_index - 1] = previous
-        return reader
+            order = self.indices(pass_index)
+            return lambda place, count: order[place : place + count]
+        samples = self.iterate(pass_index, skip)
+        return lambda _, count: list(islice(samples, count))
 
     def _rng(self, pass_index: int) -> np.random.Generator:
         # A generator of its own for each pass, so that a training can continue in any pass.
         return np.random.default_rng([self.seed, pass_index])
-
-
-class _PassReader:
-    """Reader of a pass, piece by piece; `place` is the number of its samples that were read."""
-
-    def __init__(self, sampler: Sampler, pass_index: int, skip: int) -> None:
-        self.pass_index, self.place = pass_index, skip
-        self._last: list[Sample] = []
-        self._indices: Indices | None = None
-        self._samples: Iterator[Sample] = iter(())
-        if sampler.generator.has_random_access():
-            self._indices = sampler.indices(pass_index)
-        else:
-            self._samples = sampler.iterate(pass_index, skip)
-
-    @property
-    def is_empty(self) -> bool:
-        """True if the pass was read to its end and had no sample."""
-        return self.place == 0
-
-    def rewind(self, place: int) -> bool:
-        """Return to `place`; return False unless it is within the last piece or at its end."""
-        back = self.place - place
-        if not 0 <= back <= len(self._last):
-            return False
-        if back:
-            self._samples = chain(self._last[-back:], self._samples)
-        self.place, self._last = place, []
-        return True
-
-    def take(self, count: int) -> Segment:
-        """Read the next samples; fewer than `count` at the end of the pass."""
-        first = self.place
-        if self._indices is not None:
-            items: Any = self._indices[first : first + count]
-        else:
-            items = self._last = list(islice(self._samples, count))
-        self.place += len(items)
-        return Segment(self.pass_index, first, items)
 
 
 def read_sample(generator: Any, index: int) -> Outcome:

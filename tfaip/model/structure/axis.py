@@ -218,19 +218,14 @@ def resized_structure(structure: Structure, shapes: Mapping[str, tuple[int, ...]
     Returns:
         The structure of the weights in `shapes`; an axis whose parts do not follow is `Unknown`.
     """
-    known = {path: structure[path] for path in shapes if path in structure}
-    pairs = {path: list(zip(weight.axes, shapes[path], strict=False)) for path, weight in known.items()}
-    pairs = {path: found for path, found in pairs.items() if len(found) == len(known[path].axes) == len(shapes[path])}
-    sizes: dict[str, int] = {}
-    count = -1
-    while len(sizes) > count:
-        count = len(sizes)
-        for axis, size in (pair for found in pairs.values() for pair in found):
-            _solve(axis, size, sizes)
-    return {
-        path: replace(known[path], axes=tuple(resized_axis(axis, size, sizes) for axis, size in found))
-        for path, found in pairs.items()
-    }
+    sizes = {f"{path}/{axis}": size for path, shape in shapes.items() for axis, size in enumerate(shape)}
+    found = {}
+    for path, shape in shapes.items():
+        known = structure.get(path)
+        if known is not None and len(known.axes) == len(shape):
+            axes = [resized_axis(axis, size, sizes) for axis, size in zip(known.axes, shape, strict=True)]
+            found[path] = replace(known, axes=tuple(axes))
+    return found
 
 
 def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
@@ -243,43 +238,12 @@ def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
     """
     if isinstance(axis, Dimension):
         return axis if axis.is_fixed and axis.size == size else Dimension(axis.name, size, axis.is_fixed)
-    found = dict(sizes)
-    _solve(axis, size, found)
     # Of what is in no weight, as the positions of a picture, nothing tells that it has changed.
-    for known in (found, {**dimensions_of(axis), **found}):
-        resized = _with_sizes(axis, known)
-        if resized is not None and resized.size == size:
-            return resized
+    resized = _with_sizes(axis, {**dimensions_of(axis), **sizes})
+    if resized is not None and resized.size == size:
+        return resized
     reason = axis.reason if isinstance(axis, Unknown) else "the sizes of its parts in the source are not known"
     return Unknown(size, reason)
-
-
-def _solve(axis: Axis, size: int, sizes: dict[str, int]) -> None:
-    """Add the sizes that follow from the size of an axis: those of a single part that is not yet known."""
-    if isinstance(axis, Dimension):
-        if not axis.is_fixed:
-            sizes.setdefault(axis.name, size)
-        return
-    if isinstance(axis, Unknown):
-        return
-    missing = [part for part in axis.parts if _size(part, sizes) is None]
-    known = [part_size for part in axis.parts if (part_size := _size(part, sizes)) is not None]
-    # The same part may be joined several times.
-    if not missing or any(part != missing[0] for part in missing):
-        return
-    if isinstance(axis, Joined):
-        rest, remainder = divmod(size - sum(known), len(missing))
-    elif len(missing) > 1:
-        return
-    else:
-        rest, remainder = divmod(size, math.prod(known))
-    if rest > 0 and remainder == 0:
-        _solve(missing[0], rest, sizes)
-
-
-def _size(axis: Axis, sizes: Mapping[str, int]) -> int | None:
-    resized = _with_sizes(axis, sizes)
-    return None if resized is None else resized.size
 
 
 def _with_sizes(axis: Axis, sizes: Mapping[str, int]) -> Axis | None:

@@ -15,7 +15,6 @@ from keras import layers
 
 from tfaip.layers.baselayer import call_in_inference, inlined_layers
 from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Unknown, WeightStructure, combined
-from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.util.logging import logger
 from tfaip.util.typing import TensorDict
@@ -35,12 +34,6 @@ _KEEPING = """
     StopGradient Subtract Tanh TrueDivide Where MaxPool AveragePool
 """
 _REDUCING = "Max Mean Min Prod Sum Std Var Logsumexp"
-
-
-def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDict) -> dict[str, WeightStructure]:
-    """Return the structure of the weights of a training model, built, given Keras tensors by name."""
-    calls = [model.graph.call, lambda *batch: model.call(batch, training=False)]
-    return graph_structure(model.graph, zip(calls, [[inputs], [inputs, targets]], strict=True))
 
 
 def graph_structure(
@@ -355,21 +348,9 @@ def _heads(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axi
     return [features]
 
 
-def _attention(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    return [inputs[1]]
-
-
 def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     rule = rule_of(layer.layer)
     return [] if rule is None else rule(weights, layer.layer, inputs)
-
-
-def _merge(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    return _merged(inputs)
-
-
-def _keep(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    return inputs[:1]
 
 
 _RULES: dict[Rule, str] = {
@@ -382,10 +363,10 @@ _RULES: dict[Rule, str] = {
     _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",
     _bidirectional: "Bidirectional",
     _heads: "MultiHeadAttention",
-    _attention: "Attention AdditiveAttention",
+    lambda weights, layer, inputs: [inputs[1]]: "Attention AdditiveAttention",
     _inner: "TimeDistributed",
-    _merge: "Add Subtract Multiply Average Maximum Minimum",
-    _keep: """
+    lambda weights, layer, inputs: _merged(inputs): "Add Subtract Multiply Average Maximum Minimum",
+    lambda weights, layer, inputs: inputs[:1]: """
         Activation ActivityRegularization AlphaDropout Dropout ELU GaussianDropout GaussianNoise Identity LeakyReLU
         Masking ReLU Rescaling Softmax SpatialDropout1D SpatialDropout2D SpatialDropout3D UnitNormalization
         AveragePooling1D AveragePooling2D AveragePooling3D Cropping1D Cropping2D Cropping3D MaxPooling1D MaxPooling2D

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -145,36 +145,46 @@ class TrainingOptimizer(SlotOptimizer):
 
     Args:
         params: the optimizer params.
-        schedule: the learning rate.
-        accum_steps: batches per update.
+        weights: all variables of the graph by path.
+        trainable: those that are trained, in the order of the model (JAX passes them by position).
+        accum_steps: batches per update; the gradient of an update is the mean over them.
+        average_rate: keep averages of the weights with this rate; None: keep none.
+        rate: rule and modulation of the learning rate, see `ScheduledRate`; None: the caller sets the rate.
+        network: the training graph, for functions of the user.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
         scheduled: variables in the place of numbers of the params, by their path.
+
+    Raises:
+        FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
     """
 
     averages: WeightAverages | None = None
     leaves_out_losses: Callable[[], bool] = staticmethod(lambda: False)
     """Returns True if a loss has the weight 0, so that weights may be without a gradient."""
-    paths: Mapping[int, str] = {}
-    """Paths of the trained weights by id."""
     _without_gradient = ""
 
     def __init__(
         self,
         params: OptimizerParams,
-        schedule: ScheduledRate,
-        accum_steps: int,
-        seed: int,
+        weights: Mapping[str, keras.Variable],
+        trainable: list[keras.Variable],
+        accum_steps: int = 1,
+        average_rate: AverageRate | None = None,
+        rate: LearningRateParams | None = None,
+        network: Any = None,
+        seed: int = 0,
         scales_loss: bool = False,
         scheduled: Mapping[str, keras.Variable] | None = None,
     ) -> None:
+        schedule = ScheduledRate(rate, accum_steps, network)
         super().__init__(learning_rate=schedule)
+        self.schedule = schedule
         self._params = params
         self.scheduled: Mapping[str, Any] = dict(scheduled or {})  # Keras tracks the variables of an attribute
         """Variables in the place of numbers of the params, by their path."""
         self.accum_steps = accum_steps
-        self.schedule = schedule
-        schedule.build(self.add_variable)
+        self.schedule.build(self.add_variable)
         # Batches are counted from the start of the training, and the number of updates follows from
         # them. Resets and skipped updates only move this offset between updates and those that the
         # moments have seen, so they disturb neither schedules nor the accumulation.
@@ -189,25 +199,44 @@ class TrainingOptimizer(SlotOptimizer):
             self.track(self._noise.generator.state)
         clips = ("clip_value", "clip_norm", "clip_global_norm")
         self._clips = {name.removeprefix("clip_"): self.scheduled.get(name, getattr(params, name)) for name in clips}
-        self.groups: Sequence[GroupOptimizer] = ()
+        trained = {id(weight) for weight in trainable}
+        paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
+        self._paths: Mapping[int, str] = {id(weight): path for path, weight in paths.items()}
+        self.groups: Sequence[GroupOptimizer] = tuple(self._built_groups(paths, trainable))
         """The optimizers of the groups of weights."""
-        self._buffers: Mapping[int, keras.Variable] = {}
+        self.build(trainable)
         # Samples of the batches that wait, in units of the first one, and its number of samples.
-        names = ("gradient_accumulator_size", "gradient_accumulator_unit") if accum_steps > 1 else ()
-        self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
-
-    def build_groups(
-        self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer], average_rate: AverageRate | None
-    ) -> None:
-        """Take the built groups, which together update the trained weights, given in the order of the model."""
-        super().build(weights)
-        self.groups = tuple(groups)
-        if self.accum_steps > 1:
-            buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
-            self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
+        self._waiting: list[keras.Variable] = []
+        self._buffers: Mapping[int, keras.Variable] = {}
+        if accum_steps > 1:
+            names = ("gradient_accumulator_size", "gradient_accumulator_unit")
+            self._waiting = [self.add_variable((), dtype="float32", name=name) for name in names]
+            name = "gradient_accumulator"
+            self._buffers = {id(weight): self.add_variable_from_reference(weight, name) for weight in trainable}
         if average_rate is not None:
-            averages = [self.add_variable_from_reference(weight, name="average") for weight in weights]
-            self.averages = WeightAverages(weights, averages, average_rate)
+            averages = [self.add_variable_from_reference(weight, name="average") for weight in trainable]
+            self.averages = WeightAverages(trainable, averages, average_rate)
+
+    def _built_groups(
+        self, paths: Mapping[str, keras.Variable], trainable: list[keras.Variable]
+    ) -> Iterator[GroupOptimizer]:
+        """Yield the optimizers of the groups: a weight belongs to the first one that matches it, or to the last one."""
+        left = {id(weight) for weight in trainable}
+        for index, group in enumerate([*self._params.groups, OptimizerGroupParams(match=".*")]):
+            place, own, prefix = f"groups.{index}", self._params, ""
+            if group.optimizer is not None:
+                own, prefix = group.optimizer, f"{place}.optimizer."
+            members = _matching(group.match, f"{place}.match", paths) & left
+            left -= members
+            if members:
+                setup = GroupSetup(
+                    own,
+                    self.scheduled.get(f"{place}.lr_factor", group.lr_factor),
+                    _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
+                    self.scheduled.get(f"{prefix}weight_decay", own.weight_decay),
+                    f"{prefix}momentum",
+                )
+                yield build_group(setup, [weight for weight in trainable if id(weight) in members])
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -361,7 +390,7 @@ class TrainingOptimizer(SlotOptimizer):
         lost = [weight for gradient, weight in zip(grads, weights, strict=True) if gradient is None]
         if len(lost) < len(weights) or self.leaves_out_losses():  # else Keras has an error
             grads = [ops.zeros(w.shape, w.dtype) if g is None else g for g, w in zip(grads, weights, strict=True)]
-        paths = ", ".join(self.paths.get(id(weight), weight.path) for weight in lost)
+        paths = ", ".join(self._paths.get(id(weight), weight.path) for weight in lost)
         if paths not in ("", self._without_gradient) and not self.leaves_out_losses():
             log.warning("gradients do not exist for %s: no loss depends on these weights", paths)
         self._without_gradient = paths
@@ -404,8 +433,8 @@ class TrainingOptimizer(SlotOptimizer):
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
         # XLA cost three to five times as much (benchmarks/overhead.py).
         def step_if_finite() -> None:
-            clipped = clip(gradients, **self._clips)
-            self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
+            is_finite, clipped = clip(gradients, **self._clips)
+            self._branch(is_finite, lambda: self._step(clipped(), weights), self._skip)
 
         self._branch(ops.logical_not(self._nonfinite.is_stopped()), step_if_finite, self._skip)
 
@@ -430,78 +459,6 @@ class TrainingOptimizer(SlotOptimizer):
             # The scale may be the cause of an overflow: skipped updates count only at its minimum.
             self._nonfinite.count(self.batch_counter.value, self._loss_scale.is_lowest())
             self._loss_scale.shrink()
-
-
-def build_optimizer(
-    params: OptimizerParams,
-    weights: Mapping[str, keras.Variable],
-    trainable: list[keras.Variable],
-    accum_steps: int = 1,
-    average_rate: AverageRate | None = None,
-    rate: LearningRateParams | None = None,
-    network: Any = None,
-    seed: int = 0,
-    scales_loss: bool = False,
-    scheduled: Mapping[str, keras.Variable] | None = None,
-) -> TrainingOptimizer:
-    """Build the optimizer of a training.
-
-    Args:
-        params: the optimizer params.
-        weights: all variables of the graph by path.
-        trainable: those that are trained, in the order of the model (JAX passes them by position).
-        accum_steps: batches per update; the gradient of an update is the mean over them.
-        average_rate: keep averages of the weights with this rate; None: keep none.
-        rate: rule and modulation of the learning rate, see `ScheduledRate`; None: the caller sets the rate.
-        network: the training graph, for functions of the user.
-        seed: of the gradient noise.
-        scales_loss: scale the loss, as mixed_float16 needs it.
-        scheduled: variables in the place of numbers of the params, by their path, see `scheduled_numbers`.
-
-    Raises:
-        FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
-    """
-    schedule = ScheduledRate(rate, accum_steps, network)
-    optimizer = TrainingOptimizer(params, schedule, accum_steps, seed, scales_loss, scheduled)
-    trained = {id(weight) for weight in trainable}
-    paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
-    optimizer.paths = {id(weight): path for path, weight in paths.items()}
-    groups, left = [], set(trained)
-    # A weight belongs to the first group that matches it; a last group takes all remaining ones.
-    for index, group in enumerate([*params.groups, OptimizerGroupParams(match=".*")]):
-        place, own, prefix = f"groups.{index}", params, ""
-        if group.optimizer is not None:
-            own, prefix = group.optimizer, f"{place}.optimizer."
-        members = _matching(group.match, f"{place}.match", paths) & left
-        left -= members
-        if members:
-            setup = GroupSetup(
-                own,
-                optimizer.scheduled.get(f"{place}.lr_factor", group.lr_factor),
-                _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
-                optimizer.scheduled.get(f"{prefix}weight_decay", own.weight_decay),
-                f"{prefix}momentum",
-            )
-            groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
-    optimizer.build_groups(trainable, groups, average_rate)
-    return optimizer
-
-
-def scheduled_numbers(params: OptimizerParams) -> list[str]:
-    """Return the numbers that schedules may change, as dotted paths from the optimizer params."""
-    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", "weight_decay"]
-    for index, group in enumerate(params.groups):
-        found.append(f"groups.{index}.lr_factor")
-        if group.optimizer is not None:
-            found.append(f"groups.{index}.optimizer.weight_decay")
-    return found
-
-
-def scheduled_momenta(params: OptimizerParams) -> list[str]:
-    """Return each momentum that schedules may change, as dotted paths from the optimizer params."""
-    optimizers: dict[str, Any] = {"": params}
-    optimizers.update({f"groups.{i}.optimizer.": group.optimizer for i, group in enumerate(params.groups)})
-    return [f"{prefix}momentum" for prefix, own in optimizers.items() if hasattr(own, "momentum")]
 
 
 def _matching(pattern: str | None, field: str, paths: Mapping[str, keras.Variable]) -> set[int]:

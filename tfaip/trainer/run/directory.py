@@ -13,7 +13,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.history import History
 from tfaip.trainer.run import names
-from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, REPEAT_FILE, STAGE_FILE
+from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.reading import read_json
@@ -77,12 +77,6 @@ class RunDirectory:
 
         A run that ended before its first checkpoint or epoch is no obstacle: there is nothing to continue, and nothing
         to lose.
-
-        Args:
-            overwrite: True if an existing run may be replaced.
-
-        Raises:
-            UsageError: if it contains another run, or other files.
         """
         # The first file that a run writes may be there half-written, by a run that was killed.
         # A log alone is that of a start that failed.
@@ -108,10 +102,6 @@ class RunDirectory:
         The directory itself stays: it may be a link, a mount point or the working directory. The params file, which
         marks the directory of a run, is removed last: a process that is killed here leaves a directory that can still
         be replaced.
-
-        Raises:
-            UsageError: if it contains another run, or other files.
-            TfaipError: if something cannot be removed.
         """
         self.check_free(overwrite)
         if not self.root.exists():
@@ -199,21 +189,14 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the directory and lock it for this process; the lock also ends when the process dies.
-
-        Raises:
-            UsageError: if another process trains in it, or it cannot be created.
-        """
+        """Create the directory and lock it for this process; the lock also ends when the process dies."""
         shown = shorten_text(str(self.root), 160)
-        with contextlib.ExitStack() as stack:
-            try:
-                self.root.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(files.locked_directory(self.root))
-            except BlockingIOError as error:
-                text = f"another process trains in {shown}: choose another {{output_dir}}"
-                raise FieldAdvice(text, "output_dir") from error
-            except OSError as error:
-                raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        taken = FieldAdvice(f"another process trains in {shown}: choose another {{output_dir}}", "output_dir")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+        with files.locked_directory(self.root, taken):
             yield
 
     def clean_up(self) -> None:
@@ -234,7 +217,7 @@ def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterable[Path]:
 
 
 def _is_of_stages(path: Path) -> bool:
-    return path.name == REPEAT_FILE or path.name.startswith(files.TEMPORARY_PREFIX) or files.is_ours(path, STAGE_MARKS)
+    return path.name.startswith(files.TEMPORARY_PREFIX) or files.is_ours(path, STAGE_MARKS)
 
 
 def _is_of_events(path: Path) -> bool:
@@ -254,11 +237,7 @@ def _is_saved(path: Path) -> bool:
 
 
 def model_of_run(root: Path) -> Path | None:
-    """Return the best model of a run, else its final one, or None.
-
-    Args:
-        root: directory of the run.
-    """
+    """Return the best model of a run, else its final one, or None."""
     run = RunDirectory.stored(root)
     for model in (run.best, run.export):
         if is_model(model):
@@ -267,14 +246,7 @@ def model_of_run(root: Path) -> Path | None:
 
 
 def find_run(path: Path) -> tuple[Path, str | None]:
-    """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint.
-
-    Returns:
-        The directory of the run, and the name of the checkpoint if `path` is one.
-
-    Raises:
-        UsageError: if there is no run.
-    """
+    """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint."""
     problem = files.path_problem(path)
     if problem is not None:
         raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
@@ -303,7 +275,7 @@ class StageDirectories:
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
-        self._root = root.absolute()
+        self.root = root.absolute()
         self._directory = directory.absolute()
 
     def path(self, name: str) -> Path:
@@ -315,11 +287,7 @@ class StageDirectories:
         return self.path(name) / names.STAGE_STATE_DIR
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records of all stages that have begun, in order; those that are done have a `result`.
-
-        Raises:
-            UsageError: if one cannot be read.
-        """
+        """Return the records of all stages that have begun, in order; those that are done have a `result`."""
         found = []
         for path in self._directory.iterdir() if self._directory.is_dir() else ():
             if (path / STAGE_FILE).is_file():
@@ -335,7 +303,7 @@ class StageDirectories:
     def begin(self, record: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed."""
         path = self.path(record["name"])
-        files.remove_directory(path, self._root, STAGE_MARKS)
+        files.remove_directory(path, self.root, STAGE_MARKS)
         path.mkdir(parents=True)
         files.write_json(path / STAGE_FILE, dict(record))
         return path
@@ -352,7 +320,7 @@ class StageDirectories:
 
     def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
+        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
@@ -370,34 +338,7 @@ class StageDirectories:
                 if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
                     (path / DONE_FILE).unlink(missing_ok=True)
                 if record["name"] != kept:
-                    files.remove_directory(path, self._root, STAGE_MARKS)
-
-    def intend_repetition(self, name: str) -> None:
-        """Store that a run will be repeated from a stage, right after its new params are stored.
-
-        Whatever is left to do after that, another process can do.
-        """
-        self._directory.mkdir(parents=True, exist_ok=True)
-        files.write_json(self._directory / REPEAT_FILE, {"stage": name})
-
-    def intended_repetition(self) -> str | None:
-        """Return the stage that a killed process began to repeat the run from; None: there is none."""
-        path = self._directory / REPEAT_FILE
-        if not path.is_file():
-            return None
-        stored = read_json(path)
-        name = stored.get("stage")
-        if not isinstance(name, str):
-            raise UsageError(f"{path} has {shorten(stored)}: it is damaged; name the stage with --from_stage")
-        return name
-
-    def forget_repetition(self) -> None:
-        """Remove the intention, after everything that it tells was done."""
-        path = self._directory / REPEAT_FILE
-        if path.is_file():
-            path.unlink()
-            if not any(self._directory.iterdir()):
-                self._directory.rmdir()
+                    files.remove_directory(path, self.root, STAGE_MARKS)
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from itertools import pairwise
 
 from tfaip.params import option
@@ -44,36 +42,6 @@ class Decision(StrEnum):
     HOLD = "hold"
     DECAY = "decay"
     GROW = "grow"
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores that a decision is based on.
-
-    Args:
-        history: their source.
-        name: name of the monitored value.
-        mode: "min" or "max".
-        before: epoch whose rate is decided.
-    """
-
-    history: History
-    name: str
-    mode: str
-    before: int
-
-    @cached_property
-    def epochs(self) -> list[int]:
-        """Evaluated epochs before `before`, ascending."""
-        return list(self.history.scores(self.name, self.before))
-
-    def value(self, epoch: int) -> float:
-        """Return the score of an evaluated epoch."""
-        return self.history[epoch].values[self.name]
-
-    def last(self, count: int) -> list[int]:
-        """Return up to `count` last evaluated epochs, ascending. Faster than `epochs`."""
-        return self.history.last_evaluated(self.name, count, self.before)
 
 
 def _expected_factor(text: str) -> str | None:
@@ -117,12 +85,13 @@ class FeedbackParams(LearningRateParams):
     )
 
     @abstractmethod
-    def decide(self, epoch: int, scores: Scores) -> Decision:
-        """Decide by `scores`; the caller handles held and listed rates.
+    def decide(self, epoch: int, name: str, history: History) -> Decision:
+        """Decide by the scores before an epoch; the caller handles held and listed rates.
 
         Args:
             epoch: epoch whose rate is decided.
-            scores: scores before it, at least one.
+            name: name of the monitored value, of which there is at least one.
+            history: the records of earlier epochs.
         """
         raise NotImplementedError
 
@@ -130,12 +99,9 @@ class FeedbackParams(LearningRateParams):
         return True
 
     def rule_rate(self, epoch: int, history: History) -> float:
-        return self.changed_rate(self._current_rate(epoch, history), self.decision(epoch, history))
-
-    def changed_rate(self, rate: float, decision: Decision) -> float:
-        """Return a rate after a decision, before the bounds: a decay never raises it, a growth never lowers it."""
+        rate, decision = self._current_rate(epoch, history), self.decision(epoch, history)
         if decision is Decision.DECAY:
-            return min(rate, self._apply("decay", rate))
+            return min(rate, self._apply("decay", rate))  # it never raises the rate, a growth never lowers it
         return max(rate, self._apply("growth", rate)) if decision is Decision.GROW else rate
 
     def monitored(self) -> list[str]:
@@ -150,17 +116,14 @@ class FeedbackParams(LearningRateParams):
 
     def decision(self, epoch: int, history: History) -> Decision:
         """Return the change at the beginning of an epoch, a pure function of the records of earlier ones."""
-        scores = None if epoch in self.listed() else self.scores(epoch, history)
-        if scores is None or self._is_held(epoch, history):
+        name = None if epoch in self.listed() else self.followed(epoch, history)
+        if name is None or self._is_held(epoch, history):
             return Decision.HOLD
-        return self.decide(epoch, scores)
+        return self.decide(epoch, name, history)
 
-    def scores(self, epoch: int, history: History) -> Scores | None:
-        """Return the scores before an epoch; None if none of the monitored values has been logged."""
-        for name in self.monitored():
-            if history.last_evaluated(name, 1, epoch):
-                return Scores(history, name, self._mode_of(name), epoch)
-        return None
+    def followed(self, epoch: int, history: History) -> str | None:
+        """Return the first monitored value that was logged before an epoch."""
+        return next((name for name in self.monitored() if history.last_evaluated(name, 1, epoch)), None)
 
     def restores_best(self, epoch: int, history: History) -> bool:
         if not self.restore_best or self.decision(epoch, history) is not Decision.DECAY:
@@ -169,8 +132,8 @@ class FeedbackParams(LearningRateParams):
         return self.rate(epoch, history) < self._current_rate(epoch, history)
 
     def keeps_best(self, epoch: int, history: History) -> bool:
-        scores = self.scores(epoch + 1, history) if self.restore_best else None
-        return scores is not None and history.best_epoch(scores.name, scores.mode, last=epoch) == epoch
+        name = self.followed(epoch + 1, history) if self.restore_best else None
+        return name is not None and history.best_epoch(name, self._mode_of(name), last=epoch) == epoch
 
     def check_functions(self) -> None:
         super().check_functions()
@@ -199,20 +162,18 @@ class FeedbackParams(LearningRateParams):
             known += ", and those of LAV, lav_l0_..."
         raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
 
-    def difference(self, scores: Scores, old: int, new: int) -> float:
+    def difference(self, name: str, history: History, old: int, new: int) -> float:
         """Return how much worse epoch `new` is than epoch `old`; both have a score."""
-        return absolute_difference(scores.value(old), scores.value(new), scores.mode)
+        return absolute_difference(history[old].values[name], history[new].values[name], self._mode_of(name))
 
-    def has_news(self, epoch: int, scores: Scores, within: int = 1) -> bool:
+    def has_news(self, epoch: int, name: str, history: History, within: int = 1) -> bool:
         """Return True if one of the last `within` recorded epochs before `epoch` was evaluated."""
-        last = scores.history.last_epoch(before=epoch)
-        return last is not None and scores.last(1)[0] > last - within
+        last = history.last_epoch(before=epoch) or 0
+        return history.last_evaluated(name, 1, epoch)[0] > last - within
 
     def rate_in(self, epoch: int, history: History) -> float:
         """Return the rate that a recorded epoch had."""
-        rate = history[epoch].lr
-        if rate is None:
-            rate = history.most_recent_rate(epoch)
+        rate = history.most_recent_rate(epoch, exclude_current=False)
         return self.lr if rate is None else rate
 
     def _mode_of(self, name: str) -> str:
@@ -225,8 +186,7 @@ class FeedbackParams(LearningRateParams):
         listed = self.last_listed(before=epoch)
         if listed is not None and (history.last_epoch(before=epoch) or 0) < listed[0]:
             return listed[1]
-        recorded = history.most_recent_rate(epoch)
-        return self.lr if recorded is None else recorded
+        return self.rate_in(epoch - 1, history)
 
     def _is_held(self, epoch: int, history: History) -> bool:
         if self.hold_epochs <= 1:
@@ -249,11 +209,11 @@ class FeedbackParams(LearningRateParams):
 class NewbobAbsParams(FeedbackParams):
     """rate * decay if s(b) - s(a) > threshold, else rate * growth; s(a), s(b): the two last scores."""
 
-    def decide(self, epoch: int, scores: Scores) -> Decision:
-        last = scores.last(2)
-        if len(last) < 2 or not self.has_news(epoch, scores):
+    def decide(self, epoch: int, name: str, history: History) -> Decision:
+        last = history.last_evaluated(name, 2, epoch)
+        if len(last) < 2 or not self.has_news(epoch, name, history):
             return Decision.HOLD
-        difference = self.difference(scores, *last)
+        difference = self.difference(name, history, *last)
         return Decision.DECAY if difference > self.threshold else Decision.GROW
 
 
@@ -266,11 +226,11 @@ class RelativeFeedbackParams(FeedbackParams):
     def uses_lr(self, epoch: int) -> bool:
         return super().uses_lr(epoch) or (epoch > 1 and self.relative_to_lr)
 
-    def difference(self, scores: Scores, old: int, new: int) -> float:
-        by_old = self.divide_by is Divisor.OLD
-        found = relative_difference(scores.value(old), scores.value(new), scores.mode, by_old)
+    def difference(self, name: str, history: History, old: int, new: int) -> float:
+        before, after, by_old = history[old].values[name], history[new].values[name], self.divide_by is Divisor.OLD
+        found = relative_difference(before, after, self._mode_of(name), by_old)
         if self.relative_to_lr and math.isfinite(found):
-            return quotient(found * self.lr, self.rate_in(new, scores.history))
+            return quotient(found * self.lr, self.rate_in(new, history))
         return found
 
 
@@ -296,20 +256,17 @@ class NewbobMultiEpochParams(RelativeFeedbackParams):
             expected = f"at most threshold ({self.threshold})"
             raise FieldError("grow_threshold", self.grow_threshold, expected, others=["threshold"])
 
-    def decide(self, epoch: int, scores: Scores) -> Decision:
-        interval = self._interval()
+    def decide(self, epoch: int, name: str, history: History) -> Decision:
+        interval = self.window_epochs if self.update_every_n_epochs is None else self.update_every_n_epochs
         if interval > 1 and epoch % interval != 1:
             return Decision.HOLD
-        last = scores.last(self.window_epochs + 1)
-        if len(last) < 2 or not self.has_news(epoch, scores, within=interval):
+        last = history.last_evaluated(name, self.window_epochs + 1, epoch)
+        if len(last) < 2 or not self.has_news(epoch, name, history, within=interval):
             return Decision.HOLD
-        mean = mean_difference([self.difference(scores, old, new) for old, new in pairwise(last)])
+        mean = mean_difference([self.difference(name, history, old, new) for old, new in pairwise(last)])
         if mean > self.threshold:
             return Decision.DECAY
         return Decision.GROW if mean < self._grow_threshold() else Decision.HOLD
-
-    def _interval(self) -> int:
-        return self.window_epochs if self.update_every_n_epochs is None else self.update_every_n_epochs
 
     def _grow_threshold(self) -> float:
         return self.threshold if self.grow_threshold is None else self.grow_threshold
@@ -320,14 +277,15 @@ class ReduceOnPlateauParams(RelativeFeedbackParams):
 
     patience_epochs: int = option(10, "Number of evaluated epochs without improvement until the rate decays", low=1)
 
-    def decide(self, epoch: int, scores: Scores) -> Decision:
-        if len(scores.epochs) < 2 or not self.has_news(epoch, scores):
+    def decide(self, epoch: int, name: str, history: History) -> Decision:
+        epochs = list(history.scores(name, before=epoch))
+        if len(epochs) < 2 or not self.has_news(epoch, name, history):
             return Decision.HOLD
-        best, waited = scores.epochs[0], 0
-        for old, new in pairwise(scores.epochs):
-            if self.rate_in(new, scores.history) != self.rate_in(old, scores.history):
+        best, waited = epochs[0], 0
+        for old, new in pairwise(epochs):
+            if self.rate_in(new, history) != self.rate_in(old, history):
                 waited = 0  # a new rate gets the full patience
-            if self.difference(scores, best, new) <= self.threshold:
+            if self.difference(name, history, best, new) <= self.threshold:
                 best, waited = new, 0
             else:
                 waited += 1

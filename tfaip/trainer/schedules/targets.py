@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -23,6 +24,10 @@ SCHEDULES_FIELD = "schedules"
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT_PATH = "scenario.input_gradient_regularization_lambda"
+_OF_PARAMS = re.compile(
+    r"weight_noise\.stddev|weight_penalties\.\d+\.(l1|l2)|optimizer\.(clip_value|clip_norm|clip_global_norm|"
+    r"gradient_noise\.stddev|groups\.\d+\.lr_factor|(groups\.\d+\.optimizer\.)?(weight_decay|momentum))"
+)
 _DROPOUT = Limits(low=0, below=1, finite=True)
 # More epochs are not checked one by one before the first.
 _CHECKED_EPOCHS = 10_000
@@ -58,10 +63,19 @@ class Schedule:
         return self.path.startswith(GRAPH) and self.path.endswith(".rate")
 
     @property
+    def is_of_momentum(self) -> bool:
+        """True for the momentum of an optimizer."""
+        return self.path.startswith(OPTIMIZER) and self.path.endswith(".momentum")
+
+    @property
+    def is_of_model(self) -> bool:
+        """True if only the model knows its target."""
+        return self.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS))
+
+    @property
     def is_of_epoch(self) -> bool:
         """True if it is set at the beginning of an epoch."""
-        of_momentum = self.path.startswith(OPTIMIZER) and self.path.endswith(".momentum")
-        return self.is_of_data or self.is_of_dropout or of_momentum
+        return self.is_of_data or self.is_of_dropout or self.is_of_momentum
 
     def described(self) -> str:
         """Return points and interpolation in words."""
@@ -92,19 +106,15 @@ def schedules_of(params: Any) -> list[Schedule]:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")
             if made.path.startswith(_VALIDATION):
                 raise FieldError("target", schedule.target, "no value of the validation data, which stay the same")
-            _check_points(params, made)
+            limits = _DROPOUT if made.is_of_dropout else _limits(params, made.path)
+            for epochs, value in schedule.points.items():
+                if made.is_of_epoch and epochs % 1:
+                    expected = f"whole epochs, since {made.name} is set at the beginning of an epoch"
+                    raise FieldError("points", epochs, expected, index=epochs)
+                if limits is not None and (wanted := limits.expected(value)) is not None:
+                    raise FieldError("points", value, wanted, index=epochs)
         found[made.path] = made
     return list(found.values())
-
-
-def _check_points(params: Any, schedule: Schedule) -> None:
-    limits = _DROPOUT if schedule.is_of_dropout else _limits(params, schedule.path)
-    for epochs, value in schedule.params.points.items():
-        if schedule.is_of_epoch and epochs % 1:
-            expected = f"whole epochs, since {schedule.name} is set at the beginning of an epoch"
-            raise FieldError("points", epochs, expected, index=epochs)
-        if limits is not None and (wanted := limits.expected(value)) is not None:
-            raise FieldError("points", value, wanted, index=epochs)
 
 
 def given_loss_weights(params: Any) -> dict[str, float]:
@@ -123,6 +133,25 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
     """
     paths = tuple(f"{_path_of(params, target)}." for target in targets)
     return [schedule.params for schedule in schedules_of(params) if not f"{schedule.path}.".startswith(paths)]
+
+
+def fixed_targets(params: Any) -> list[str]:
+    """Return the paths of the targets that every model has with these trainer params."""
+    places = walk_places(params, Place.of_root(""))
+    found = [place.path for place, _ in places if _OF_PARAMS.fullmatch(place.path)]
+    return found + [INPUT_GRADIENT_PATH] * params.scenario.use_input_gradient_regularization
+
+
+def check_targets(params: Any) -> None:
+    """Raise unless all targets are possible, as far as that is known without the model.
+
+    Raises:
+        FieldAdvice: if one is not; its path begins at the trainer params.
+    """
+    fixed = fixed_targets(params)
+    for schedule in schedules_of(params):
+        if not schedule.is_of_data and not schedule.is_of_model and schedule.path not in fixed:
+            raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 
 
 def refuse(schedule: Schedule, known: Sequence[str]) -> FieldAdvice:

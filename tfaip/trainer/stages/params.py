@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
+from tfaip.params.codec import value_text
 from tfaip.params.fields import FieldError
-from tfaip.params.types import FieldValues, FunctionByName, FunctionName, expected_function, value_text
+from tfaip.params.types import FieldValues, FunctionByName, FunctionName, expected_function
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.files import name_problem
@@ -27,14 +28,6 @@ RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "th
 SAMPLE_SUFFIXES = (".jsonl", ".npz")
 CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "should_stop")
 """Arguments that the function of a stage may take."""
-
-
-class StageKind(StrEnum):
-    """Work of a stage."""
-
-    TRAIN = "train"
-    PREDICT = "predict"
-    CALL = "call"
 
 
 class PredictData(StrEnum):
@@ -56,7 +49,7 @@ class StageParams(ParamsBase, ABC):
     """Stage of a training; if no class is chosen, a `TrainStage`."""
 
     __default_choice__: ClassVar[type[StageParams]]
-    kind: ClassVar[StageKind]
+    kind: ClassVar[str]
     needs_model: ClassVar[bool] = True
 
     name: str = option("", "Name of a stage that a program yields; in a list the key", mode="ignore")
@@ -78,6 +71,8 @@ class OverridingStage(StageParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.overrides, dict):
+            raise FieldError("overrides", self.overrides, "a dict of flags and values")
         texts = {}
         for key, value in self.overrides.items():
             try:
@@ -95,7 +90,7 @@ class OverridingStage(StageParams):
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
 
-    kind = StageKind.TRAIN
+    kind = "train"
 
     epochs: int | None = option(None, "Number of epochs", low=1, required=True, common=True)
     rate_control: bool = option(
@@ -126,7 +121,7 @@ class PredictStage(OverridingStage):
     of its stage, with the overrides of this one, which may choose other data.
     """
 
-    kind = StageKind.PREDICT
+    kind = "predict"
 
     data: PredictData = option(PredictData.TRAIN, "Data of the run: those of the training or of the validation")
     generator: DataGeneratorParams | None = option(None, "Other data, in the place of those of the run")
@@ -144,7 +139,7 @@ class PredictStage(OverridingStage):
 class CallStage(StageParams):
     """Call of a function."""
 
-    kind = StageKind.CALL
+    kind = "call"
     needs_model = False
 
     function: FunctionName = option(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.codec import Text
+from tfaip.params.codec import Text, value_text
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
-from tfaip.params.settings import RootParams, apply, check_flags, flags_of, prepare
-from tfaip.params.sources import Setting
+from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
-from tfaip.params.types import value_text
+from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
@@ -28,14 +29,15 @@ from tfaip.trainer.stages.params import (
     RESERVED,
     CallStage,
     OverridingStage,
+    PredictStage,
     PretrainingParams,
-    StageKind,
     StageParams,
     TrainStage,
 )
 from tfaip.util.classes import construct, overrides
 from tfaip.util.files import name_problem
 from tfaip.util.logging import logger
+from tfaip.util.terminal import table_lines
 from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
@@ -68,9 +70,9 @@ class PlannedStage:
         number: of the stage, from 0.
         first_epoch: its first epoch in the numbers of the whole run; without training the epoch that follows it.
         last_epoch: its last planned epoch; without training `first_epoch - 1`.
-        params: the whole tree of its training; None: it refers to the file of a stage, see `resolve`.
+        params: the whole tree of its training.
         epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
-        pending: computes the params of the files of the finished stages.
+        reads_stages: True if the params name a file that a stage before will have written.
     """
 
     settings: Any
@@ -79,7 +81,7 @@ class PlannedStage:
     last_epoch: int
     params: Any
     epoch_offset: int = 0
-    pending: Callable[[Mapping[str, str]], Any] | None = field(default=None, compare=False, repr=False)
+    reads_stages: bool = False
 
     @property
     def name(self) -> str:
@@ -89,20 +91,11 @@ class PlannedStage:
     @property
     def trains(self) -> bool:
         """True if it has epochs."""
-        return self.settings.kind is StageKind.TRAIN
-
-    def resolve(self, files: Mapping[str, str]) -> PlannedStage:
-        """Return the stage with its params, given the files of the finished stages by name."""
-        if self.pending is None:
-            return self
-        return dataclasses.replace(self, params=self.pending(files), pending=None)
+        return isinstance(self.settings, TrainStage)
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
-        parts = [] if self.name == MAIN else self.settings.describe()
-        if self.params is None:
-            parts.append("known when it is reached")
-        return shorten_text(", ".join(parts), _MAX_TEXT)
+        return "" if self.name == MAIN else shorten_text(", ".join(self.settings.describe()), _MAX_TEXT)
 
 
 def main_stage(params: Any, number: int = 0, first_epoch: int = 1) -> PlannedStage:
@@ -124,6 +117,7 @@ class StageResult:
         directory: of the stage; None: the run writes nothing.
         file: that a `PredictStage` has written.
         value: that the function of a `CallStage` has returned.
+        stop_reason: of a training, see `Trainer.stop_reason`.
     """
 
     name: str
@@ -134,6 +128,7 @@ class StageResult:
     directory: str | None = None
     file: str | None = None
     value: Any = None
+    stop_reason: str | None = None
 
 
 StageProgram = Generator[PlannedStage, Any, None]
@@ -141,25 +136,26 @@ StageProgram = Generator[PlannedStage, Any, None]
 
 
 def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
-    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself.
-
-    Args:
-        params: the trainer params; they stay as they are.
-        scenario: the scenario or its class.
-        history: rates and values of the finished stages, for programs.
-
-    Raises:
-        UsageError: if a stage cannot work; one line that names it.
-    """
+    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself."""
+    planner, runs_hooks = _Planner(params), params.pretraining.max_epochs != 0
+    has_program = runs_hooks and _has(scenario, "stages")
     with flags_of(params, params.flag_root):
-        planner, result = _Planner(params), None
-        found = _all_stages(params, planner, scenario, history)
-        while True:
-            try:
-                stage = found.send(result)
-            except StopIteration:
-                break
-            result = yield planner.plan(stage)
+        if params.stages and has_program:
+            raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
+        if runs_hooks and (_has(scenario, "pretraining") or _has(scenario, "params_for_epoch")):
+            for stage in _hook_stages(planner.plain, params.pretraining, scenario, history):
+                yield planner.plan(stage)
+        for name, stage in params.stages.items():
+            if stage.name not in ("", name):
+                raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
+            yield planner.plan(dataclasses.replace(stage, name=name))
+        if has_program:
+            program, result = scenario.stages(copy_for_stage(planner.plain), history), None
+            if not isinstance(program, Generator):
+                raise UsageError(f"stages of {_name_of(scenario)} returned {shorten(program)}, expected a generator")
+            with suppress(StopIteration):  # its end
+                while True:
+                    result = yield planner.plan(program.send(result))
         used = planner.next_epoch - 1
         if used < params.epochs:
             yield planner.main()
@@ -171,25 +167,6 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
 def _may_use_all_epochs(scenario: Any) -> bool:
     """Return True if the stages are known when they are reached, so that `main` may get no epochs."""
     return _has(scenario, "stages") or _asks_for_history(scenario)
-
-
-def _all_stages(params: Any, planner: _Planner, scenario: Any, history: Any) -> Generator[Any, Any, None]:
-    """Yield the stages of the hooks, then those of the list or of the program."""
-    has_program = params.pretraining.max_epochs != 0 and _has(scenario, "stages")
-    if params.stages and has_program:
-        raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
-    has_hooks = _has(scenario, "pretraining") or _has(scenario, "params_for_epoch")
-    if has_hooks and params.pretraining.max_epochs != 0:
-        yield from _hook_stages(planner.plain, params.pretraining, scenario, history)
-    for name, stage in params.stages.items():
-        if stage.name not in ("", name):
-            raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
-        yield dataclasses.replace(stage, name=name)
-    if has_program:
-        program = scenario.stages(copy_for_stage(planner.plain), history)
-        if not isinstance(program, Generator):
-            raise UsageError(f"stages of {_name_of(scenario)} returned {shorten(program)}, expected a generator")
-        yield from program
 
 
 class _OfHook(NamedTuple):
@@ -206,6 +183,7 @@ class _Planner:
         self._params = params
         self.next_epoch = 1
         self._planned: dict[str, Any] = {}  # settings by name
+        self._files: dict[str, str] = {}  # of each PredictStage, by its name
         # Of the latest training: params of the run or of a hook, and the overrides of its stage.
         self._latest: tuple[Any, Mapping[str, str]] | None = None
 
@@ -240,8 +218,8 @@ class _Planner:
         """Return the stage of the plain params."""
         stage = main_stage(self._params, len(self._planned), self.next_epoch)
         if self._planned and _references(self.plain):
-            params, pending = self._params_of(stage.settings, self.plain, {})
-            return dataclasses.replace(stage, params=params, pending=pending)
+            params, _ = self._params_of(stage.settings, self.plain, {})
+            return dataclasses.replace(stage, params=params, reads_stages=True)
         return stage
 
     def _check(self, settings: Any) -> None:
@@ -269,28 +247,30 @@ class _Planner:
         last = first + epochs - 1
         if epochs and last > self._params.epochs:
             raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
-        params, pending = self._params_of(settings, base, given)
+        params, reads_stages = self._params_of(settings, base, given)
         self._planned[settings.name], self.next_epoch = settings, last + 1
-        return PlannedStage(settings, number, first, last, params, pending=pending)
+        if isinstance(settings, PredictStage):
+            root = Path(self._params.output_dir or "").absolute()
+            self._files[settings.name] = str(root / STAGES_DIR / settings.name / settings.file_name)
+        return PlannedStage(settings, number, first, last, params, reads_stages=reads_stages)
 
-    def _params_of(self, settings: Any, base: Any, given: Mapping[str, str]) -> tuple[Any, Any]:
-        """Return params with overrides; or None, and what computes them when the stage is reached."""
+    def _params_of(self, settings: Any, base: Any, given: Mapping[str, str]) -> tuple[Any, bool]:
+        """Return params with overrides, and True if they name files of stages, in the place of `{NAME.file}`."""
         name, texts = settings.name, {**_references(base), **given}
-        referring = {flag: text for flag, text in texts.items() if _REFERENCE.search(text)}
-        if not referring or not settings.needs_model:
-            return overridden(base, given, name), None
-        writing = [known for known, planned in self._planned.items() if hasattr(planned, "file_name")]
-        for flag, text in referring.items():
-            for key in set(_REFERENCE.findall(text)).difference(writing):
-                problem = f"no stage has this name{did_you_mean(key, writing)}"
+        if not settings.needs_model:
+            return overridden(base, given, name), False
+        for flag, text in texts.items():
+            for key in _REFERENCE.findall(text):
+                if key in self._files:
+                    continue
+                problem = f"no stage has this name{did_you_mean(key, self._files)}"
                 if key in self._planned:
                     problem = f"{key} writes no file, as only a PredictStage does"
                 elif key in self._params.stages:
                     problem = f"{key} comes later: override it in this stage"
                 raise UsageError(f"stage {name}: --{flag} is {shorten(text)}, but {problem}")
-        with _naming(name):
-            check_flags(base, given)
-        return None, lambda files: overridden(base, texts, name, files)
+        reads_stages = any(_REFERENCE.search(text) for text in texts.values())
+        return overridden(base, texts, name, self._files), reads_stages
 
 
 def copy_for_stage(params: P) -> P:
@@ -303,16 +283,7 @@ def copy_for_stage(params: P) -> P:
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
-    """Return overrides by flags without dashes.
-
-    Args:
-        params: the root of the tree.
-        overrides: flag or dotted path in the tree, and text as after the flag.
-        stage: name of the stage, for messages.
-
-    Raises:
-        UsageError: if a param is given twice, or is one that the run has once.
-    """
+    """Return overrides by flags without dashes."""
     root = type(params).flag_root
     flags: dict[str, str] = {}
     for place, _ in walk_places(params, Place.of_root(root)):
@@ -332,29 +303,18 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
 
 
 def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[str, str] | None = None) -> P:
-    """Return a copy of the params with overrides.
+    """Return a copy of the params with overrides."""
 
-    Args:
-        params: the root of the tree; it stays as it is.
-        given: see `flags_of_overrides`.
-        stage: name of the stage, for messages.
-        files: of the finished stages, by name, in the place of `{NAME.file}`; None: these stay.
+    def with_files(word: str) -> str:
+        return word if files is None else _REFERENCE.sub(lambda match: files[match[1]], word)
 
-    Raises:
-        UsageError: an unknown path, or a value that does not fit; one line with the stage and the path.
-    """
     # After the texts were split: a path may hold blanks.
-    texts = {flag: Text(text).replaced(lambda word: with_files(word, files)) for flag, text in given.items()}
+    texts = {flag: Text(text).replaced(with_files) for flag, text in given.items()}
     with _naming(stage):
-        changed = apply(params, [Setting(flag, text) for flag, text in texts.items()])
+        changed = apply(params, texts)
         if getattr(changed, SCHEDULES_FIELD, None):
             _drop_schedules(changed, given)
     return changed
-
-
-def with_files(text: str, files: Mapping[str, str] | None) -> str:
-    """Return a text with the files of the stages that it refers to; None: they are not known yet."""
-    return text if files is None else _REFERENCE.sub(lambda match: files[match[1]], text)
 
 
 @contextmanager
@@ -400,51 +360,47 @@ def _references(params: Any) -> dict[str, str]:
 
 
 def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, history: Any) -> Iterator[_OfHook]:
-    """Yield the stages of the hooks `pretraining` and `params_for_epoch`."""
+    """Yield the stages of the hook `pretraining` or `params_for_epoch`."""
+    name, limit = _name_of(scenario), plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     if isinstance(scenario, type):
         scenario = construct(scenario, copy_for_stage(plain).scenario)
-    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
-    endless = f"has not returned None after {limit} epochs: return it where the pretraining ends, or change "
-    endless += "--pretraining.max_epochs or --trainer.epochs"
-    index = used = 0
-    while (result := scenario.pretraining(index, copy_for_stage(plain))) is not None:
-        call, epochs = f"pretraining({index}, params) of {_name_of(scenario)}", pretraining.epochs_of(index)
-        params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, epochs)
-        expected = ", a tuple of it and a number of epochs of at least 1, or None at the end"
-        if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
-            raise _unexpected(call, result, plain, expected)
-        if (used := used + epochs) > limit:
-            raise UsageError(f"{call} {endless}")
-        yield _of_hook(f"{PRETRAINING}.{index}", epochs, call, params, plain, pretraining)
-        index += 1
-    # A hook that asks for the history is asked when the epoch is reached: each epoch is a stage.
-    later, stage = _asks_for_history(scenario), None
-    asked = {"history": history} if later else {}
-    for epoch in range(1, limit + (1 if later else 2)):
-        if epoch > limit and stage is not None and limit == plain.epochs and not diff(plain, stage.params):
-            return  # the last epochs are those of the plain params
-        call = f"params_for_epoch({epoch}, params) of {_name_of(scenario)}"
-        params = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
-        if params is None:
+    is_per_epoch, asks_for_history = _has(scenario, "params_for_epoch"), _asks_for_history(scenario)
+    if is_per_epoch and _has(scenario, "pretraining"):
+        raise UsageError(f"{name} has both hooks, pretraining and params_for_epoch: leave out one of them")
+    asked = {"history": history} if asks_for_history else {}
+    stage, used = None, 0
+    for number in count(1 if is_per_epoch else 0):
+        if is_per_epoch and number > (limit if asks_for_history else plain.epochs):
             break
-        if used:
-            both = "has both hooks, pretraining and params_for_epoch: return None in one of them"
-            raise UsageError(f"{_name_of(scenario)} {both}")
-        if type(params) is not type(plain):
-            raise _unexpected(call, params, plain, " or None at the end")
-        if epoch > limit:
-            raise UsageError(f"{call} {endless}")
-        if stage is not None and not diff(stage.params, params):
-            stage.settings.epochs = (stage.settings.epochs or 0) + 1
+        if is_per_epoch:
+            hook, kind, epochs = "params_for_epoch", EPOCH, 1
+        else:
+            hook, kind, epochs = "pretraining", PRETRAINING, pretraining.epochs_of(number)
+        call = f"{hook}({number}, params) of {name}"
+        result = getattr(scenario, hook)(number, copy_for_stage(plain), **asked)
+        if result is None:
+            break
+        params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, epochs)
+        if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
+            shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
+            others = "a tuple of it and a number of epochs of at least 1, or None at the end"
+            raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}, {others}")
+        if (used := used + epochs) > limit:
+            raise UsageError(
+                f"{call} has not returned None after {limit} epochs: return it where the pretraining ends, or change "
+                "--pretraining.max_epochs or --trainer.epochs"
+            )
+        if is_per_epoch and stage is not None and not diff(stage.params, params):
+            stage.settings.epochs = (stage.settings.epochs or 0) + epochs
             continue
         if stage is not None:
             yield stage
-        stage = _of_hook(f"{EPOCH}.{epoch}", 1, call, params, plain, pretraining)
-        if later:
+        stage = _of_hook(f"{kind}.{number}", epochs, call, params, plain, pretraining)
+        if asks_for_history:  # it is asked for an epoch when that is reached: each is a stage
             yield stage
             stage = None
-    if stage is not None:
-        yield stage
+    if stage is not None and (used < plain.epochs or diff(plain, stage.params)):
+        yield stage  # else the last epochs are those of the plain params
 
 
 def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretraining: PretrainingParams) -> _OfHook:
@@ -466,11 +422,6 @@ def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretrai
     except (UsageError, ValueError) as error:
         raise UsageError(f"{call}: {error}") from error
     return _OfHook(TrainStage(name, texts, epochs, pretraining.rate_control, transfer=plain.transfer), params)
-
-
-def _unexpected(call: str, result: Any, plain: Any, others: str) -> UsageError:
-    shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
-    return UsageError(f"{call} returned {shown}, expected {type(plain).__name__}{others}")
 
 
 def _asks_for_history(scenario: Any) -> bool:
@@ -513,15 +464,34 @@ class Preview:
     Args:
         stages: in order.
         is_complete: False: a program decides what follows when it is reached.
+        is_trial: True: the run trains a batch of each of them.
     """
 
     stages: Sequence[PlannedStage]
     is_complete: bool = True
+    is_trial: bool = False
 
     @property
     def has_stages(self) -> bool:
         """True if the run has, or may have, more than its main stage."""
         return not self.is_complete or len(self.stages) > 1
+
+    def trial(self, params: Any) -> Preview:
+        """Return these stages of the run with params, with an epoch of one batch in each; their params are changed."""
+        stages = list(self.stages)
+        if not any(stage.trains for stage in stages):
+            stages.append(main_stage(params, len(stages)))
+        last = 0
+        for i, stage in enumerate(stages):
+            setup = stage.params.gen.setup
+            stage.params.val_every_n, stage.params.samples_per_epoch = 1, setup.train.batch_size
+            setup.val.limit = setup.val.batch_size
+            if stage.trains:
+                last += 1
+            else:
+                setup.train.limit = setup.train.batch_size
+            stages[i] = dataclasses.replace(stage, first_epoch=last if stage.trains else last + 1, last_epoch=last)
+        return Preview(stages, self.is_complete, is_trial=True)
 
     def table(self) -> list[str]:
         """Return a line per stage, below a header: name, first and last epoch, and what it has of its own."""
@@ -532,8 +502,7 @@ class Preview:
             rows.append((stage.name, epochs, stage.describe()))
         if not self.is_complete:
             rows.append(("...", "", "known when it is reached"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = table_lines(rows, left=3)
         left_out, half = len(lines) - _MAX_ROWS, _MAX_ROWS // 2
         return lines if left_out <= 0 else [*lines[:half], f"... {left_out} more stages", *lines[-half:]]
 

@@ -11,14 +11,14 @@ from typing import Any
 from tfaip.backend import distributed
 from tfaip.device.collectives import all_gather, broadcast
 from tfaip.device.devices import Devices
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.params.codec import encode
 from tfaip.params.stored import flat_params
 from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.stages.params import MAIN, StageKind
-from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, with_files
+from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult
 from tfaip.util.text import shorten, shorten_text
 
 RUNNING = "stage"
@@ -56,28 +56,14 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
 
 
-def require_place(state: Mapping[str, Any]) -> None:
-    """Raise a `TfaipError` unless the record of the running stage in the state of a checkpoint has its form."""
-    record = state.get(RUNNING, 0)
-    if record is None:
-        return
-    is_record = isinstance(record, dict) and all(type(record.get(key)) is int for key in ("number", "first_epoch"))
-    if not is_record or not isinstance(record.get("name"), str):
-        raise TfaipError(f"the state of the checkpoint has {shorten(record)} as {RUNNING}: it is damaged")
-
-
 def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]:
-    """Return the number of a stage that has begun, and the last one before it that has trained.
-
-    Raises:
-        UsageError: if there is none of this name.
-    """
+    """Return the number of a stage that has begun, and the last one before it that has trained."""
     records = directories.records()
     before = None
     for record in records:
         if record["name"] == name:
             return record["number"], before
-        before = record["name"] if record["kind"] == StageKind.TRAIN else before
+        before = record["name"] if record["kind"] == TrainStage.kind else before
     names = [record["name"] for record in records]
     if not records and name == MAIN:
         return 0, None
@@ -90,18 +76,30 @@ class StageSequence:
     Args:
         program: see `planned_stages`.
         history: what the program sees: it grows with every finished stage.
-        root: directory of the run; None: it has none.
-        devices: the processes, which all run the program; the chief reads the records.
+        devices: the processes, which all run the program; the chief reads and writes the records.
+        directories: of the stages; None: the run writes nothing, or has no stages.
+        is_resumed: answer the stages that are done.
+        repeated: number of the stage from which on all are run again; None: those that are done stay.
     """
 
-    def __init__(self, program: StageProgram, history: History, root: Path | None, devices: Devices) -> None:
+    def __init__(
+        self,
+        program: StageProgram,
+        history: History,
+        devices: Devices,
+        directories: StageDirectories | None,
+        is_resumed: bool = False,
+        repeated: int | None = None,
+    ) -> None:
         self._program = program
         self._history = history
-        self._root = None if root is None else root.absolute()
-        self._devices = devices
-        self.repeated: int | None = None
-        """Number of the stage from which on all are run again."""
-        self._stored: list[Any] = []
+        self._root = None if directories is None else directories.root
+        self._devices, self._directories = devices, directories
+        self._stored: dict[int, dict[str, Any]] = {}
+        if directories is not None and is_resumed:
+            records = broadcast(devices, directories.records() if devices.is_chief else [])
+            self._stored = {record["number"]: record for record in records}
+        self._forget(repeated)
         self._results: dict[str, StageResult] = {}
         self.stage: PlannedStage | None = None
         """The stage that is reached; None: all are done."""
@@ -114,12 +112,9 @@ class StageSequence:
         """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
         stage = self.reached
         settings = {} if stage.name == MAIN else encode(stage.settings)
-        if "overrides" in settings:
-            files = self._files()
-            settings["overrides"] = {name: with_files(text, files) for name, text in settings["overrides"].items()}
         settings.pop("epochs", None)
         place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
-        return _relative({**settings, **place, "kind": stage.settings.kind.value}, self._root)
+        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
 
     @property
     def reached(self) -> PlannedStage:
@@ -128,19 +123,14 @@ class StageSequence:
         return self.stage
 
     def next(self, result: StageResult | None = None, trained: History | None = None) -> None:
-        """Send the result of the stage into the program, and go to the stage that it yields.
-
-        Args:
-            result: of the stage; None: the first one is asked for.
-            trained: the records of all epochs so far.
-        """
+        """Send the result of the stage into the program, and go to the stage that it yields."""
         if result is not None and trained is not None:
             self._results[result.name] = result
             for epoch in trained.epochs:
                 if epoch <= result.last_epoch and epoch not in self._history:
                     self._history.record(epoch, trained[epoch])
         try:
-            self.stage = self._program.send(result).resolve(self._files())
+            self.stage = self._program.send(result)
         except StopIteration:
             self.stage = None
         if self._devices.num_processes > 1:
@@ -155,27 +145,17 @@ class StageSequence:
                 shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
                 raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
 
-    def load(self, directories: StageDirectories | None) -> None:
-        """Read the records of a run that is resumed."""
-        if directories is not None:
-            self._stored = broadcast(self._devices, directories.records() if self._devices.is_chief else [])
-
     def reach(self, state: Mapping[str, Any], trained: History) -> list[str]:
-        """Go to the stage of a checkpoint; return its changes, in words.
-
-        Args:
-            state: the state of the checkpoint.
-            trained: its history.
-
-        Raises:
-            UsageError: if a stage that is done was changed, moved, added or removed.
-        """
+        """Go to the stage of a checkpoint; return its changes, in words."""
         running = state[RUNNING]
         self.next()
         while running is not None and self.stage is not None and self.stage.number < running["number"]:
             result = self.answer()
             if result is None:
-                raise UsageError(f"the stage {self.stage.name} is not done, but stage {running['name']} is running")
+                raise UsageError(
+                    f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
+                    f"repeat from it with --from_stage {self.stage.name}"
+                )
             self.next(result, trained)
         if running is None:
             return []
@@ -192,23 +172,16 @@ class StageSequence:
         return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
 
     def answer(self) -> StageResult | None:
-        """Return the result of the stage that is reached, if it is done.
-
-        Raises:
-            UsageError: if it was another one when it was done.
-        """
-        stage = self.stage
-        if stage is None or (self.repeated is not None and stage.number >= self.repeated):
+        """Return the result of the stage that is reached, if it is done."""
+        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        if "result" not in stored:
             return None
-        for stored in self._stored:
-            if stored["number"] == stage.number and "result" in stored:
-                now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
-                _check_place(record, now, "done")
-                if record != now:
-                    changes = "; ".join(_changes(record, now))
-                    raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
-                return self._read(stored["result"], stage)
-        return None
+        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+        _check_place(record, now, "done")
+        if record != now:
+            changes = "; ".join(_changes(record, now))
+            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        return self._read(stored["result"], stage)
 
     def skip_done(self, trained: History, has_ended: bool = False) -> None:
         """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
@@ -218,18 +191,40 @@ class StageSequence:
                 return
             self.next(result, trained)
 
-    def forget(self) -> None:
-        """Forget the records of the stage that is reached, and of those after it."""
-        self._stored = [stored for stored in self._stored if stored["number"] < self.reached.number]
+    def _forget(self, number: int | None) -> None:
+        """Forget the records of a stage and of those after it; None: none."""
+        if number is not None:
+            self._stored = {known: record for known, record in self._stored.items() if known < number}
 
-    def result(self, **facts: Any) -> tuple[StageResult, dict[str, Any]]:
-        """Return the result of the stage that is reached, as a resumed run reads it, and what is stored of it."""
-        stored = _relative(broadcast(self._devices, {"last_epoch": self.reached.last_epoch, **facts}), self._root)
-        return self._read(stored, self.reached), stored
+    def begin(self) -> None:
+        """Write what the stage is that is reached, and remove the records of what is run again."""
+        record = self.record()
+        self._forget(record["number"])
+        if self._directories is not None and self._devices.is_chief:
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def finish(self, trained: History, newest: Path | None, **facts: Any) -> StageResult:
+        """Write the record of the stage that is reached, and return its result, as a resumed run reads it."""
+        stage, own = self.reached, self._directories
+        stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
+        if own is not None and self._devices.is_chief:
+            if stage.trains:
+                own.keep_history(stage.name, trained.of_epochs(stage.first_epoch, stage.last_epoch))
+            if stage.trains and newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        return self._read(stored, stage)
 
     def _read(self, stored: Mapping[str, Any], stage: PlannedStage) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
-        types: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object}
+        types: dict[str, Any] = {
+            "last_epoch": int,
+            "values": dict,
+            "best": dict | None,
+            "value": object,
+            "stop_reason": str,
+        }
         if "last_epoch" not in stored or not all(isinstance(stored[key], types.get(key, ())) for key in stored):
             raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
         if self._root is None:
@@ -238,6 +233,3 @@ class StageSequence:
         facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
         file = None if file_name is None else f"{directory}/{file_name}"
         return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
-
-    def _files(self) -> dict[str, str]:
-        return {name: result.file for name, result in self._results.items() if result.file}

@@ -13,7 +13,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.params.settings import flags_of
@@ -32,16 +32,13 @@ log = logger(__name__)
 
 def benchmark_input(
     params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any, Any], time_limit: float | None
-) -> Throughput:
-    """Measure the pipeline of the training data and print the results.
+) -> None:
+    """Measure the pipeline of the training data, and log the time of its parts and a line per second.
 
     Args:
         params: the trainer params.
         scenario: the scenario that would be trained.
         time_limit: seconds to read for; None: until a signal.
-
-    Returns:
-        The number and rate of samples and batches.
 
     Raises:
         TrainingInterrupted: after Ctrl-C or SIGTERM, when all has been printed.
@@ -51,15 +48,24 @@ def benchmark_input(
     with flags_of(seeded, "trainer"):
         pipeline = create_training_pipeline(seeded, scenario)
     with StopRequest() as stop:
-        _log_parts(pipeline)
+        log_parts(pipeline)
         log.info("reading %s:", "until Ctrl-C" if time_limit is None else f"for {time_limit:g} s")
-        done = measure_throughput(pipeline, time_limit, stop)
+        done, next_report_s = Throughput(), REPORT_S
+        with pipeline.generate_input_batches(auto_repeat=True) as batches:
+            while stop.received is None and (time_limit is None or done.seconds < time_limit):
+                begin = time.perf_counter()
+                batch = next(batches)
+                done.add(batch, time.perf_counter() - begin)
+                if done.seconds >= next_report_s:
+                    next_report_s = done.seconds + REPORT_S
+                    rates = f"{done.rate(done.samples):12,.0f} samples/s {done.rate(done.nbytes) / 1e6:9,.1f} MB/s"
+                    wait = f"longest wait for a batch {done.longest_s * 1e3:,.1f} ms"
+                    log.info("%6.1f s %s   %s%s", done.seconds, rates, wait, _load(pipeline.worker_stats()))
         log.info("%s", done)
         if pipeline.dropped.total:
             log.info("dropped while measuring: %s", pipeline.dropped)
         if stop.received is not None:
             raise TrainingInterrupted(stop.received)
-    return done
 
 
 @dataclass
@@ -93,41 +99,15 @@ class Throughput:
         self.samples += batch.size
         self.nbytes += sum(array.nbytes for array in [*batch.inputs.values(), *batch.targets.values()])
 
-    @property
-    def samples_per_s(self) -> float:
-        """Samples per second after the first batch."""
-        return self._rate(self.samples)
-
-    @property
-    def mb_per_s(self) -> float:
-        """Megabytes per second after the first batch."""
-        return self._rate(self.nbytes) / 1e6
-
-    def _rate(self, amount: int) -> float:
+    def rate(self, amount: int) -> float:
+        """Return an amount per second after the first batch."""
         seconds = self.seconds - self.first_s
         return amount * (1 - 1 / self.batches) / seconds if seconds > 0 else 0.0
 
     def __str__(self) -> str:
-        return (
-            f"{self.samples:,} samples in {self.batches:,} batches: {self.samples_per_s:,.0f} samples/s, "
-            f"{self.mb_per_s:,.1f} MB/s; the first batch came after {self.first_s:.2f} s"
-        )
-
-
-def measure_throughput(pipeline: DataPipeline, time_limit: float | None, stop: StopRequest) -> Throughput:
-    """Read batches as fast as possible, pass after pass, and log the rate once per second."""
-    done, next_report_s = Throughput(), REPORT_S
-    with pipeline.generate_input_batches(auto_repeat=True) as batches:
-        while stop.received is None and (time_limit is None or done.seconds < time_limit):
-            begin = time.perf_counter()
-            batch = next(batches)
-            done.add(batch, time.perf_counter() - begin)
-            if done.seconds >= next_report_s:
-                next_report_s = done.seconds + REPORT_S
-                rates = f"{done.samples_per_s:12,.0f} samples/s {done.mb_per_s:9,.1f} MB/s"
-                waits = f"longest wait for a batch {done.longest_s * 1e3:,.1f} ms{_load(pipeline.worker_stats())}"
-                log.info("%6.1f s %s   %s", done.seconds, rates, waits)
-    return done
+        rates = f"{self.rate(self.samples):,.0f} samples/s, {self.rate(self.nbytes) / 1e6:,.1f} MB/s"
+        count = f"{self.samples:,} samples in {self.batches:,} batches"
+        return f"{count}: {rates}; the first batch came after {self.first_s:.2f} s"
 
 
 def _load(stats: WorkerStats | None) -> str:
@@ -147,7 +127,8 @@ class Part(NamedTuple):
     in_workers: bool
 
 
-def _log_parts(pipeline: DataPipeline) -> None:
+def log_parts(pipeline: DataPipeline) -> None:
+    """Log a table of the time per sample, unless no sample comes out."""
     try:
         parts = measure_parts(pipeline, PARTS_S)
     except Exception as error:
@@ -155,31 +136,25 @@ def _log_parts(pipeline: DataPipeline) -> None:
             raise
         log.warning("the parts are not timed, since a sample failed: %s: %s", type(error).__name__, error)
         return
-    for line in part_lines(parts):
-        log.info("%s", line)
-
-
-def part_lines(parts: list[Part]) -> Iterator[str]:
-    """Yield a table of the time per sample."""
     total = sum(part.sample_s for part in parts)
-    if not total:  # no sample came out
+    if not total:
         return
-    yield "time per sample in one process:"
+    log.info("time per sample in one process:")
     for name, sample_s, in_workers in parts:
         where = "  can run in workers" if in_workers else ""
-        yield f"  {name:30} {sample_s * 1e3:10.4f} ms {sample_s / total:5.0%}{where}"
-    yield f"  {'together':30} {total * 1e3:10.4f} ms  {1 / total:,.0f} samples/s"
+        log.info("  %-30s %10.4f ms %4.0f%%%s", name, sample_s * 1e3, 100 * sample_s / total, where)
+    log.info("  %-30s %10.4f ms  %s samples/s", "together", total * 1e3, f"{1 / total:,.0f}")
 
 
 def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
     """Send samples through the parts of a pipeline one by one, all in this process, for about so many seconds."""
-    reader = pipeline._reader
+    reader = pipeline._sample_stream
     next(reader.sampler.samples(0), None)  # the first sample may load the data
     end = time.perf_counter() + seconds
     timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, timed[0])
     # New processors: those of the reader keep their state.
-    processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
+    processors = pipeline._input_processors.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
         samples = _Timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
@@ -202,7 +177,7 @@ def _passes(sampler: Sampler) -> Iterator[Sample]:
     """Yield pass after pass, up to one without samples."""
     for pass_index in count():
         is_empty = True
-        for _, sample in sampler.samples(pass_index):
+        for sample in sampler.samples(pass_index):
             is_empty = False
             yield sample
         if is_empty:

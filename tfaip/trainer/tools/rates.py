@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.targets import EpochValues, schedules_of
+from tfaip.trainer.schedules.targets import EpochValues, check_targets, schedules_of
 from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
@@ -102,14 +102,9 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     schedule = ScheduledRate(rule, accum, stage.network)
     schedule.build(keras.optimizers.SGD().add_variable)
     for epoch in stage.numbers:
-        is_chosen = epoch in history
-        is_held = not stage.rate_control and not is_chosen
-        if is_held:
-            rate = base = rule.held_rate(epoch)
-        else:
-            rate = history.set_default_rate(epoch, rule.rate(epoch, history))
-            base = rate if is_chosen else rule.base(epoch, history)
-        is_listed = is_chosen or is_held or epoch in rule.listed()
+        rate, base, is_listed = rule.of_epoch(epoch, history, is_held=not stage.rate_control)
+        if stage.rate_control:
+            history.set_default_rate(epoch, rate)
         schedule.begin_epoch(base, is_listed, epoch - 1, stage.batches, done=0, counted=before)
         first, end = before // accum, (before + stage.batches) // accum
         updates = _spread(first, end) if schedule.varies else [first]
@@ -126,8 +121,6 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
     Raises:
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
-    from tfaip.trainer.schedules.instep import check_targets
-
     found: dict[str, list[EpochRates]] = {}
     for stage, before in _with_batches_before(stages):
         params = stage.params

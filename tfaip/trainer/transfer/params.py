@@ -137,11 +137,6 @@ class WarmStartParams(WeightRules):
     mode: WarmStartMode = option(
         WarmStartMode.EXACT, "exact: weights of equal shape; subset: also parts of weights whose shape differs"
     )
-    prefixes: list[str] = option(
-        [],
-        "For each source a path in the new model, below which its weights belong: with encoder, encoder/out/kernel "
-        "takes out/kernel of this source (an empty text: the whole model; []: for all sources)",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,24 +144,14 @@ class WarmStartParams(WeightRules):
             self.model = []
         elif isinstance(self.model, list) and len(self.model) == 1:
             self.model = self.model[0]
-        self.sources()
 
     def wanted_name(self, path: str) -> str:
         """Return the name under which a target weight is looked up."""
         return substituted(path, self.rename_targets) + self.add_suffix
 
-    def sources(self) -> list[tuple[str, str]]:
-        """Return the path of each source with its prefix, which is empty for the whole model.
-
-        Raises:
-            FieldError: if only some of the sources have a prefix.
-        """
-        models = [self.model] if isinstance(self.model, str) else self.model or []
-        if self.prefixes and len(self.prefixes) != len(models):
-            expected = f"one for each source ({len(models)}) of model, or none"
-            raise FieldError("prefixes", self.prefixes, expected, others=["model"])
-        prefixes = [prefix.strip("/") for prefix in self.prefixes] or [""] * len(models)
-        return list(zip(models, prefixes, strict=True))
+    def sources(self) -> list[str]:
+        """Return the path of each source."""
+        return [self.model] if isinstance(self.model, str) else self.model or []
 
 
 WarmstartParams = WarmStartParams

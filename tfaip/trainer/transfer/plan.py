@@ -253,8 +253,6 @@ def _found_by_tail(
 ) -> list[Row]:
     """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
     missing = [rules.wanted_name(row.target) for row in rows if row.outcome is Outcome.NOT_FOUND]
-    if source.prefix:
-        missing = [name for name in missing if name.startswith(f"{source.prefix}/")]
     used = {row.found.name for row in rows if row.found is not None and row.found.place == place}
     matches = match_tails(missing, names, used)
     result = []

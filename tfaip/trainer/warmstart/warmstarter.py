@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,20 @@ from tfaip.model.weights import WEIGHTS_FILE, load_weights_of, variable_arrays
 from tfaip.model.weightsource import Source
 from tfaip.params.fields import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.run.checkpoint import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.trainer.run.output import ARRAYS_FILE, WEIGHTS, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.transfer.params import WarmStartMode, WarmStartParams
-from tfaip.trainer.transfer.plan import AVERAGE, Outcome, Row, Transfer, log_table, plan_transfer, shape_text
+from tfaip.trainer.transfer.plan import (
+    AVERAGE,
+    Outcome,
+    Row,
+    Transfer,
+    counts_text,
+    log_table,
+    plan_transfer,
+    shape_text,
+)
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
@@ -69,11 +77,7 @@ class WarmStarter:
         Raises:
             TfaipError: if a source cannot be read.
         """
-        sources = []
-        for path, prefix in self._params.sources():
-            source = read_source(Path(path), self._params.trim_graph_name)
-            sources.append(source.below(prefix) if prefix else source)
-        return sources
+        return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.sources()]
 
     def apply(self, graph: GenericGraphBase[Any], structure: Callable[[], Structure] | None = None) -> None:
         """Load the weights and log what was loaded, skipped and left fresh; without sources do nothing.
@@ -86,44 +90,33 @@ class WarmStarter:
             FieldAdvice: if nothing matches, or if something does not match and `allow_partial` is False; then no
                 weight was assigned. Its path begins at the params.
         """
-        sources = [self._trimmed(source) for source in self.read_sources()]
-        if not sources:
+        read = self.read_sources()
+        if not read:
             return
         variables = variables_by_path(graph)
         weight_ids = {id(weight) for weight in graph.weights}
         weights = {path: variables[path] for path in sorted(variables) if id(variables[path]) in weight_ids}
         # States of random generators are not weights: they are neither loaded nor reported.
-        states = set(variables) - set(weights)
-        for place, source in enumerate(sources):
-            arrays = {name: array for name, array in source.arrays.items() if name not in states}
-            aliases = {alias: name for alias, name in source.aliases.items() if name not in states}
-            sources[place] = replace(source, arrays=arrays, aliases=aliases)
+        sources = [self._trimmed(source, set(variables) - set(weights)) for source in read]
         rules = self._params
         for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
             if pattern is not None:
                 matching_paths(pattern, name, "weight", weights)
-        for source in sources:
-            if source.prefix:
-                matching_paths(re.escape(source.prefix), "prefixes", "weight", map(rules.wanted_name, weights))
         shapes = {path: tuple(variable.shape) for path, variable in weights.items()}
         known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
         transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
         what = ", ".join(source.description for source in sources)
-        _report(transfer, what)
+        log.info("warm start from %s: %s", what, counts_text(transfer))
+        log_table(transfer)
         is_own = overrides(type(self), WarmStarter, "apply_weights")
         _check(transfer, what, rules.allow_partial, any_shape=is_own)
-        if not is_own:
-            resized = {row.target: weights[row.target] for row in transfer.with_outcome(Outcome.PARTLY_LOADED)}
-            for path, array in transfer.arrays(variable_arrays(resized)).items():
-                weights[path].assign(array)
-            return
-        current = variable_arrays(weights)
-        current |= transfer.arrays(current)
-        for row in transfer.with_outcome(Outcome.SHAPE_DIFFERS):
-            if row.found is not None:
-                current[row.target] = transfer.array(row.found)
+        values = variable_arrays(weights)
+        values |= transfer.arrays(values)
+        if is_own:
+            differing = transfer.with_outcome(Outcome.SHAPE_DIFFERS)
+            values |= {row.target: transfer.array(row.found) for row in differing if row.found is not None}
         paths = {id(weight): path for path, weight in weights.items()}
-        self.apply_weights(graph, [current[paths[id(weight)]] for weight in graph.weights])
+        self.apply_weights(graph, [values[paths[id(weight)]] for weight in graph.weights])
 
     def apply_weights(self, target_model: keras.layers.Layer, new_weights: list[np.ndarray]) -> None:
         """Assign weights; an override may change them before.
@@ -140,28 +133,15 @@ class WarmStarter:
         """Return the paths by which the weights of a source are found; default: their own names."""
         return names
 
-    def _trimmed(self, source: Source) -> Source:
-        if not overrides(type(self), WarmStarter, "_trim"):
-            return source
+    def _trimmed(self, source: Source, states: Collection[str]) -> Source:
+        """Return a source with the names that `_trim` gives, without those of states."""
         names = [*source.arrays, *source.aliases]
         found = dict(zip(names, self._trim(names), strict=True))
-        arrays = {found[name]: array for name, array in source.arrays.items()}
-        if len(arrays) < len(source.arrays):
+        if len({found[name] for name in source.arrays}) < len(source.arrays):
             raise ValueError(f"{type(self).__name__}._trim gives several weights of {source.description} one name")
-        aliases = {found[alias]: found[name] for alias, name in source.aliases.items()}
+        arrays = {found[name]: array for name, array in source.arrays.items() if found[name] not in states}
+        aliases = {found[alias]: found[name] for alias, name in source.aliases.items() if found[alias] not in states}
         return replace(source, arrays=arrays, aliases=aliases)
-
-
-def _report(transfer: Transfer, what: str) -> None:
-    whole, in_part, excluded, differing = (
-        len(transfer.with_outcome(outcome))
-        for outcome in (Outcome.LOADED, Outcome.PARTLY_LOADED, Outcome.EXCLUDED, Outcome.SHAPE_DIFFERS)
-    )
-    loaded, skipped, count = whole + in_part, excluded + differing, len(transfer.rows)
-    parts = f" ({in_part} of them in part)" if in_part else ""
-    text = "warm start from %s: %d of %d weights loaded%s, %d skipped, %d left fresh"
-    log.info(text, what, loaded, count, parts, skipped, count - loaded - skipped)
-    log_table(transfer)
 
 
 def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) -> None:
@@ -185,10 +165,9 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
 
 def _difference(row: Row) -> str:
     """Describe a target that is not loaded, with the reason if there is one."""
-    if row.candidates:
-        return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
-    if row.reason:
-        return f"{row.target} (ambiguous: {row.reason})"
+    reason = _some(list(row.candidates)) if row.candidates else row.reason
+    if reason:
+        return f"{row.target} (ambiguous: {reason})"
     if row.found is not None:
         return f"{row.target} (shape {shape_text(row.found.shape)}, needed {shape_text(row.shape)})"
     return row.target

@@ -15,7 +15,7 @@ from tfaip.scenario.tutorial.full.datasets import NUM_CLASSES
 from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, MLPGraphParams, TutorialModelParams
 from tfaip.util.typing import Tensor, TensorDict
 
-SHOWN_COLUMNS = 8
+SHOWN = 8
 
 
 class TutorialGraph(GraphBase[TutorialModelParams]):
@@ -26,7 +26,7 @@ class TutorialGraph(GraphBase[TutorialModelParams]):
         self.features = params.graph.create()
         self.dropout = keras.layers.Dropout(params.graph.dropout)
         self.logits = keras.layers.Dense(NUM_CLASSES)
-        self.unsure_images = TensorboardWriter(func=draw_grid, name="unsure_images")
+        self.unsure_images = TensorboardWriter(func=first_images, name="unsure_images")
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         features = self.features(inputs["img"], training=training)
@@ -82,11 +82,6 @@ def layer_options(graph: LayerBase[Any]) -> dict[str, Any]:
     }
 
 
-def draw_grid(name: str, images: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
-    """Return images (`[batch, height, width, 1]`, values in [0, 1]) side by side as one image."""
-    rows = -(-len(images) // SHOWN_COLUMNS)
-    _, height, width, _ = images.shape
-    cells = np.zeros((rows * SHOWN_COLUMNS, height, width), images.dtype)
-    cells[: len(images)] = images[..., 0]
-    grid = cells.reshape(rows, SHOWN_COLUMNS, height, width).swapaxes(1, 2)
-    return grid.reshape(rows * height, SHOWN_COLUMNS * width, 1)
+def first_images(name: str, images: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+    """Return the first images of a batch (`[batch, height, width, 1]`, values in [0, 1])."""
+    return images[:SHOWN]

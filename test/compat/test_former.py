@@ -10,11 +10,12 @@ from typing import Any, Tuple  # noqa: UP035 (as 1.2 was written)
 import pytest
 
 from test.support.commands import REPOSITORY
+from tfaip.compat.former import FormerDecoder
 from tfaip.device import DeviceConfigParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames
 from tfaip.params.resource import Resource
-from tfaip.params.stored import FormerDecoder, from_dict, load_params, to_dict
+from tfaip.params.stored import from_dict, load_params, to_dict
 from tfaip.params.types import FunctionName
 from tfaip.predict.params import LAVParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -42,7 +43,7 @@ def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 def test_every_class_that_1_2_stored_is_read_with_all_its_fields(stored: dict[str, Any]) -> None:
     decoder = FormerDecoder()
     params = decoder.decode(stored, ParamsBase, "params")
-    decoder.check(params)
+    decoder.finish(params, "a dict")
     # All fields exist, by their own or another name, or the table says what takes their place.
     removed = {*oldnames.removed_fields(type(params))}
     removed |= {f"device.{name}" for name in oldnames.removed_fields(DeviceConfigParams)}

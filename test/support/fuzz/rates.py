@@ -1,6 +1,0 @@
-"""A learning rate function."""
-
-
-def constant() -> float:
-    """A rate."""
-    return 0.01

@@ -1,0 +1,286 @@
+"""The optimizers of Keras and AdaBelief, groups of weights, resets, names of variables."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.trainer.line import Weights, line_params, train, weight
+from test.trainer.optimizer.training import Training
+from tfaip.errors import UsageError
+from tfaip.params.fields import limits_of
+from tfaip.trainer.optimizer import (
+    OPTIMIZERS,
+    AdaBeliefOptimizer,
+    AdamOptimizer,
+    AdamWOptimizer,
+    FtrlOptimizer,
+    GradientNoiseParams,
+    KerasOptimizerParams,
+    LionOptimizer,
+    MuonOptimizer,
+    OptimizerGroupParams,
+    OptimizerParams,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.update import AverageRate
+
+
+class CarefulSGDOptimizer(SGDOptimizer):
+    """Nothing that Keras has."""
+
+
+class UnknownOptimizer(KerasOptimizerParams):
+    """Likewise, and derived from nothing that it has."""
+
+
+def test_an_own_subclass_is_the_keras_optimizer_of_its_base() -> None:
+    assert CarefulSGDOptimizer().cls() is keras.optimizers.SGD
+    with pytest.raises(TypeError, match=r"keras.optimizers has no Unknown: override cls\(\) of UnknownOptimizer"):
+        UnknownOptimizer().cls()
+
+
+FACTOR = 1.3 / math.sqrt(12.5)
+ALL_CLIPS = {"clip_value": 4.0, "clip_norm": 2.5, "clip_global_norm": 1.3}
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("params", "starts", "gradients", "values"),
+    [
+        (SGDOptimizer(clip_value=1.5), [0.0], [-7], [1.5]),
+        (SGDOptimizer(clip_norm=1.0), [[0.0, 0.0], 0.0], [[3, 4], 0.5], [[-0.6, -0.8], -0.5]),
+        (SGDOptimizer(clip_global_norm=1.0), [0.0, 0.0], [3, 6], [-3 / 45**0.5, -6 / 45**0.5]),
+        # (3, 100): value (3, 4); norm 5 -> 2.5: (1.5, 2). 6 -> 4 -> 2.5. Global: sqrt(2 * 2.5^2) -> 1.3.
+        (SGDOptimizer(**ALL_CLIPS), [[0.0, 0.0], 0.0], [[3, 100], 6], [[-1.5 * FACTOR, -2 * FACTOR], -2.5 * FACTOR]),
+        *((SGDOptimizer(**{name: 1.0}), [[1.0, 2.0]], [[0.25, 0.5]], [[0.75, 1.5]]) for name in ALL_CLIPS),
+        *((SGDOptimizer(**{name: 1.0}), [[1.0, 2.0]], [[0, 0]], [[1.0, 2.0]]) for name in ALL_CLIPS),
+        # Decay comes before the update, and the clip does not see it: 2 - 0.1 * 2 - 1.
+        (SGDOptimizer(weight_decay=0.1, clip_value=1.0), [2.0], [8], [0.8]),
+        (AdamWOptimizer(), [2.0], [0], [2 * 0.996]),
+        (SGDOptimizer(weight_decay=0.5, exclude_from_weight_decay="w1"), [2.0, 2.0], [0, 0], [1.0, 2.0]),
+    ],
+)
+def test_clips_and_weight_decay(params: OptimizerParams, starts: list[Any], gradients: Any, values: list[Any]) -> None:
+    training = Training(params, {f"w{i}": start for i, start in enumerate(starts)})
+    assert training.step(*gradients) == [pytest.approx(value) for value in values]
+
+
+@pytest.mark.backend
+def test_clips_come_before_the_moments() -> None:
+    training = Training(SGDOptimizer(momentum=0.5, clip_value=1.0), {"w": 0.0})
+    assert (training.step(100), training.step(100)) == ([-1.0], [-2.5])  # velocity 0.5 + 1
+
+
+@pytest.mark.backend
+def test_adam_takes_the_epsilon_of_the_params() -> None:
+    # Gradient 1e-6: 1e-6 * sqrt(0.001) / (1e-6 * sqrt(0.001) + epsilon).
+    assert Training(AdamOptimizer(), {"w": 0.0}).step(1e-6) == pytest.approx([-0.24025], abs=1e-5)
+    assert Training(AdamOptimizer(epsilon=1e-8), {"w": 0.0}).step(1e-6) == pytest.approx([-0.75975], abs=1e-5)
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_every_optimizer_moves_and_decays_its_weights(cls: type[OptimizerParams]) -> None:
+    # FTRL computes weights anew from its sums of gradients, so that it forgets their start whatever the decay is.
+    is_ftrl = cls is FtrlOptimizer
+    training = Training(cls(weight_decay=0.25), {"kernel": [[2.0, 4.0]]})
+    training.optimizer.schedule.base.assign(0.5)
+    assert is_ftrl or training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
+    training = Training(cls(weight_decay=0.0), {"kernel": [[2.0, 4.0]], "bias": [1.0]})
+    assert is_ftrl or training.step([[0.0, 0.0]], [0.0]) == [[[2.0, 4.0]], [1.0]]
+    kernel, bias = training.step([[1.0, 1.0]], [1.0])
+    # Adadelta begins with steps of about 1e-4 of the rate.
+    assert np.all(np.array(kernel) < [2.0 - 1e-5, 4.0 - 1e-5])
+    assert bias[0] < 1.0 - 1e-5
+    named = training.optimizer.named_variables(training.weights)
+    assert {id(variable) for variable in named.values()} == {id(variable) for variable in training.optimizer.variables}
+
+
+def test_variables_are_named_after_their_weights() -> None:
+    training = Training(AdamOptimizer(amsgrad=True), {"a": [1.0, 2.0], "b": 0.0})
+    training.step([1, 1], 1)
+    named = training.optimizer.named_variables({"encoder/a": training.weights["a"], "b": training.weights["b"]})
+    slots = {f"{kind}/{path}" for kind in ("momentum", "velocity", "velocity_hat") for path in ("encoder/a", "b")}
+    assert {name for name in named if "/" in name} == slots
+    assert {"iteration", "learning_rate"} < set(named)
+    assert {id(v) for v in named.values()} == {id(v) for v in training.optimizer.variables}
+    assert ops.convert_to_numpy(named["momentum/encoder/a"].value).tolist() == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [SGDOptimizer(momentum=0.9), LionOptimizer(), pytest.param(AdamOptimizer(), marks=pytest.mark.backend)],
+    ids=lambda params: type(params).__name__,
+)
+def test_a_second_build_goes_on_with_the_named_variables(params: OptimizerParams) -> None:
+    first = Training(params, {"w": [1.0, 2.0]})
+    for gradient in ([1, 2], [3, -1]):
+        first.step(gradient)
+    second = Training(params, {"w": first.step([0.5, 0.5])[0]})
+    states = [training.optimizer.named_variables(training.weights) for training in (first, second)]
+    assert states[0].keys() == states[1].keys()
+    for name, variable in states[1].items():
+        variable.assign(states[0][name].value)
+    assert first.step([1, 1]) == second.step([1, 1])
+
+
+def group(match, lr_factor=1.0, optimizer=None):
+    return OptimizerGroupParams(match=match, lr_factor=lr_factor, optimizer=optimizer)
+
+
+DECAYING = AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias")
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("fields", "gradients", "starts", "values"),
+    [
+        ({"groups": [group("a", 0.5)]}, (1, 2, 4), 0.0, [-0.5, -1.0, -4.0]),
+        # The first group that matches has a weight.
+        ({"groups": [group(".*/bias", 2.0), group("a", 0.0)]}, (1, 1, 1), 0.0, [0.0, -2.0, -1.0]),
+        # Adam's first step is its rate, whatever the gradient is (but for its epsilon).
+        ({"groups": [group("b", 0.25, AdamOptimizer())]}, (2, 3, 1000), 0.0, [-2.0, -3.0, -0.25]),
+        ({"weight_decay": 0.5, "groups": [group("a", optimizer=DECAYING)]}, (0, 0, 0), 8.0, [6.0, 8.0, 4.0]),
+        # Clips are for all weights together: the norm of (3, 0, 4) is 5.
+        ({"clip_global_norm": 1.0, "groups": [group("b", 10.0)]}, (3, 0, 4), 0.0, [-0.6, 0.0, -8.0]),
+    ],
+)
+def test_groups(fields, gradients, starts, values):
+    training = Training(SGDOptimizer(**fields), dict.fromkeys(["a/kernel", "a/bias", "b"], starts))
+    assert training.step(*gradients) == pytest.approx(values, rel=1e-5)
+
+
+@pytest.mark.parametrize("params", [AdamOptimizer(), MuonOptimizer(), FtrlOptimizer()])
+@pytest.mark.backend
+def test_a_group_of_any_class_moves_as_an_optimizer_alone_would(params):
+    training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
+    alone = Training(params, {"a": [[1.0, 2.0]]})
+    for gradient in ([[1.0, -2.0]], [[0.5, 0.5]]):
+        assert training.step(gradient, [1.0])[0] == alone.step(gradient)[0]
+
+
+def test_a_group_sets_nothing_that_applies_to_all_weights():
+    message = "optimizer.clip_norm is 1.0, expected the default, since clip_norm applies to all weights"
+    with pytest.raises(ValueError, match=message):
+        group("a", optimizer=SGDOptimizer(clip_norm=1.0))
+
+
+@pytest.mark.slow
+def test_moments_are_reset_after_every_n_epochs():
+    # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
+    for every, values in ((1, [-2.5, -5.0, -7.5]), (2, [-2.5, -6.125, -8.625])):
+        weights, optimizer = Weights(), SGDOptimizer(momentum=0.5, reset_every_n_epochs=every)
+        train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
+        assert weights.values == values
+
+
+@pytest.mark.backend
+def test_adam_begins_anew_with_its_bias_correction():
+    training = Training(AdamOptimizer(), {"w": 0.0})
+    for _ in range(50):
+        training.step(1)
+    before = training.values()[0]
+    training.optimizer.reset_moments()
+    # A first step is the rate. With the old count of updates it would be 0.1 / sqrt(0.001) = 3.2 times as far, less
+    # the bias correction of step 51.
+    assert training.step(1)[0] - before == pytest.approx(-1.0, abs=1e-4)
+    assert training.optimizer.updates == 51
+    assert int(training.optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
+def test_after_a_reset_the_state_is_that_of_a_new_optimizer(params: OptimizerParams):
+    training, fresh = (Training(params, {"w": [[1.0, 2.0]], "v": [3.0]}) for _ in range(2))
+    new = fresh.state()
+    training.step([[1.0, 1.0]], [1.0])
+    training.optimizer.reset_moments()
+    changed = {name for name, value in training.state().items() if value != new[name]}
+    assert changed == {"iteration", "updates_before_moments"}
+
+
+@pytest.mark.backend
+def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
+    rate = AverageRate(0.5, ramp=False)
+    training = Training(AdamOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=rate)
+    for gradient in (1, 1, 3):
+        training.step(gradient)
+    before = training.state()
+    training.optimizer.reset_moments()
+    assert all(training.state()[name] == before[name] != 0.0 for name in ("gradient_accumulator/w", "average/w"))
+    training.optimizer.reset()
+    assert training.state()["average/w"] == training.values()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_groups_noise_and_resets_go_on_after_a_resume(tmp_path):
+    noise = GradientNoiseParams(stddev=1.0, gamma=0.55)
+    groups = [group("line", 0.5, AdamOptimizer())]
+    chosen = SGDOptimizer(groups=groups, gradient_noise=noise, reset_every_n_epochs=2)
+    params = line_params([1, 2, 3], output_dir=tmp_path / "run", epochs=5, optimizer=chosen, keep_checkpoints=5)
+    whole = weight(train(params))
+    # A reset comes at once, and one after the fourth epoch.
+    assert weight(train(params, restore=True, checkpoint="epoch_0002")) == whole != 0
+
+
+def test_a_pattern_that_matches_nothing_names_its_flag() -> None:
+    optimizer = SGDOptimizer(groups=[group(".*", optimizer=AdamOptimizer(exclude_from_weight_decay="none"))])
+    with pytest.raises(UsageError) as error:
+        train(line_params([1], optimizer=optimizer))
+    flag = "--optimizer.groups.0.optimizer.exclude_from_weight_decay"
+    assert str(error.value).startswith(f"{flag} 'none' matches no weight; it must match a whole path")
+
+
+# What ours set for all optimizers alike.
+OF_THE_TOOLKIT = {field.name for field in dataclasses.fields(OptimizerParams)}
+# Arguments that all optimizers of Keras have; what they do is done for all optimizers alike. Of Muon: names of layers,
+# which `optimizer.groups` selects by their paths, and constants of its iteration.
+FOR_ALL = {"self", "learning_rate", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "name"}
+FOR_ALL |= {"ema_momentum", "ema_overwrite_frequency", "loss_scale_factor", "gradient_accumulation_steps", "kwargs"}
+FOR_ALL |= {"exclude_layers", "muon_a", "muon_b", "muon_c"}
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_arguments_and_defaults_are_those_of_keras(cls: type[KerasOptimizerParams]) -> None:
+    params = cls()
+    described = keras.optimizers.AdamW if cls is AdamWOptimizer else params.cls()
+    found = inspect.signature(described.__init__).parameters
+    arguments = {name: p.default for name, p in found.items() if name not in FOR_ALL}
+    arguments["weight_decay"] = arguments.get("weight_decay") or 0.0
+    # There is one number for both parts of Muon.
+    assert arguments.pop("adam_weight_decay", params.weight_decay) == params.weight_decay
+    assert arguments == {name: getattr(params, name) for name in arguments}
+    assert {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT <= set(arguments)
+
+
+NEEDED = {OptimizerGroupParams: {"match": "a"}, AdaBeliefOptimizer: {"rectify": False}}
+
+
+def numbers(cls: type) -> list[str]:
+    """The fields that hold a number, and no truth value."""
+    declared = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    return [name for name, type_ in declared.items() if type_.split(" | ")[0] in ("int", "float")]
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_a_border_that_is_allowed_gives_finite_weights(cls: type) -> None:
+    # A gradient of 0 is among them, and a weight.
+    for name in set(numbers(cls)) - set(numbers(OptimizerParams)):
+        limits = limits_of(cls, name)
+        assert limits is not None
+        for end in (limits.low, limits.high):
+            if end is None:
+                continue
+            value = int(end) if name == "ns_steps" else float(end)
+            params = cls(**{**NEEDED.get(cls, {}), name: value})
+            training = Training(params, {"kernel": [[1.0, 0.0, 2.0]] * 2, "bias": [0.0, 1.0]})
+            for _ in range(3):
+                values = training.step([[0.5, -1.0, 0.0]] * 2, [0.0, 1.0])
+            assert all(bool(ops.all(ops.isfinite(ops.convert_to_tensor(v)))) for v in values), (name, value)
