@@ -107,7 +107,7 @@ kills-series-tensorflow kills-series-jax: kills-series-%: bytecode
 kills-series-stages-tensorflow kills-series-stages-jax: kills-series-stages-%: bytecode
 	$(KILL) --stages --seed 2 --n 8 --backend $*
 
-FUZZ := $(BIN)/python -m test.scripts.fuzz_command_lines
+FUZZ := $(BIN)/python -m test.fuzz_command_lines
 
 fuzz: bytecode
 	$(FUZZ) --lines 400 --train 8 --others 150 --run 4

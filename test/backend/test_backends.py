@@ -32,12 +32,14 @@ def signature(function: ast.FunctionDef) -> str:
 
 def test_both_have_the_same_functions() -> None:
     tensorflow, jax = (public_members(name) | public_members(f"{name}steps") for name in ("tensorflow", "jax"))
-    # How batches cross from Python into tf.data and what is fused; what of an array another process has, and loops.
-    for name in ("CHUNK_BATCHES", "CHUNK_BYTES", "PREFETCHED_CHUNKS", "PREFETCHED_BATCHES"):
+    # How batches are stacked and what is fused; what of an array another process has, and loops.
+    for name in ("CHUNK_BATCHES", "CHUNK_BYTES", "PREFETCHED_BATCHES", "no_data", "is_shared"):
         del tensorflow[name]
-    tensorflow = {name: text for name, text in tensorflow.items() if not name.startswith("FusedAdam.")}
     del jax["local_value"], jax["operations"]
-    jax = {name: text for name, text in jax.items() if not name.startswith("LoopedSteps.")}
+    tensorflow, jax = (
+        {name: text for name, text in members.items() if not name.startswith(("FusedAdam.", "LoopedSteps."))}
+        for members in (tensorflow, jax)
+    )
     assert tensorflow == jax
     assert "CompiledStep.read" in jax
 

@@ -39,9 +39,6 @@ def test_callbacks_in_a_training(tmp_path: Path) -> None:
     # Beside the events of the trainer, which are as without the callback.
     for events in (run / "callback" / "train", run / "train"):
         assert dict(scalars(events, "loss")) == pytest.approx(losses)
-    stored = json.loads((run / "params" / "trainer_params.json").read_text())
-    assert stored["epochs"] == 2
-    assert stored["__cls__"] == json.loads((run / "trainer_params.json").read_text())["__cls__"]
 
 
 def test_callbacks_in_fit(tmp_path: Path) -> None:
@@ -57,11 +54,6 @@ def test_callbacks_in_fit(tmp_path: Path) -> None:
     assert ParseLogFile(log.path).epochs() == {1: {"loss": 1.0, "val_loss": 0.9216}}
     assert scalars(tmp_path / "events" / "train", "loss") == [(1, 1.0)]
     assert scalars(tmp_path / "events" / "validation", "loss") == [(1, pytest.approx(0.9216))]
-
-
-def test_params_need_a_place() -> None:
-    with pytest.raises(ValueError, match="TrainerCheckpointsCallback has no place: give directory"):
-        TrainerCheckpointsCallback(line_params([1], None, None))
 
 
 def test_log_files_are_replaced_or_continued_and_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

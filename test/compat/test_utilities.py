@@ -15,10 +15,18 @@ import pytest
 
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
 from tfaip.compat import testcases
-from tfaip.compat.devices import DeviceConfig
-from tfaip.compat.profiling import MeasureTime, profile
 from tfaip.compat.samples import RawDataPipeline, SequenceProcessor
-from tfaip.compat.utilities import Resource, enforce_types, glob_all, packbits, packsize, unpackbits
+from tfaip.compat.utilities import (
+    DeviceConfig,
+    MeasureTime,
+    Resource,
+    enforce_types,
+    glob_all,
+    packbits,
+    packsize,
+    profile,
+    unpackbits,
+)
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor

@@ -16,7 +16,7 @@ import numpy as np
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor, Processor
 
 
 class FilesParams(DataGeneratorParams, cls=":Files"):
@@ -96,15 +96,13 @@ def backends() -> list[str]:
     return [name for name in ("keras", "tensorflow", "jax") if name in sys.modules]
 
 
-class SlowParams(DataProcessorParams, cls=":Slow"):
+class SlowParams(Processor):
     """Takes `seconds` for each sample."""
 
     seconds: float = 0.1
 
-
-class Slow(MappingDataProcessor[SlowParams]):
     def apply(self, sample: Sample) -> Sample:
-        time.sleep(self.params.seconds)
+        time.sleep(self.seconds)
         return sample
 
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from test.data.support import (
     NoiseParams,
-    RepeatParams,
     epoch,
     make_pipeline,
     row,
     rows,
 )
 from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, StreamProcessor, shared
-from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
-from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
@@ -53,36 +48,6 @@ class ShortNoise(Processor):
     def apply(self, sample: Sample, rng: np.random.Generator) -> Sample:
         noise = int(rng.integers(self.high))
         return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
-
-
-class ShortRepeat(StreamProcessor):
-    def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
-        for sample in samples:
-            for _ in range(self.rng.integers(3)):
-                yield sample
-
-
-def short_pipeline(
-    processors: Sequence[DataProcessorParams], source: DataGeneratorParams, **pipeline: Any
-) -> DataPipeline:
-    params = ShortData(pre_proc=SequentialProcessorPipelineParams(processors=list(processors)))
-    setup = DataPipelineParams(mode=PipelineMode.TRAINING, batch_size=7, **pipeline)
-    return params.create().create_pipeline(setup, source).with_seed(5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("processes", "buckets", "streams"), [(0, [2, 3], False), (0, [], True), (2, [], False), (2, [2, 3], True)]
-)
-def test_parts_give_the_bytes_of_pairs(processes: int, buckets: list[int], streams: bool) -> None:
-    pairs = [NoiseParams(), *([RepeatParams()] if streams else [])]
-    parts = [ShortNoise(), *([ShortRepeat()] if streams else [])]
-    long = make_pipeline(rows(45), pairs, seed=5, batch_size=7, bucket_boundaries=buckets)
-    setup: dict[str, Any] = {"bucket_boundaries": buckets, "num_processes": processes, "worker_start_s": 0.0}
-    expected = epoch(long, num_samples=60)
-    assert epoch(short_pipeline(parts, ShortRows(count=45), **setup), num_samples=60) == expected
-    mixed = short_pipeline([parts[0], *pairs[1:]], RawDataGeneratorParams(rows(45)), **setup)
-    assert epoch(mixed, num_samples=60) == expected
 
 
 class Plain(Processor, modes="training"):
@@ -188,6 +153,11 @@ def test_mistakes_in_data_are_named() -> None:
         ShortData().create(size=3)
     with pytest.raises(TypeError, match="Bad.inputs cannot be a field"):
         type("Bad", (Data,), {"__annotations__": {"inputs": "dict"}, "inputs": {}})
+
+
+def test_random_numbers_of_a_processor_in_one_class_are_those_of_a_pair() -> None:
+    made = [epoch(make_pipeline(rows(45), [noise], seed=5, num_processes=0)) for noise in (NoiseParams(), ShortNoise())]
+    assert made[0] == made[1]
 
 
 class Scaled(ShortRows):

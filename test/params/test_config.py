@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import copy
 import json
-import tracemalloc
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, strategies as st
 
 from test.params import cli_params as p
 from test.params.conftest import Write
-from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params import commandline
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.help import yaml_text
-from tfaip.params.tree import diff
+from tfaip.params.tree import diff, post_init
 
 
 def parse(*argv: str, default: p.RunParams | None = None) -> Any:
@@ -33,14 +28,7 @@ def parse(*argv: str, default: p.RunParams | None = None) -> Any:
 FULL_YAML = """
 run:
   epochs: 5
-  mode: SLOW
-  gpus: [0, 1]
-  weights: {a: 1, b: 2.5}
   points: {0.5: 1, 2: 3}
-  names: [x]
-  either: "3"
-  anything: {deep: [1, null]}
-  grid: [[1, 2]]
   span: {low: 0.25, high: 4}
   backup: {__cls__: SGD, momentum: 1e-3}
   graph:
@@ -64,14 +52,7 @@ FULL_PARAMS = p.RunParams(
     output_dir="out",
     epochs=5,
     overwrite=True,
-    mode=p.Mode.SLOW,
-    gpus=[0, 1],
-    weights={"a": 1.0, "b": 2.5},
     points={0.5: 1.0, 2.0: 3.0},
-    names={"x"},
-    either="3",
-    anything={"deep": [1, None]},
-    grid=[[1, 2]],
     span=p.RangeParams(0.25, 4.0),
     backup=p.SGDOptimizer(momentum=0.001),
     optimizer=p.AdamOptimizer(beta_1=0.5),
@@ -134,7 +115,6 @@ ZEROS = "1" + "0" * 400
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
         ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
-        ("a: [1", "a.yaml: broken YAML in line 1, column 6: "),
         ("a: !!python/object/apply:os.system [ls]", "a.yaml: broken YAML in line 1, column 4: could not determine"),
         ("[1]: 2", "a.yaml: broken YAML in line 1, column 1: key is not a plain name"),
         ("- 1", "a.yaml: expected flags and values, got list"),
@@ -143,18 +123,13 @@ ZEROS = "1" + "0" * 400
         ("run.epochs: 1" + ":1" * 10_000, "a.yaml: run.epochs: expected int, got '1:1:1"),
         (BOMB + "trainer: {epochs: *a29}", "a.yaml: broken YAML: more than 50000 values if all aliases"),
         ("run: &r {epochs: *r}", "a.yaml: broken YAML: nested too deeply"),
-        ("a: " + "[" * 200 + "]" * 200, "a.yaml: YAML is nested too deeply"),
+        ("a: " + "[" * 200 + "]" * 200, "a.yaml: broken YAML: nested too deeply"),
         ("a: " + "[" * 5000 + "]" * 5000, "a.yaml: YAML is nested too deeply"),
         ("a: [" + "1," * 200_000 + "]", "a.yaml: broken YAML: more than 50000 values; a JSON file may hold more"),
         ("run: {epochs: " + "1" * 5000 + "}", "a.yaml: run.epochs: expected int, got '111"),
         ("run: {epochs: !!timestamp 2020-13-40}", "a.yaml: run.epochs: expected int, got '2020-13-40'"),
-        ("run: {epochs: !!int abc}", "a.yaml: run.epochs: expected int, got 'abc'"),
-        (f"run: {{epochs: ['{LONG}']}}", "a.yaml: run.epochs: expected int, got ['xxx"),
         (f"run: {{epochs: {{__cls__: {LONG}}}}}", "a.yaml: run.epochs"),
-        (f"run: {{backup: {{__cls__: {LONG}}}}}", "a.yaml: run.backup"),
-        ("x" * 900 + ": 1", "a.yaml: unknown key xxx"),
         (f"learning_rate: {{lr: {ZEROS}}}", "a.yaml: learning_rate.lr: 1000"),
-        (f"run: {{weights: {{a: {ZEROS}}}}}", "a.yaml: run.weights.a: 1000"),
         (f'{{"run": {{"weights": {{"a": {ZEROS}}}}}}}', "a.json: run.weights.a: expected float, got <integer"),
         ("{", "a.json: broken JSON in line 1, column 2"),
     ],
@@ -166,17 +141,6 @@ def test_errors_name_file_and_key_in_one_short_line(write: Write, text: str, mes
     assert str(error.value).startswith(message)
     assert len(str(error.value)) <= 300
     assert "\n" not in str(error.value)
-
-
-def test_a_file_of_too_many_values_is_not_read_to_its_end(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commandline, "YAML_VALUES", 1000)  # memory takes long to measure
-    name = write("a.yaml", "a: [" + "[]," * 300_000 + "]")
-    tracemalloc.start()
-    with pytest.raises(UsageError, match="more than 1000 values; a JSON file may hold more"):
-        parse("--config", name)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 20 << 20
 
 
 def test_values_of_files(write: Write, tmp_path: Path) -> None:
@@ -250,99 +214,27 @@ def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[
     assert "run.output_dir: null  # default" in printed(capsys, default=p.RunParams()).splitlines()
 
 
-# 1.5 and the like need no quotes; all these would be taken for something else.
-TEXTS = [
-    "",
-    "1",
-    "1e5",
-    "true",
-    "No",
-    "null",
-    "~",
-    "a: b",
-    "a #b",
-    "- a",
-    "{",
-    "'",
-    '"',
-    "\\",
-    "é",
-    "\n",
-    "\x7f",
-    "\u2028",
-]
-TEXTS += ["\u2028", "😀", "😀\n", " a", "2024-01-01", "0x1f", "=", "<<"]
+# Most of these would be taken for something else.
+TEXTS = ["", "1", "1e5", "true", "No", "null", "~", "a: b", "a #b", "- a", "{", "'", '"', "\\", "é", "\n", "\x7f"]
+TEXTS += ["\u2028", "\U0001f600\n", " a", "2024-01-01", "0x1f", "=", "<<"]
+NUMBERS = [-(2**63), 2**63 - 1, 0]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_strings_stay_strings_in_yaml(text: str) -> None:
-    document = f"{yaml_text(text + 'k') if text else 'k'}: [{yaml_text(text)}]  # comment"
-    assert yaml.safe_load(document) == {text + "k": [text]}
+def test_what_is_printed_is_read_as_the_same(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = {"weights": dict.fromkeys(TEXTS, 1e-300), "points": {-math.inf: 1e300, 0.0: -0.0}, "names": set(TEXTS)}
+    for given in [
+        FULL_PARAMS,
+        p.RunParams(output_dir="é: ", gpus=NUMBERS, grid=[[1], [], NUMBERS], anything=[*TEXTS, None, 1, 0.5], **odd),
+        *(p.RunParams(output_dir="out", either=text, anything=text) for text in TEXTS),
+    ]:
+        params = copy.deepcopy(given)
+        post_init(params)
+        file = write("printed.yaml", printed(capsys, default=params))
+        assert parse("--config", file, default=p.RunParams()) == params
 
 
-text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
-integers = st.integers(-(2**63), 2**63 - 1)
-numbers = st.floats(allow_nan=False)
-rates = st.builds(p.ConstantRateParams, numbers) | st.builds(p.CosineRateParams, numbers, st.none() | numbers, numbers)
-layers = st.builds(p.DenseLayerParams, integers, st.booleans()) | st.builds(p.ConvolutionLayerParams, kernel=integers)
-keys = st.from_regex(r"\A[a-z]\w*\Z")
-graphs = st.builds(p.MLPGraphParams, st.lists(layers)) | st.builds(
-    p.CNNGraphParams, heads=st.dictionaries(keys, layers)
-)
-
-
-@given(
-    st.builds(
-        p.RunParams,
-        output_dir=text.filter(bool),
-        epochs=st.integers(0, 2**62 - 1),
-        overwrite=st.booleans(),
-        mode=st.sampled_from(p.Mode),
-        gpus=st.lists(integers),
-        weights=st.dictionaries(text, numbers),
-        points=st.dictionaries(numbers, numbers),
-        names=st.sets(text),
-        either=integers | text,
-        anything=st.none() | integers | text | st.lists(text),
-        grid=st.lists(st.lists(integers)),
-        span=st.builds(p.RangeParams, numbers, numbers),
-        optimizer=st.builds(p.AdamOptimizer, st.none() | numbers, numbers)
-        | st.builds(p.SGDOptimizer, momentum=numbers),
-        learning_rate=rates,
-        graph=graphs,
-        backup=st.none() | st.builds(p.SGDOptimizer, momentum=numbers),
-    )
-)
-def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: p.RunParams) -> None:
-    file = tmp_path_factory.mktemp("config") / "printed.yaml"
-    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
-        parse("--print_config", default=params)
-    file.write_text(out.getvalue(), encoding="utf-8")
-    assert parse("--config", str(file), default=p.RunParams()) == params
-
-
-def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_imported_them(tmp_path: Path) -> None:
+def test_the_printed_config_names_classes_of_other_modules_completely(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--optimizer", "test.params.own_parts:OwnOptimizer", "--optimizer.power", "3"]
-    chosen += ["--run.graph.layers", "Dense", "test.params.own_parts:OwnLayerParams"]
-    file = tmp_path / "printed.yaml"
-    code = (
-        "import sys\n"
-        "from test.params.parsing import make_parser\n"
-        "run = make_parser().parse(sys.argv[1:]).run\n"
-        "print(run.optimizer, run.graph.layers)"
-    )
-    printed = run_python("-c", code, *chosen, "--print_config")
-    file.write_text(printed, encoding="utf-8")
-    again = run_python("-c", code, "--run.output_dir", "x", "--config", str(file))
-    assert 'optimizer: "test.params.own_parts:OwnOptimizer"  # command line\n' in printed
-    assert 'run.graph.layers: [Dense, "test.params.own_parts:OwnLayerParams"]  # command line\n' in printed
-    assert again == (
-        "OwnOptimizer(clip_norm=None, weight_decay=0.0, power=3.0) "
-        "[DenseLayerParams(units=8, bias=True), OwnLayerParams(units=8, size=5)]\n"
-    )
-
-
-def run_python(*args: str) -> str:
-    result = finish_command(start_python(*args))
-    assert (result.rc, result.stderr) == (0, "")
-    return result.stdout
+    lines = printed(capsys, *chosen, "--run.graph.layers", "Dense", "test.params.own_parts:OwnLayerParams").splitlines()
+    assert 'optimizer: "test.params.own_parts:OwnOptimizer"  # command line' in lines
+    assert 'run.graph.layers: [Dense, "test.params.own_parts:OwnLayerParams"]  # command line' in lines

@@ -65,16 +65,13 @@ MARKED, UNMARKED = f"{__name__}:third", f"{__name__}:halve"
     ("name", "trusted", "message"),
     [
         ("os:system", ["test"], "'os:system' is refused: os is not among the trusted packages"),
-        ("builtins:exec", ["test"], "'builtins:exec' is refused"),
         ("tfaip.util.files:remove_tree", ["test"], "remove_tree' is refused: tfaip is not among the trusted"),
         ("test.params.tiny_flags:dumps", ["test"], "has no function 'dumps'"),
-        ("test.params.tiny_flags:__builtins__", ["test"], "has no function '__builtins__'"),
         ("test.params.test_functions:Path", ["test"], r"defined in pathlib(\._local)?, is refused"),
         ("test.no_such_module:f", ["test"], "cannot be imported"),
         # Of a package whose code runs, a file names what is marked; classes of params are made, not called.
         (UNMARKED, [OwnPackage("test")], "is refused"),
         (f"{__name__}:NewbobRelParams", [OwnPackage("test")], "is refused"),
-        ("test.support.tiny.scenario:TinyTrainerParams", [OwnPackage("test")], "is refused"),
         ("runnable.__main__:f", [OwnPackage("runnable")], "to import it would run the program runnable"),
         ("runnable.__main__.other:f", [OwnPackage("runnable")], "to import it would run the program runnable"),
     ],
@@ -125,19 +122,13 @@ def test_texts_of_overrides_name_only_what_is_marked(tmp_path: Path) -> None:
         return tiny_params("--config", str(tmp_path / "config.json")).stages["a"]
 
     name = {"learning_rate": "NewbobRel"}
-    for refused in ("tfaip.util.files:write_text", "tfaip.components.loading:load_scenario", UNMARKED):
-        with pytest.raises(UsageError, match="is refused: (a file may name it only if|tfaip is not among)"):
+    hidden = "\"o's:sys'tem\""  # as a shell joins it
+    for refused in ("tfaip.util.files:write_text", "tfaip.components.loading:load_scenario", UNMARKED, hidden):
+        with pytest.raises(UsageError, match="is refused: (a file may name it only if|(tfaip|os) is not among)"):
             stage({**name, "learning_rate.decay": refused})
     marked = {**name, "learning_rate.decay": MARKED}
     assert stage(marked).overrides == marked
     stage({"learning_rate": "tfaip.trainer.scheduler:NewbobRelParams", "callbacks": f"{__name__}:Tell"})
-
-
-def test_numbers_of_files_stay_numbers(tmp_path: Path) -> None:
-    assert configured(tmp_path, NEWBOB.format("0.25")).decay == 0.25
-    assert configured(tmp_path, NEWBOB.format("25e-2")).decay == 0.25  # text, for YAML
-    assert type(stored(1, [])) is float  # type: ignore[arg-type]
-    assert stored("math:sqrt", ["math"]) == "math:sqrt"
 
 
 def both(a: int, b: int = 2, *rest: int) -> tuple[int, int]:
@@ -166,14 +157,10 @@ def test_loading_and_arguments_by_name() -> None:
     ("flag", "here"),
     [
         ("--newbob_learning_rate_decay", "--learning_rate.decay"),
-        ("--learning_rate.min_learning_rate", "--learning_rate.min_lr"),
         ("--learning_rate.newbob_multi_num_epochs", "--learning_rate.window_epochs"),
         ("--trainer.learning_rate_file", "--trainer.history_file"),
         ("--optimizer.gradient_clip", "--optimizer.clip_value"),
-        ("--accum_grad_multiple_step", "--trainer.train_accum_steps"),
         ("--pretrain.construction_algo", "--stages"),
-        ("--trainer.pretrain", "--stages"),
-        ("--pretrain.repetitions", "--pretraining.repetitions"),
         ("--default_learning_rates", "--learning_rate.rates"),
     ],
 )

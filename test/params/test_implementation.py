@@ -102,14 +102,10 @@ REFUSED = "is in no package: name it from the top, without a dot"
     ("files", "command", "expected"),
     [
         ({"decl.py": SHOW, "code.py": ""}, ["decl.py"], "code True\n"),  # __main__
-        ({"p/decl.py": SHOW, "p/code.py": "", "p/__init__.py": ""}, ["-m", "p.decl"], "p.code True\n"),
-        ({"n/decl.py": SHOW, "n/code.py": ""}, ["-c", f"from n.decl import *; {PRINT}"], "n.code True\n"),
-        ({"p/__init__.py": SHOW, "p/code.py": ""}, ["-c", f"from p import *; {PRINT}"], "p.code True\n"),
         # A scenario that is named by its path; data workers.
         ({"decl.py": DECLARING, "code.py": "", "sub/x": ""}, ["-c", LOAD + PRINT], "code True\n"),
         ({"decl.py": WORKERS, "code.py": ""}, ["decl.py"], "[[5, 6], [7, 8]] code\n"),
         ({"decl.py": DECLARING.replace(".code:Code", "..code:Code")}, ["-c", "import decl"], REFUSED),
-        ({"decl.py": DECLARING.replace(".code:Code", ".:Code")}, ["-c", "import decl"], REFUSED),
     ],
 )
 def test_a_dot_means_beside_the_declaring_module(

@@ -32,30 +32,17 @@ def parsed(line: str) -> Any:
     return parser.parse((OUTPUT + line).split()).trainer
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("--trainer.profile_steps 0 1", "profile_steps[0] is 0, expected at least 1"),
-        ("--learning_rate.lr -1", "lr is -1.0, expected at least 0"),
-        (f"{GROUP}--optimizer.groups.1.lr_factor -1", "lr_factor is -1.0, expected at least 0"),
-        (
-            f"{GROUP}--optimizer.groups.1.optimizer SGD --optimizer.groups.1.optimizer.momentum 1.5",
-            "momentum is 1.5, ex",
-        ),
-        (f"{PROCESSORS}--data.pre_proc.processors.1.share 2", "share is 2.0, expected a number from 0 to 1"),
-        (
-            "--learning_rate.min_lr 1",
-            "min_lr is 1.0, expected at most lr (0.001): change --learning_rate.min_lr or --l",
-        ),
-    ],
-)
-def test_flags_of_a_training(line: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parsed(line)
-    assert str(caught.value).startswith(message)
-    flag = line.split()[-2] if "profile" not in line else "--trainer.profile_steps"
-    assert f": change {flag}" in str(caught.value)
-    assert len(str(caught.value)) <= 300
+def test_flags_of_a_training() -> None:
+    momentum = "--optimizer.groups.1.optimizer SGD --optimizer.groups.1.optimizer.momentum"
+    for line, message, flag in [
+        ("--trainer.profile_steps 0 1", "profile_steps[0] is 0, expected at least 1", "--trainer.profile_steps"),
+        (f"{GROUP}{momentum} 1.5", "momentum is 1.5, expected a number", momentum.split()[-1]),
+        ("--learning_rate.min_lr 1", "min_lr is 1.0, expected at most lr (0.001)", "--learning_rate.min_lr or --l"),
+    ]:
+        with pytest.raises(UsageError) as caught:
+            parsed(line)
+        assert str(caught.value).startswith(message)
+        assert f": change {flag}" in str(caught.value)
 
 
 def test_values_of_files_have_their_place(tmp_path: Path) -> None:
@@ -72,13 +59,10 @@ def test_values_of_files_have_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "flag"),
     [
-        ("epochs", 0, "--trainer.epochs"),
         ("gen.setup.val.batch_size", 0, "--val.batch_size"),
         ("optimizer.groups.1.lr_factor", -1.0, "--optimizer.groups.1.lr_factor"),
-        ("optimizer.gradient_noise.gamma", -1.0, "--optimizer.gradient_noise.gamma"),
         ("scenario.data.pre_proc.processors.1.share", 2.0, "--data.pre_proc.processors.1.share"),
         ("early_stopping.best_model_name", "train", "--early_stopping.best_model_name"),
-        ("learning_rate.rates", {7: 0.1, 200: 0.1}, "--learning_rate.rates"),
     ],
 )
 def test_what_changed_after_the_constructor(path: str, value: Any, flag: str) -> None:
@@ -118,7 +102,6 @@ class Again(OwnParams):
         (OwnParams, {"share": math.nextafter(0.0, -1.0)}, "share is -5e-324, expected a number in [0, 1)"),
         (OwnParams, {"share": math.nan}, "share is nan, expected a finite number in [0, 1)"),
         (OwnParams, {"share": "half"}, "share is 'half', expected a number in [0, 1)"),
-        (OwnParams, {"share": None}, "share is None, expected a number in [0, 1)"),
         (OwnParams, {"size": 0}, "size is 0, expected at least 1, or -1 for all, or None"),
         (OwnParams, {"size": -math.inf}, "size is -inf, expected a finite number, at least 1, or -1 for all, or None"),
         (OwnParams, {"kind": "c"}, "kind is 'c', expected one of a, b"),

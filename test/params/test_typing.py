@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from test.docs.test_docs import write_files
 from test.support.commands import REPOSITORY
 
 RIGHT = """
@@ -84,15 +83,3 @@ def test_wrong_types_names_and_limits_are_errors_and_right_ones_are_not(tmp_path
         "13 attr-defined",
         "14 assignment",
     ]
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page_has_no_errors_and_a_wrong_part_has(tmp_path: Path) -> None:
-    write_files("scenario.md", tmp_path)
-    assert check(tmp_path, "-p", "waves") == []
-    file = tmp_path / "waves" / "scenario.py"
-    lines = file.read_text().splitlines()
-    index = next(index for index, line in enumerate(lines) if "Waves(seed=2, size=200)" in line)
-    lines[index] = lines[index].replace("seed=2", 'seed="2"')
-    file.write_text("\n".join(lines))
-    assert check(tmp_path, "-p", "waves") == [f"{index + 1} arg-type"]

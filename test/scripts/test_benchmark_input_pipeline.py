@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from test.data.faults import FilesParams, SlowParams
-from test.data.pipeline.test_preload import DamagedParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
@@ -77,10 +76,10 @@ def test_a_signal_ends_it_with_the_summary(
 
 def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
     params: Any = {"batch_size": 2, "num_processes": 0}
-    inputbenchmark.log_parts(make_pipeline(DamagedParams(rows(4)), on_error="skip", **params))
-    assert "the parts are not timed, since a sample failed: OSError: cannot be read" in caplog.text
-    with pytest.raises(OSError, match="cannot be read"):
-        inputbenchmark.log_parts(make_pipeline(DamagedParams(rows(4)), **params))
+    inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), on_error="skip", **params))
+    assert "the parts are not timed, since a sample failed: OSError: row_2.png is damaged" in caplog.text
+    with pytest.raises(OSError, match="is damaged"):
+        inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), **params))
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +111,7 @@ def test_rates_begin_behind_the_first_batch() -> None:
 def test_parts_show_where_the_time_goes() -> None:
     processors = [DropParams(every=3), SlowParams(seconds=0.005), RepeatParams(), PairParams()]
     parts = measure_parts(make_pipeline(rows(20), processors, batch_size=2), 0.4)
-    assert [part.name for part in parts] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
+    assert [part.name for part in parts] == ["generator", "Drop", "SlowParams", "Repeat", "Pair", "batching"]
     # The samples are in memory; what comes behind the first generating processor runs in one process.
     assert [part.in_workers for part in parts] == [False, True, True, False, False, False]
     # Each of the samples came once on average (0, 1 or 2 times), and two of them made one. Other parts may have waited

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from test.scripts.fuzz_command_lines import complaints, run_here
+from test.fuzz_command_lines import complaints, run_here
 from test.support.commands import finish_command, start_python
 from tfaip.scripts import export, train
 from tfaip.scripts.common.command import print_results

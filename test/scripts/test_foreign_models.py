@@ -155,14 +155,19 @@ class Payload:
 
 
 def zip_bomb(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("weights.npy", "w") as member:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        write_zeros(file, "weights.npy")
+
+
+def write_zeros(file: zipfile.ZipFile, name: str) -> None:
+    with file.open(name, "w") as member:
         for _ in range(80):
             member.write(bytes(1 << 20))
 
 
-def hdf5_bomb(path: Path) -> None:
+def hdf5_bomb(path: Path, name: str = "hidden/kernel") -> None:
     with h5py.File(path, "w") as file:
-        file.create_dataset("hidden/kernel", shape=(10**11,), dtype="float32", chunks=(10**6,), compression="gzip")
+        file.create_dataset(name, shape=(10**11,), dtype="float32", chunks=(10**6,), compression="gzip")
 
 
 def header_bomb(path: Path) -> None:
@@ -222,23 +227,20 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
 
 
 @pytest.mark.parametrize("bomb", [zip_bomb, hdf5_bomb])
-def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_keras_file_that_expands(bomb: Callable[..., None], tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     keras.Model({"x": inputs}, {"y": keras.layers.Dense(1, name="hidden")(inputs)}).save(tmp_path / "good.keras")
-    weights = tmp_path / "weights"
-    with zipfile.ZipFile(tmp_path / "serve.keras", "w", zipfile.ZIP_DEFLATED) as file:
-        with zipfile.ZipFile(tmp_path / "good.keras") as good:
-            for name in ("config.json", "metadata.json"):
-                file.writestr(name, good.read(name))
+    with (
+        zipfile.ZipFile(tmp_path / "serve.keras", "w", zipfile.ZIP_DEFLATED) as file,
+        zipfile.ZipFile(tmp_path / "good.keras") as good,
+    ):
+        for name in ("config.json", "metadata.json"):
+            file.writestr(name, good.read(name))
         if bomb is hdf5_bomb:
-            with h5py.File(weights, "w") as content:
-                layer = content.create_group("layers/dense/vars")
-                layer.create_dataset("0", shape=(10**11,), dtype="float32", chunks=(10**6,), compression="gzip")
-            file.write(weights, "model.weights.h5")
+            bomb(tmp_path / "weights", "layers/dense/vars/0")
+            file.write(tmp_path / "weights", "model.weights.h5")
         else:
-            with file.open("model.weights.h5", "w") as member:
-                for _ in range(80):
-                    member.write(bytes(1 << 20))
+            write_zeros(file, "model.weights.h5")
     tracemalloc.start()
     with pytest.raises(TfaipError, match="serve.keras cannot be loaded: "):
         KerasExporter.load(tmp_path, "serve")

@@ -54,7 +54,6 @@ MISTAKES = {
     f"train {TINY} --trainer.epoch 3": "unknown flag --trainer.epoch; did you mean --trainer.epochs",
     f"train {TINY} --gradient_clip_val 1": "did you mean --optimizer.clip_norm or --optimizer.clip_value",
     f"train {TINY} stray": "stray",
-    f"train {TINY} --summary False": "--summary takes no value: leave it out to train",
     f"train {TINY} --trust typed.inner": "--trust typed.inner: expected the name of a top-level package: --trust typed",
     f"train {TINY} --trust ../typed": "--trust ../typed: expected the name of a top-level package",
     f"train {TINY} --trainer.history_file BEST/weights.safetensors": "weights.safetensors; is not a text file",

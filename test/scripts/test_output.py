@@ -102,31 +102,6 @@ def test_lines_of_a_run(whole: Path) -> None:
     assert printed[-4:] == [line for line in logged[7:] if not line.startswith("Results of epoch ")]
 
 
-TABLE = """\
-* new best val_loss; loss is mse
-       |      train      |       val       |  rate   |
-epoch  |    loss     mae |    loss     mae |      lr |    sec
--------+-----------------+-----------------+---------+-------"""
-
-
-def test_table_of_a_run(whole: Path) -> None:
-    """Each value once, in a row that fits the width of 80 columns; all numbers here are between 0.1 and 10."""
-    printed = without_durations((whole / "stdout").read_text()).splitlines()
-    records = history(whole / "run")
-    rates = ["0.01", "0.01", "0.005", "0.005"]
-    best = float("inf")
-    assert printed[2:6] == TABLE.splitlines()
-    for epoch, (line, record, rate) in enumerate(zip(printed[6:10], records.values(), rates, strict=True), start=1):
-        values = [record["values"][name] for name in ("loss", "mae", "val_loss", "val_mae")]
-        shown = [f"{value:.3f}" if value >= 1 else f"{value:.4f}" for value in values]
-        is_best = record["values"]["val_loss"] < best
-        best = min(best, record["values"]["val_loss"])
-        cells = [cell.split() for cell in line.split("|")]
-        assert cells[:4] == [[f"{epoch}{'*' * is_best}"], shown[:2], shown[2:], [rate]]
-        assert float(cells[4][0]) >= 0
-        assert len(line) == len(TABLE.splitlines()[-1]) <= 80
-
-
 FLAGS = """
 trainer: {epochs: 5, keep_checkpoints: 3, checkpoint_sub_dir: states, export_best: false, val_every_n: 2}
 learning_rate: {__cls__: Constant, lr: 0.02}

@@ -170,22 +170,6 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.backend
-def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
-    whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
-    run = tmp_path / "run"
-    stopped = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
-    workers = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
-    flags = ["--trainer.output_dir", run, *SEED, *FLAGS, *workers]
-    train = run_command("train", "tiny", *flags, cwd=workplace, env=stopped)
-    assert (train.rc, train.stderr) == (128 + signal.SIGINT, ""), train
-    run_well("resume_training", run, cwd=workplace)
-    # What the workers made cannot be told from what the training process made itself.
-    assert_same_run(run, whole / "run")
-
-
-@pytest.mark.slow
 def test_two_signals_while_data_never_come(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:
     run = tmp_path / "run"
     hanging = faulty(fault("HANG", "tiny.sample", "training", 25))

@@ -227,11 +227,6 @@ def test_the_first_recorded_rate_is_the_default(tmp_path: Path) -> None:
             "history.json --learning_rate NewbobRel",
             "monitor is None, expected a logged value (loss, val_loss): ch",
         ),
-        (
-            REPLAY,
-            "history.json --learning_rate.monitor acc",
-            "monitor is 'acc', expected a logged value (loss, val_loss)",
-        ),
         (REPLAY, "history.json --png gone/x.png", "gone/x.png cannot be written: there is no"),
         (REPLAY, "", "which run? expected: tfaip-replay-learning-rate RUN"),
         (REPLAY, "gone", "gone: cannot be read (No such file"),
@@ -245,11 +240,6 @@ def test_the_first_recorded_rate_is_the_default(tmp_path: Path) -> None:
         ),
         (
             PREVIEW,
-            f"{MIN} --learning_rate.modulation Function",
-            "missing required flag: --learning_rate.modulation.function",
-        ),
-        (
-            PREVIEW,
             f"{MIN} --trainer.epochs {2**62}",
             "epochs are too many to compute their rates, expected at most 1000000",
         ),
@@ -259,8 +249,6 @@ def test_mistakes(main: Any, words: str, message: str, tmp_path: Path, capsys, m
     monkeypatch.chdir(tmp_path)
     stored(tmp_path, recorded())
     (tmp_path / "empty").write_text("{}")
-    if "acc" in words:
-        words += " --learning_rate NewbobRel"
     assert exit_code(main, words.split()) == 2
     assert message in capsys.readouterr().err
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -16,50 +15,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 import pytest
 
 from test.support.commands import REPOSITORY
-from test.support.tiny.model import TinyModel
-from test.support.tiny.scenario import TinyModelParams, TinyScenario
-from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.util.typing import TensorDict
+from test.support.tiny.scenario import TinyScenario
 
 pytestmark = pytest.mark.slow  # the server and its run, which all cases share
-
-
-class CurveModel(TinyModel):
-    """Also asks whether the sum is positive."""
-
-    def __init__(self, params: TinyModelParams) -> None:
-        super().__init__(params)
-        self.auc = keras.metrics.AUC(num_thresholds=201, curve="PR", name="auc")
-
-    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Any]:
-        label, score = keras.ops.cast(targets["y"] > 0, "float32"), keras.ops.sigmoid(outputs["y"])
-        return [*super()._metric(inputs, targets, outputs), self.auc(label, score)]
-
-    def _tensorboard(self) -> dict[str, Any]:
-        return {"pr": PrecisionRecallCurve.of_metric(self.auc)}
-
-
-class CurveScenario(TinyScenario):
-    @classmethod
-    def model_cls(cls) -> type[CurveModel]:
-        return CurveModel
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three epochs, the third after a resume."""
-    params = CurveScenario.default_trainer_params()
+    params = TinyScenario.default_trainer_params()
     params.output_dir = str(tmp_path_factory.mktemp("runs") / "run")
     params.random_seed, params.lav_every_n, params.histogram_every_n = 1, 1, 2
-    params.profile, params.profile_steps = True, [3, 6]
     params.epochs = 2
-    CurveScenario.create_trainer(params).train()
+    TinyScenario.create_trainer(params).train()
     params.epochs, params.optimizer.beta_1 = 3, 0.75
-    CurveScenario.create_trainer(params, restore=True).train()
+    TinyScenario.create_trainer(params, restore=True).train()
     return Path(params.output_dir)
 
 
@@ -88,9 +61,7 @@ class Server:
         address = f"{self.address}data/plugin/{route}?{urllib.parse.urlencode(query)}"
         request = urllib.request.Request(address, data=content, headers={"Content-Type": "application/json"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-            answer = reply.read()
-            # The profiler's page compresses, asked or not.
-            return json.loads(gzip.decompress(answer) if reply.headers["Content-Encoding"] == "gzip" else answer)
+            return json.loads(reply.read())
 
 
 @pytest.fixture(scope="module")
@@ -135,26 +106,6 @@ def test_curves_are_those_of_the_history(run: Path, server: Server) -> None:
     assert (step, sum(count for _, _, count in buckets)) == (2, 32)
 
 
-def test_precision_recall_curves(run: Path, server: Server) -> None:
-    runs = ["train", "validation", "lav_l0"]
-    points = {
-        kind: found
-        for kind in runs
-        for found in server.read("pr_curves/pr_curves", run=f"run/{kind}", tag="pr").values()
-    }
-    history = json.loads((run / "history.json").read_text())
-    assert {kind: [entry["step"] for entry in found] for kind, found in points.items()} == dict.fromkeys(
-        runs, [1, 2, 3]
-    )
-    for entry in points["validation"]:
-        # At the first threshold everything is taken for positive, so that nothing is missed.
-        assert (entry["recall"][0], entry["false_negatives"][0]) == (1.0, 0)
-        assert entry["true_positives"][0] + entry["false_positives"][0] == 10
-        assert "val_auc" in history[str(entry["step"])]["values"]
-    # The prediction graph scores the same samples.
-    assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
-
-
 def test_hyper_parameters_of_the_run(run: Path, server: Server) -> None:
     infos = {info["name"]: info for info in server.read("hparams/experiment", {})["hparamInfos"]}
     # Of the last resume.
@@ -170,17 +121,6 @@ def test_hyper_parameters_of_the_run(run: Path, server: Server) -> None:
     values = {(found["name"]["group"], found["name"]["tag"]): found["value"] for found in trial["metricValues"]}
     for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
         assert values[kind, "loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
-
-
-def test_the_trace_of_the_profiler(run: Path, server: Server) -> None:
-    traces = sorted(f"run/train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
-    assert len(traces) == 2  # the resumed run wrote one too
-    assert sorted(server.read("profile/runs")) == traces
-    (host,) = server.read("profile/hosts", run=traces[0], tag="trace_viewer")
-    trace = server.read("profile/data", run=traces[0], tag="trace_viewer", host=host["hostname"])
-    # Executions of two batches, counted from 0; TensorBoard groups what ran in them if it knows the device.
-    steps = [event for event in trace["traceEvents"] if event.get("name") in ("train", "train 2", "train 4")]
-    assert [event["args"]["step_num"] for event in steps] == ["2", "4"]
 
 
 def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, server: Server) -> None:

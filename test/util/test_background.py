@@ -18,15 +18,20 @@ def fail(text: str) -> None:
     raise TfaipError(text)
 
 
+def end_after(writer: BackgroundWriter, job: str, error: Exception | None = None) -> None:
+    with writer:
+        writer.submit(partial(fail, job))
+        if error is not None:
+            raise error
+
+
 def test_jobs_are_done_in_their_order_by_one_thread() -> None:
-    done: list[int] = []
-    threads: set[int] = set()
+    done: list[tuple[int, int]] = []
     begin = threading.Event()
 
     def job(number: int) -> None:
         begin.wait()
-        threads.add(threading.get_ident())
-        done.append(number)
+        done.append((number, threading.get_ident()))
 
     with BackgroundWriter() as writer:
         writer.wait()
@@ -35,21 +40,19 @@ def test_jobs_are_done_in_their_order_by_one_thread() -> None:
         assert done == []
         begin.set()
         writer.wait()
-        assert done == [0, 1, 2, 3, 4]
+        assert [number for number, _ in done] == [0, 1, 2, 3, 4]
         writer.submit(partial(job, 5))
-    assert done == [0, 1, 2, 3, 4, 5]
-    assert len(threads) == 1
-    assert threading.get_ident() not in threads
+    assert done[-1][0] == 5
+    assert len({thread for _, thread in done}) == 1
+    assert threading.get_ident() != done[0][1]
 
 
 def test_what_follows_a_failed_job_is_not_done() -> None:
     done: list[int] = []
     begin = threading.Event()
     with BackgroundWriter() as writer:
-        writer.submit(begin.wait)
-        writer.submit(partial(fail, "first"))
-        writer.submit(partial(done.append, 1))
-        writer.submit(partial(fail, "second"))
+        for job in (begin.wait, partial(fail, "first"), partial(done.append, 1), partial(fail, "second")):
+            writer.submit(job)
         writer.check()
         begin.set()
         for method in (writer.wait, writer.check, partial(writer.submit, partial(done.append, 2))):
@@ -58,31 +61,13 @@ def test_what_follows_a_failed_job_is_not_done() -> None:
     assert done == []
 
 
-def end_after(writer: BackgroundWriter, error: str) -> None:
-    with writer:
-        writer.submit(partial(fail, error))
-
-
-def test_the_end_raises_what_was_not_raised_yet() -> None:
+def test_the_end_raises_what_was_not_raised_yet(caplog: pytest.LogCaptureFixture) -> None:
     writer = BackgroundWriter()
     with pytest.raises(TfaipError, match="late"):
         end_after(writer, "late")
-    # It can be used again.
-    done: list[int] = []
-    with writer:
-        writer.submit(partial(done.append, 1))
-    assert done == [1]
-
-
-def end_with_another_error(writer: BackgroundWriter) -> None:
-    with writer:
-        writer.submit(partial(fail, "beside another error"))
-        raise ZeroDivisionError
-
-
-def test_an_error_beside_another_one_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    # It can be used again. An error beside another one is logged.
     with pytest.raises(ZeroDivisionError):
-        end_with_another_error(BackgroundWriter())
+        end_after(writer, "beside another error", ZeroDivisionError())
     assert caplog.messages == ["beside another error"]
 
 
@@ -103,17 +88,16 @@ def thawed() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) -> None:
-    before, old = Node(), Node()
-    references = [weakref.ref(before), weakref.ref(old)]
-    del before
+    nodes = [Node() for _ in range(3)]
+    before, old, new = map(weakref.ref, nodes)
+    del nodes[0]
     with collecting_new_objects():
-        assert [reference() is None for reference in references] == [True, False]
-        assert gc.get_freeze_count() > 0
-        new = Node()
-        references.append(weakref.ref(new))
-        del old, new
+        assert (before(), gc.get_freeze_count() > 0) == (None, True)
+        nodes[1] = Node()  # made in it
+        new = weakref.ref(nodes[1])
+        nodes.clear()
         gc.collect()
-        assert [reference() is None for reference in references] == [True, False, True]
+        assert (old() is None, new()) == (False, None)
     assert gc.get_freeze_count() == 0
     gc.collect()
-    assert references[1]() is None
+    assert old() is None

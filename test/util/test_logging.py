@@ -83,33 +83,23 @@ def test_work_that_takes_a_second_is_a_line(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "long work took 1.0 s\n"
 
 
-def test_run_log_keeps_earlier_lines(tmp_path: Path) -> None:
+def test_run_log_keeps_earlier_lines_and_appends_to_those_of_an_interrupted_run(tmp_path: Path) -> None:
     before = logging.getLogger(ROOT).handlers[:]
     path = tmp_path / "train.log"
     log = logger("tfaip.test")
     log.warning("before the run")
     with RunLog() as run_log:
-        log.info("early %s", "line")
-        log.warning("early warning")
+        log.warning("early %s", "warning")
         assert not path.exists()
         run_log.write_to(path)
         log.info("late line")
     log.info("after the run")
-    lines = path.read_text().splitlines()
-    assert [line.split(" ", 2)[2] for line in lines] == [
-        "INFO    tfaip.test: early line",
-        "WARNING tfaip.test: early warning",
-        "INFO    tfaip.test: late line",
-    ]
+    with RunLog() as run_log:
+        run_log.write_to(path)
+        log.info("resumed")
+    shown = ["WARNING tfaip.test: early warning", "INFO    tfaip.test: late line", "INFO    tfaip.test: resumed"]
+    assert [line.split(" ", 2)[2] for line in path.read_text().splitlines()] == shown
     assert logging.getLogger(ROOT).handlers == before
-
-
-def test_run_log_appends_to_the_log_of_the_interrupted_run(tmp_path: Path) -> None:
-    for line in ("first", "second"):
-        with RunLog() as run_log:
-            run_log.write_to(tmp_path / "train.log")
-            logger("tfaip.test").info(line)
-    assert [line.split()[-1] for line in (tmp_path / "train.log").read_text().splitlines()] == ["first", "second"]
 
 
 def test_run_log_without_a_file_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

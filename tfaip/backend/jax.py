@@ -19,9 +19,8 @@ from keras import ops
 
 from tfaip.backend.jaxsteps import (
     CompiledStep as CompiledStep,
-    Datasets as Datasets,
     LoopedSteps,
-    consume as consume,
+    dataset as dataset,
     local_value,
 )
 from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
@@ -100,6 +99,8 @@ def most_steps_per_execution(is_shared: bool) -> int | None:
 
 def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:
     """Decide how `fit` executes the steps of a model; return its train function and the data."""
+    if model.train_function is not None:
+        return model.train_function, data
     looped = None
     if model.jit_compile and not model.run_eagerly and keras.distribution.distribution() is None:
         platform = jax.default_backend()
@@ -110,6 +111,11 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
         # Nothing is gained by more, and signals are seen later.
         model.steps_per_execution = 1
     return looped, data
+
+
+def evaluation_function(model: Any, function: Any, step: Callable[..., Any], data: Any) -> tuple[Any, Any]:
+    """Return what `evaluate` calls for each execution of a step (None: Keras makes it), and the data."""
+    return function, data
 
 
 def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Iterator[Any]) -> Iterator[Any]:
@@ -358,19 +364,18 @@ def _as_one_device_has_it(data: tuple[Any, ...]) -> tuple[Any, ...]:
 # Data of `fit` and `evaluate`
 
 
-def num_waiting_batches() -> int:
-    """Return how many batches a thread must send to the device ahead of the step; 0: no thread is needed."""
+def num_waiting(is_shared: bool) -> int:
+    """Return how many of its items a thread must prepare ahead of the step; 0: no thread is needed."""
     # A step runs while Python continues. On a CPU that is enough: a thread competes with it for the interpreter, and
     # 480 us a step became 640. On other devices the thread works while Keras waits for a value.
     return 0 if jax.default_backend() == "cpu" else _WAITING_ON_DEVICE
 
 
-def to_device(element: Element) -> Element:
-    """Send a batch to the device."""
-    if keras.distribution.distribution() is not None:
-        return element  # Keras knows which device gets which rows
-    sent: Element = jax.device_put(element)
-    return sent
+def prepared(elements: Iterator[Element]) -> Iterator[Any]:
+    """Return the elements on the device, where a thread sends them ahead; as they are where that is for Keras to do."""
+    if not num_waiting(False) or keras.distribution.distribution() is not None:
+        return elements  # Keras knows which device gets which rows
+    return map(jax.device_put, elements)
 
 
 def to_numpy(value: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaip.backend.keras_private import keep_state
 from tfaip.backend.kerastools import packed
-from tfaip.util.typing import Element, Tensor
+from tfaip.util.typing import Tensor
 
 # Steps
 
@@ -110,24 +110,9 @@ def local_value(value: Any) -> Any:
 # Data of `fit` and `evaluate`
 
 
-class Datasets:
-    """Makes datasets of equal specs, in the form that `fit` reads fastest: a plain iterator."""
-
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        pass
-
-    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
-        """Return a dataset that can be read once."""
-        return (packed(element) for element in elements())
-
-    def release(self) -> None:
-        """Do nothing: an iterator belongs to whoever reads it."""
-
-
-def consume(data: Any) -> None:
-    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    for element in data:
-        jax.block_until_ready(jax.device_put(element))
+def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
+    """Return what `fit` and `evaluate` read, once: a generator."""
+    return (packed(element) for element in elements)
 
 
 # Steps in a loop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,11 +20,13 @@ from tfaip.backend.keras_private import RecordingScope
 from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
-    Datasets as Datasets,
     FusedAdam,
-    consume as consume,
+    LoopedSteps,
+    dataset as dataset,
+    no_data,
+    prepared as prepared,
 )
-from tfaip.util.typing import Element, Tensor, TensorDict
+from tfaip.util.typing import Tensor, TensorDict
 
 STRATEGY = "mirror"
 """Value of `dist_strategy` that shares the work among several devices."""
@@ -41,6 +42,9 @@ ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Le
 
 # Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
 _STEPS_PER_EXECUTION = 16
+
+# Besides the chunk of batches that is trained and one that is being made.
+_WAITING_CHUNKS = 1
 
 
 # Devices
@@ -58,13 +62,6 @@ def configure_devices(gpu_memory: int | None) -> None:
         else:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=gpu_memory)
             tf.config.set_logical_device_configuration(gpu, [limit])
-    logging.getLogger("tensorflow").addFilter(_is_no_new_step)
-
-
-def _is_no_new_step(record: logging.LogRecord) -> bool:
-    """Return False for the warning that steps were traced several times, as each stage has a step of its own."""
-    message, (trainer, *_) = record.getMessage(), keras.Model.make_train_function.__qualname__.split(".")
-    return "triggered tf.function retracing" not in message or f"<function {trainer}." not in message
 
 
 def device_names() -> list[str]:
@@ -133,7 +130,25 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     Returns:
         What `fit` calls for each execution (None: Keras makes it), and the data with its first batch.
     """
-    return None, data
+    function, data = evaluation_function(model, model.train_function, model.train_step, data)
+    execution.loops = function is not None
+    return function, data
+
+
+def evaluation_function(model: Any, function: Any, step: Callable[..., Any], data: Any) -> tuple[Any, Any]:
+    """Return what `evaluate` calls for each execution of a step (None: Keras makes it), and the data.
+
+    Args:
+        model: compiled.
+        function: what this has returned before; None: the first call.
+        step: of the model.
+        data: those of `evaluate`.
+    """
+    if isinstance(model.distribute_strategy, _Strategy):
+        return function, data
+    looped = function or LoopedSteps(model, step)
+    looped.read(data)
+    return looped, no_data()
 
 
 def synchronize(model: keras.Model) -> None:
@@ -404,14 +419,13 @@ def with_whole_batches(function: Callable[..., Any]) -> Callable[..., Any]:
 # Data of `fit` and `evaluate`
 
 
-def num_waiting_batches() -> int:
-    """Return how many batches a thread must send to the device ahead of the step; 0: no thread is needed."""
-    return 0  # tf.data has threads of its own
+def num_waiting(is_shared: bool) -> int:
+    """Return how many of its items a thread must prepare ahead of the step; 0: no thread is needed.
 
-
-def to_device(element: Element) -> Element:
-    """Send a batch to the device."""
-    return element
+    Args:
+        is_shared: several devices share the batches.
+    """
+    return 0 if is_shared else _WAITING_CHUNKS  # tf.data has threads of its own
 
 
 def to_numpy(value: Any) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import keras
@@ -100,77 +102,145 @@ def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
     return len(shape) == len(known) and all(b is None or a == b for a, b in zip(shape, known, strict=True))
 
 
+class LoopedSteps:
+    """What `fit` or `evaluate` calls for each execution: steps in one compiled loop over chunks of batches.
+
+    Keras would pass every batch through tf.data, and branch on whether there is one, which takes longer than the
+    update of a tiny model.
+
+    Args:
+        model: compiled.
+        step: its `train_step` or `test_step`.
+    """
+
+    data: Chunks
+    """The batches of the next call of `fit` or `evaluate`."""
+
+    def __init__(self, model: Any, step: Callable[..., Any]) -> None:
+        self._model = model
+        self._step = step
+        self._loop: Any = None
+        self._chunk: list[Tensor] = []
+        self._done = 0
+
+    def read(self, data: Chunks) -> None:
+        """Take the batches of the next call of `fit` or `evaluate`."""
+        self.data, self._chunk = data, []
+
+    def __call__(self, iterator: Any) -> Any:
+        """Run the steps of one execution; return the logs after them."""
+        logs, left = None, self._model.steps_per_execution
+        while left and (self._chunk or self._next()):
+            end = min(len(self._chunk[0]), self._done + left)
+            left -= end - self._done
+            logs = self._run(self._done, end)
+            self._done = end
+            if end == len(self._chunk[0]):
+                self._chunk = []
+        if logs is None:
+            raise StopIteration
+        return logs
+
+    def _next(self) -> bool:
+        self._chunk, self._done = tf.nest.flatten(next(self.data.chunks, ())), 0
+        return bool(self._chunk)
+
+    def _run(self, begin: int, end: int) -> Any:
+        """Run the steps of some batches of the chunk."""
+        if self._model.run_eagerly:
+            for number in range(begin, end):
+                self._step(tf.nest.pack_sequence_as(self.data.spec, [array[number] for array in self._chunk]))
+            return self._model.get_metrics_result()
+        if self._loop is None:
+            self._loop = self._traced(self.data.spec)
+        return self._loop(tf.constant(begin), tf.constant(end), *self._chunk)
+
+    def _traced(self, spec: Any) -> Any:
+        """Return the compiled loop over chunks of such specs."""
+        step = tf.function(self._step, autograph=False, jit_compile=True) if self._model.jit_compile else self._step
+
+        def loop(begin: Tensor, end: Tensor, *chunk: Tensor) -> Any:
+            def body(number: Tensor) -> Tensor:
+                with tf.device("CPU"):  # so that a batch, and not the chunk, is copied to a GPU in each round
+                    arrays = [tf.gather(array, number) for array in chunk]
+                step(tf.nest.pack_sequence_as(spec, arrays))
+                return number + 1
+
+            tf.while_loop(lambda number: number < end, body, [begin])
+            return self._model.get_metrics_result()
+
+        numbers = [tf.TensorSpec((), tf.int32)] * 2
+        return tf.function(loop, autograph=False).get_concrete_function(*numbers, *tf.nest.flatten(spec))
+
+
 # Data of `fit` and `evaluate`
 
-# TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
 CHUNK_BATCHES = 32
 CHUNK_BYTES = 16 * 2**20
-PREFETCHED_CHUNKS = 2
 PREFETCHED_BATCHES = 16
 
 
-class Datasets:
-    """Makes datasets of equal specs, in the form that `fit` reads fastest: a `tf.data.Dataset`.
-
-    They are one, which is traced once (60 ms) and reads other batches each time.
+@dataclass(frozen=True)
+class Chunks:
+    """Batches for `LoopedSteps`.
 
     Args:
-        specs: shape without the batch, and dtype, of the inputs and of the targets by name.
+        spec: of a chunk.
+        chunks: batches of equal shapes, stacked, in the structure of `spec`.
     """
 
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        self._specs = specs
-        self._dataset: Any = None
-        self._elements: Callable[[], Iterator[Element]] | None = None
-
-    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
-        """Return a dataset that can be read once, before the next one is asked for.
-
-        Args:
-            elements: opens an iterator over inputs and targets.
-        """
-        self._elements = elements
-        if self._dataset is None:
-            self._dataset = self._traced()
-        return self._dataset
-
-    def release(self) -> None:
-        """Forget the batches, which may belong to much data."""
-        self._elements = None
-
-    def _traced(self) -> Any:
-        signature = tuple(_chunk_specs(part) for part in self._specs)
-        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
-        batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
-            lambda *parts: tf.data.Dataset.from_tensor_slices(packed(parts))
-        )
-        options = tf.data.Options()
-        # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
-        # 2.6 s took 5.11 s, the sum of its naps, every other time.
-        options.autotune.enabled = False
-        return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
-
-    def _opened(self) -> Iterator[Element]:
-        elements = self._elements
-        # Nothing is left if the training has ended before its first batch was read.
-        return _chunks(() if elements is None else elements())
+    spec: Any
+    chunks: Iterator[Any]
 
 
-def consume(data: Any) -> None:
-    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    data.reduce(0, lambda count, _: count + 1)  # without Python
+def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
+    """Return what `fit` and `evaluate` read, once.
+
+    Args:
+        specs: shape without the batch, and dtype, of the inputs, of the targets, and of what marks the batches that
+            several devices share, by name.
+        elements: what `prepared` has returned.
+    """
+    if not is_shared(specs):
+        return Chunks(packed([_specs(part, 2) for part in specs]), elements)
+    # Keras alone shares batches among several devices.
+    signature = packed([_specs(part, 1) for part in specs])
+    batches = tf.data.Dataset.from_generator(lambda: map(packed, elements), output_signature=signature)
+    return batches.prefetch(PREFETCHED_BATCHES).with_options(_options())
 
 
-def _chunk_specs(specs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tf.TensorSpec((None, None, *spec.shape), spec.dtype) for name, spec in specs.items()}
+@cache
+def no_data() -> Any:
+    """Return an endless dataset for `fit` and `evaluate` whose steps read other data."""
+    return tf.data.Dataset.from_tensors(0).repeat().with_options(_options())
 
 
-def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
-    """Stack consecutive elements of equal shapes."""
+def is_shared(specs: Sequence[Any]) -> bool:
+    """Return True for specs, or an element, with a mark for the devices that share batches."""
+    return len(specs) > 2
+
+
+def _options() -> tf.data.Options:
+    options = tf.data.Options()
+    # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
+    # 2.6 s took 5.11 s, the sum of its naps, every other time.
+    options.autotune.enabled = False
+    return options
+
+
+def _specs(specs: Mapping[str, Any], added: int) -> dict[str, Any]:
+    return {name: tf.TensorSpec((*[None] * added, *spec.shape), spec.dtype) for name, spec in specs.items()}
+
+
+def prepared(elements: Iterator[Element]) -> Iterator[Any]:
+    """Return chunks of consecutive elements of equal shapes; elements that several devices share as they are."""
     chunk: list[Element] = []
     shapes: Any = None
     size = 0
     for element in elements:
+        if is_shared(element):
+            yield element
+            continue
         arrays = [array for part in element for array in part.values()]
         if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
             yield _stacked(chunk)
@@ -182,9 +252,10 @@ def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
         yield _stacked(chunk)
 
 
-def _stacked(chunk: list[Element]) -> Element:
+def _stacked(chunk: list[Element]) -> Any:
     parts = zip(*chunk, strict=True)
-    return tuple({name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts)
+    with tf.device("CPU"):
+        return packed([{k: tf.constant(np.stack([part[k] for part in same])) for k in same[0]} for same in parts])
 
 
 # Updates

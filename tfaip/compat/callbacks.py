@@ -8,8 +8,6 @@ from typing import Any
 import keras
 
 from tfaip.events.writer import EventWriter
-from tfaip.params.stored import save_params
-from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import PARAMS_FILE, split_name
 from tfaip.trainer.stepcallbacks import python_logs
@@ -69,26 +67,7 @@ class TensorBoardCallback(keras.callbacks.Callback):
 
 
 class TrainerCheckpointsCallback(keras.callbacks.Callback):
-    """Callback that stores the trainer params after each epoch; checkpoints and models are written by the trainer.
+    """Callback to derive from, or to recognise: params, checkpoints and models are written by the trainer."""
 
-    Args:
-        trainer_params: to store.
-        directory: gets `trainer_params.json`; None: `params` in their `output_dir`, whose own file is the trainer's.
-
-    Raises:
-        ValueError: if there is neither.
-    """
-
-    def __init__(self, trainer_params: TrainerParams[Any, Any], directory: str | Path | None = None) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        if directory is None:
-            if trainer_params.output_dir is None:
-                raise ValueError(f"{type(self).__name__} has no place: give directory, or params with an output_dir")
-            directory = Path(trainer_params.output_dir) / "params"
-        self.trainer_params = trainer_params
-        self.directory = Path(directory)
-
-    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Replace the file."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        save_params(self.directory / PARAMS_FILE, self.trainer_params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
@@ -39,18 +39,24 @@ class WriteToLogFile:
 
     def __init__(self, path: str | Path, append: bool = False) -> None:
         self.path = _log_file(path)
-        self._handler = _LogHandler(self.path, append)
+        self._append = append
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(console_unless_configured())
-            stack.callback(self._handler.close)
-            for name, handler in ((ROOT, self._handler), (None, _FromProgram())):
+            if not self._append:
+                self.path.unlink(missing_ok=True)
+            file = stack.enter_context(closing(_LogHandler(self.path)))
+            for name, handler in ((ROOT, file), (None, _FromProgram())):
                 log = logging.getLogger(name)
                 log.addHandler(handler)
                 stack.callback(log.removeHandler, handler)
-            _accept_messages_of_programs(stack)
+            # Loggers of the program log from the level of the toolkit on, unless it has set one.
+            root = logging.getLogger()
+            if root.level == logging.WARNING:  # the default of Python
+                stack.callback(root.setLevel, root.level)
+                root.setLevel(log_level())
             self._stack = stack.pop_all()
         return self
 
@@ -58,28 +64,14 @@ class WriteToLogFile:
         self._stack.close()
 
 
-def _accept_messages_of_programs(stack: ExitStack) -> None:
-    """Let loggers without a level log from the level of the toolkit on, unless the program has set one."""
-    root = logging.getLogger()
-    if root.level == logging.WARNING:  # the default of Python
-        stack.callback(root.setLevel, root.level)
-        root.setLevel(log_level())
-
-
 class _LogHandler(logging.Handler):
-    """Handler of the file; while a run writes it, the records go to the handler of the run, or are its own.
-
-    Args:
-        path: of the file.
-        append: as in `WriteToLogFile`.
-    """
+    """Handler of the file; while a run writes it, the records go to the handler of the run, or are its own."""
 
     prints = False
 
-    def __init__(self, path: Path, append: bool) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._mode = "a" if append else "w"
         self._file: logging.FileHandler | None = None
         self._waiting: list[logging.LogRecord] = []
         self._last: logging.LogRecord | None = None
@@ -91,9 +83,11 @@ class _LogHandler(logging.Handler):
         if record is self._last:  # one of the program's own reaches this handler on two ways
             return
         self._last = record
-        own = self._handler_of_run()
-        if own is not None:
-            self._pass_on(own)
+        run = self._handler_of_run()
+        if run is not None:
+            for waiting in self._waiting:
+                run.handle(waiting)
+            self._waiting.clear()
         elif self._file is not None:
             self._file.handle(record)
         else:
@@ -107,17 +101,9 @@ class _LogHandler(logging.Handler):
             self._file.close()
         super().close()
 
-    def _pass_on(self, run: logging.FileHandler) -> None:
-        for record in self._waiting:
-            run.handle(record)
-        self._waiting.clear()
-        self._mode = "a"
-        if self._file is not None and self._file.stream is None:
-            self._file.mode = "a"
-
     def _open(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = logging.FileHandler(self._path, self._mode, encoding="utf-8", delay=True)
+        self._file = logging.FileHandler(self._path, encoding="utf-8", delay=True)
         self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
         for record in self._waiting:
             self._file.handle(record)

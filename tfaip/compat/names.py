@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("names.txt")
-# Most modules of 1.2 had some; those of the table may be needed with their bounds.
-_TYPE_VARIABLE = re.compile(r"T([A-Z]\w*)?")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def find_object(module: str, name: str) -> Any:
         ImportError: if there is nothing like it any more.
     """
     row = _rows().get((module, name))
-    if row is None and _TYPE_VARIABLE.fullmatch(name):
+    if row is None and re.fullmatch(r"T([A-Z]\w*)?", name):  # most modules of 1.2 had type variables
         row = OldName(f"{module}:{name}", "", "declare a TypeVar of your own")
     if row is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")

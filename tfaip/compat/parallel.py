@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.executor import PostProcessor
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, MAX_SECONDS, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.worker import WorkerSpec
+from tfaip.data.pipeline.workerpool import PostProcessor
 from tfaip.params import option
 from tfaip.util.terminal import track
 
@@ -61,8 +61,7 @@ def _map(create_function: Callable[[], Callable[[Any], Any]], items: Iterable[An
     # An item may take long: only the end of a worker is an error, not its silence.
     params = DataPipelineParams(batch_size=1, num_processes=processes, worker_start_s=0, worker_timeout_s=MAX_SECONDS)
     work = SequentialProcessorPipelineParams(processors=[WorkParams(create_function=create_function)])
-    data: Any = SimpleNamespace(params=DataBaseParams())
-    processor = PostProcessor(params, data, 0, DropCounts(), work)
+    processor = PostProcessor(WorkerSpec(params, DataBaseParams(), work, 0), DropCounts())
     try:
         for sample in processor.process(Sample(meta=item) for item in items):
             yield sample.meta

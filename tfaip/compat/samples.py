@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleSpecs
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 
 
 class SequenceProcessor(MappingDataProcessor[DataProcessorParams]):
@@ -55,8 +53,7 @@ class RawDataPipeline(DataPipeline):
         pipeline_params: how to batch.
         data_base: specs, padding, length and processors.
         generator_params: where the samples are from; not read.
-        input_processors: processors before the model; None: those of the data.
-        output_processors: processors after the model; None: those of the data.
+        processors: before and after the model, as those of `DataPipeline`, also by name; default: those of the data.
     """
 
     def __init__(
@@ -64,9 +61,9 @@ class RawDataPipeline(DataPipeline):
         samples: Iterable[Sample],
         pipeline_params: DataPipelineParams,
         data_base: SampleSpecs,
-        generator_params: DataGeneratorParams | None = None,
-        input_processors: DataProcessorPipelineParams | None = None,
-        output_processors: DataProcessorPipelineParams | None = None,
+        generator_params: Any = None,
+        *processors: Any,
+        **named: Any,
     ) -> None:
         source = RawDataGeneratorParams(samples=samples)
-        super().__init__(pipeline_params, data_base, source, input_processors, output_processors)
+        super().__init__(pipeline_params, data_base, source, *processors, **named)

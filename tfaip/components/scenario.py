@@ -30,7 +30,7 @@ from tfaip.params.classes import is_part
 from tfaip.params.names import top_package
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.stored import load_params
-from tfaip.params.tree import fill_shared, node_fields, packages_of
+from tfaip.params.tree import fill_shared, node_fields, nodes_of
 from tfaip.params.trust import OwnPackage
 from tfaip.params.types import field_types, type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled, takes
@@ -342,7 +342,7 @@ class ScenarioComponents(Generic[SP, TP]):
         """
         own = top_package(cls.__module__)
         try:
-            found = packages_of(cls.default_trainer_params() if defaults is None else defaults)
+            found = {top_package(type(node).__module__) for node in nodes_of(defaults or cls.default_trainer_params())}
         except Exception as error:  # code of the user, for data that may not be on this machine
             log.debug("only the package %s is trusted, the default params fail: %s", own, error)
             found = set()

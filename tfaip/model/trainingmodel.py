@@ -283,10 +283,13 @@ class TrainingModel(BuiltModel):
             batch_samples.reset(token)
 
     def choose_execution(self, data: Any) -> Any:
-        """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`."""
-        if self.train_function is None:
-            function, data = backend.train_function(self, self.execution, data)
-            self.train_function = function
+        """Decide, unless it is decided, how `fit` executes the steps; return what it reads. Call it before `fit`."""
+        self.train_function, data = backend.train_function(self, self.execution, data)
+        return data
+
+    def choose_evaluation(self, data: Any) -> Any:
+        """Do the same for `evaluate`."""
+        self.test_function, data = backend.evaluation_function(self, self.test_function, self.test_step, data)
         return data
 
     def execute_together(self, steps: int) -> None:

@@ -224,19 +224,16 @@ def _no_attribute(node: Any, name: str) -> AttributeError:
 
     cls = type(node)
     known, removed = [known.name for known in fields(cls)], removed_fields(cls)
-    below = []
-    if name not in known:  # else it is looked up again
-        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
     if name in known:
         reason = "is not set yet"
     elif name in node.__dataclass_fields__:
         reason = "belongs to the class, objects store none: set it in a subclass"
     elif name in removed:
         reason = f"was removed: {removed[name]}"
-    elif below:
-        reason = f"does not exist; did you mean {' or '.join(below[:_MOST_PATHS])}?"
     else:
-        reason = f"does not exist{did_you_mean(name, known)}"
+        below = [join_path(path, name) for path, part in nodes_by_path(node) if name in part.__dataclass_fields__]
+        hint = f"; did you mean {' or '.join(below[:_MOST_PATHS])}?" if below else did_you_mean(name, known)
+        reason = f"does not exist{hint}"
     if isinstance(node, Part):
         reason += "; these are params: compute other values in a functools.cached_property"
     return AttributeError(f"{cls.__name__}.{name} {reason}", name=name, obj=node)

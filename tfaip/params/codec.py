@@ -86,7 +86,10 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         TypeError: a value that params cannot store.
     """
     if is_node(value):
-        return _encode_node(value, directory, place)
+        encoded = {CLASS_KEY: class_name(type(value))}
+        for field in node_fields(value):
+            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+        return encoded
     if isinstance(value, Mapping):
         return {encode_key(key, place): encode(item, directory, f"{place}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -98,13 +101,6 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if isinstance(value, types.NamedObject):
         return encode(value.stored(), directory, place)
     return _encode_scalar(value, directory, place)
-
-
-def _encode_node(node: Any, directory: Path | None, place: str) -> dict[str, Any]:
-    encoded: dict[str, Any] = {CLASS_KEY: class_name(type(node))}
-    for field in node_fields(node):
-        encoded[field.name] = encode(getattr(node, field.name), directory, f"{place}.{field.name}")
-    return encoded
 
 
 def encode_key(key: Any, place: str) -> str:
@@ -135,19 +131,32 @@ def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
     )
 
 
-def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
-    """Return the value that the words of a user after a flag mean.
+def value_text(value: Any) -> str:
+    """Return a plain value as it is written on a command line.
 
     Args:
-        words: one word for a scalar, any number for a list, `key=value` for a dict, none for a bare
-            bool. A word for what cannot be written otherwise (a list of lists) is JSON.
-        declared: the resolved type.
-        flag: for messages, with dashes.
+        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
 
     Raises:
-        UsageError: the words do not fit.
+        TypeError: if it is none of them.
     """
-    return Decoder(None).decode(words if isinstance(words, Words) else Words(words), declared, flag)
+    if isinstance(value, Enum):
+        return value_text(value.value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_word, value))
+    if isinstance(value, Mapping):
+        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
+    if value is None or isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+
+
+def _word(value: Any) -> str:
+    return shlex.quote(value_text(value))
 
 
 def parse_argument(value: Any, place: str) -> Any:
@@ -160,15 +169,12 @@ def parse_argument(value: Any, place: str) -> Any:
     Raises:
         UsageError: it is not a number, text, bool, None, or list of these.
     """
-    if isinstance(value, str):
-        value = Words([value])
     if isinstance(value, Words):
         if not value:
             return True
-        if len(value) > 1 or value[0].startswith("["):
-            value = json_of(Word(value[0]), list, place) if len(value) == 1 else list(map(Word, value))
-        else:
-            value = only_word(value, Any, place)
+        value = Word(value[0]) if len(value) == 1 else list(map(Word, value))
+    if isinstance(value, str):
+        value = json_of(Word(value), list, place) if value.startswith("[") else Word(value)
     return types.plain_argument(plain_of(value), place)
 
 
@@ -205,7 +211,10 @@ class Decoder:
             for word in value:
                 if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
                     raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
-            value = value if is_container else only_word(value, declared, place)
+            if origin in types.DICT_TYPES:
+                value = _pairs(value, place)
+            else:
+                value = list(map(Word, value)) if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or types.is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
             strict = dataclasses.replace(self, trusted=self.trusted or Trust())
@@ -267,44 +276,27 @@ class Decoder:
         if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
             arguments = (arguments[0] if arguments else Any,) * len(value)
         elif len(value) != len(arguments):
-            if isinstance(value, Words):
-                given = shorten_text(" ".join(value))
-                raise UsageError(f"{place} takes {len(arguments)} values, got {len(value)}: {given}")
-            raise UsageError(f"{place}: expected {len(arguments)} values, got {len(value)}")
+            given = f"{len(value)}: {shorten_text(' '.join(map(str, value)))}"
+            raise UsageError(f"{place}: expected {len(arguments)} values, got {given}")
         items = []
         for index, (item, argument) in enumerate(zip(value, arguments, strict=True)):
-            if isinstance(value, Words):
-                items.append(self.decode(Word(item), argument, place))
-            else:
-                items.append(self.decode(item, argument, f"{place}.{index}"))
+            items.append(self.decode(item, argument, f"{place}.{index}"))
         return items if origin in types.LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
-        is_typed = isinstance(value, Words)
-        key_type, item_type = get_args(declared) or (str if is_typed else Any, Any)
-        if is_typed:
-            pairs = [self._pair(word, place) for word in value]
-        elif isinstance(value, Mapping):
-            # JSON knows only strings as keys.
-            is_number = types.is_subclass(types.strip(key_type), int | float)
-            pairs = [(Word(key) if is_number and isinstance(key, str) else key, item) for key, item in value.items()]
-        else:
+        if not isinstance(value, Mapping):
             raise mismatch(value, declared, place)
+        key_type, item_type = get_args(declared) or (str, Any)
+        # JSON knows only strings as keys.
+        is_number = types.is_subclass(types.strip(key_type), int | float)
         found: dict[Any, Any] = {}
-        for key, item in pairs:
-            item_place = f"{place} {shorten_text(key)}" if is_typed else f"{place}.{key}"
-            decoded = self.decode(key, key_type, place if is_typed else item_place)
+        for key, item in value.items():
+            item_place = f"{place}.{shorten_text(str(key))}"
+            decoded = self.decode(Word(key) if is_number and isinstance(key, str) else key, key_type, item_place)
             if decoded in found:  # as 0 and 0.0
                 raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
             found[decoded] = self.decode(item, item_type, item_place)
         return found
-
-    @staticmethod
-    def _pair(word: str, flag: str) -> tuple[Word, Word]:
-        key, equals, item = word.partition("=")
-        if not equals:
-            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
-        return Word(key), Word(item)
 
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
@@ -315,7 +307,9 @@ class Decoder:
         elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
             return _BOOLS[value.lower()]
         elif declared in (int, float) and isinstance(value, Word):
-            return _parse_number(value, declared, place)
+            number = parse_any(value, place, [declared])
+            if type(number) is declared:
+                return number
         elif isinstance(value, str) and types.is_subclass(declared, _NAMES):
             return self._decode_name(value, declared, place)
         elif isinstance(value, Word) and types.is_subclass(declared, str):
@@ -346,6 +340,18 @@ class Decoder:
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:
             check_function(name, self.trusted, place)
+
+
+def _pairs(words: Words, flag: str) -> dict[Word, Word]:
+    found: dict[Word, Word] = {}
+    for word in words:
+        key, equals, item = word.partition("=")
+        if not equals:
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+        if key in found:
+            raise UsageError(f"{flag}: key {shorten(key)} is given twice")
+        found[Word(key)] = Word(item)
+    return found
 
 
 def only_word(words: Words, declared: Any, flag: str) -> Any:
@@ -380,32 +386,20 @@ def choices_of(value: Any, declared: Any) -> list[Any]:
     return [choice for name, choice in choices if type(name) is type(value) and name == value]
 
 
-def _parse_number(word: Word, declared: Any, flag: str) -> Any:
-    text = word.strip().lower()
-    if _LEADING_ZERO.match(text):
-        raise UsageError(f"{flag}: expected {types.expected(declared)} without leading zeros, got {shorten(word)}")
-    try:
-        number = declared(_DOTTED.get(text, text))
-    except ValueError:
-        raise mismatch(word, declared, flag) from None
-    _check_number(number, flag)
-    # float("1e400") is infinite.
-    if isinstance(number, float) and math.isinf(number) and "inf" not in text:
-        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
-    return number
-
-
-def parse_any(word: Word, flag: str) -> Any:
+def parse_any(word: Word, flag: str, numbers: Sequence[Callable[[str], Any]] = (int, float)) -> Any:
     """Return what a word means for a field of any type: None, a number, True, False, or the text."""
     if is_none(word):
         return None
     text = word.strip().lower()
-    for number in () if _LEADING_ZERO.match(text) else (int, float):
+    for number in () if _LEADING_ZERO.match(text) else numbers:
         try:
-            number(_DOTTED.get(text, text))
+            value = number(_DOTTED.get(text, text))
         except ValueError:
             continue
-        return _parse_number(word, number, flag)
+        _check_number(value, flag)
+        if isinstance(value, float) and math.isinf(value) and "inf" not in text:
+            raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
+        return value
     return {"true": True, "false": False}.get(word.lower(), str(word))
 
 
@@ -481,4 +475,6 @@ def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     elif not isinstance(value, str):
         with contextlib.suppress(UsageError):  # of a number that is too large
             shown = plain_of(value)
-    return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")
+    is_octal = declared in (int, float) and isinstance(value, Word) and _LEADING_ZERO.match(value)
+    expected = shorten_text(types.expected(declared), 120) + (" without leading zeros" if is_octal else "")
+    return UsageError(f"{place}: expected {expected}, got {shorten(shown)}")

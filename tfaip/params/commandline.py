@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.codec import Word, Words, parse_words
+from tfaip.params.codec import Decoder, Word, Words
 from tfaip.params.fields import copied
 from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
 from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
@@ -199,7 +200,7 @@ class ParamsParser:
 def _parse_option(option: Entry, words: dict[str, Words]) -> Entry:
     if option.name not in words:
         return option
-    value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
+    value = Decoder(None).decode(words.pop(option.name), option.declared, f"--{option.name}")
     return replace(option, value=value)
 
 
@@ -224,9 +225,8 @@ def require_values(roots: Sequence[Entry], may_be_none: bool) -> None:
 
 # --- Config files
 
-# The parser of YAML is written in Python, much slower than that of JSON, which may be larger.
+# The parser of YAML is written in Python, much slower than that of JSON, which may be larger: each value takes 3 kB.
 YAML_BYTES = 4 * MIB
-# Each value takes about 3 kB while it is read.
 YAML_VALUES = 50_000
 _TAG = "tag:yaml.org,2002:"
 # Tags of values that are read as text: the library would read 010 as 8, and 1:30 as 90.
@@ -251,15 +251,10 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     # Not before: it takes 20 ms to import, and most commands are given no file.
     import yaml
 
-    nodes = depth = 0
     try:
-        for event in yaml.parse(text, yaml.SafeLoader):
-            nodes += isinstance(event, yaml.NodeEvent)
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise RecursionError
-            if nodes > YAML_VALUES:
-                raise _broken_yaml(name, f"more than {YAML_VALUES} values; a JSON file may hold more")
+        events = islice(yaml.parse(text, yaml.SafeLoader), 2 * YAML_VALUES + 1)
+        if sum(1 for _ in events) > 2 * YAML_VALUES:
+            raise _broken_yaml(name, f"more than {YAML_VALUES} values; a JSON file may hold more")
         root = yaml.compose(text, yaml.SafeLoader)
         document = {} if root is None else _Values(name).value_of(root, 0)
     except yaml.MarkedYAMLError as error:

@@ -185,11 +185,13 @@ def limits(**given: Any) -> dict[str, Any]:
 
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
-    for base in cls.__mro__:
-        field = vars(base).get("__dataclass_fields__", {}).get(name)
-        if field is not None and _KEY in field.metadata:
-            return field.metadata[_KEY]
-    return None
+    return next((field.metadata[_KEY] for field in versions_of(cls, name) if _KEY in field.metadata), None)
+
+
+def versions_of(cls: type, name: str) -> list[dataclasses.Field[Any]]:
+    """Return a field as a class and its bases have it, the nearest first."""
+    tables = [vars(base).get("__dataclass_fields__", {}) for base in cls.__mro__]
+    return [table[name] for table in tables if name in table]
 
 
 def check_fields(params: Any) -> None:

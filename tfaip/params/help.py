@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import encode
-from tfaip.params.fields import limits_of
+from tfaip.params.fields import limits_of, versions_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import ClassChoice, Entry, Resolver, walk_entries
 from tfaip.params.settings import flags_of_other_classes
@@ -75,8 +75,9 @@ def _help_text(entry: Entry) -> str:
         if entry.meta.get("choices"):
             text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
     elif entry.choice is not None:
-        more = "" if entry.choice.enforced else ", or module:Class"
-        text += f" Choices: {', '.join(entry.choice.names())}{more}."
+        shown = ", ".join(entry.choice.names())
+        more = "" if entry.choice.enforced else ", or module:Class" if shown else "module:Class"
+        text += f" Choices: {shown}{more}."
     return text.strip()
 
 
@@ -128,9 +129,8 @@ class _Line:
     @property
     def is_common(self) -> bool:
         """True for an option that most users set."""
-        bases = getattr(self.entry.owner, "__mro__", ())
-        versions = [vars(base).get("__dataclass_fields__", {}).get(self.entry.name) for base in bases]
-        metas = [self.entry.meta, *(version.metadata for version in versions if version)]
+        versions = [] if self.entry.owner is None else versions_of(self.entry.owner, self.entry.name)
+        metas = [self.entry.meta, *(version.metadata for version in versions)]
         return any(meta.get("common") for meta in metas) or (self.entry.kind == "leaf" and self.entry.required)
 
     @property
@@ -281,8 +281,9 @@ class HelpText:
         if not found and not options:
             found = [line for line in self._lines if line.is_about(topic)]
             options = [option for option in self._options if _mentions(option, topic)]
-            for flag, choice in flags_of_other_classes(self._roots, topic):
-                others += self._wrap(f"--{flag} with {choice}", 2, 6)
+            for flag, node, name in flags_of_other_classes(self._roots):
+                if topic.lower() in flag.rpartition(".")[2].lower():
+                    others += self._wrap(f"--{flag} with --{node.flag} {name}", 2, 6)
         if not found and not options and not others:
             known = {name for line in self._lines for name in (line.group, line.entry.name, *line.class_names)}
             hint = did_you_mean(topic, known)

@@ -90,16 +90,14 @@ def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: a field is given by its old and by its present name.
     """
-    removed = removed_fields(cls)
-    for name in removed.keys() & values.keys():
-        warn_removed(f"{cls.__name__}.{name}", removed[name])
-    values = {name: value for name, value in values.items() if name not in removed}
-    if not renamed_fields(cls).keys() & values.keys():
-        return dict(values)
     renamed: dict[str, Any] = {}
+    removed = removed_fields(cls)
     for name, value in values.items():
+        if name in removed:
+            warn_removed(f"{cls.__name__}.{name}", removed[name])
+            continue
         new = current_name(cls, name, stacklevel=4)
-        if new in renamed or (new != name and new in values):
+        if new != name and new in values:
             raise TypeError(f"{cls.__name__} got both {name!r} (the old name) and {new!r}: give only {new!r}")
         renamed[new] = value
     return renamed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.tree import items_of, walk
+from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.util.text import shorten
 
 RESOURCES_DIR = "resources"
@@ -104,7 +104,7 @@ def require_resources_inside(params: Any, directory: Path) -> None:
 
 
 def _resources(params: Any) -> Iterable[Resource]:
-    for _, leaf in walk(params):
+    for _, leaf in walk_places(params, Place.of_root("")):
         items = items_of(leaf) or {"": leaf}
         yield from (item for item in items.values() if isinstance(item, Resource))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, ClassVar, TypeVar, get_args
@@ -18,7 +18,7 @@ from tfaip.params import names, tree as trees
 from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
-from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, set_field, walk_entries
+from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
 from tfaip.params.stored import flat_params
@@ -51,28 +51,6 @@ def apply(tree: T, values: Mapping[str, Any]) -> T:
     """
     built: T = build(_resolve(copied(tree), values))
     return built
-
-
-def differences(old: Any, new: Any, root: str | None = None) -> dict[str, Any]:
-    """Return the values with which `apply` makes one tree equal to another; what has no flag is left out.
-
-    Args:
-        old: a tree.
-        new: another tree of the same class; params of other classes, and lists of other lengths, are its own objects.
-        root: name of the root; None: that of the command.
-    """
-    return dict(_differences(old, new, trees.Place.of_root(root_of(new) if root is None else root)))
-
-
-def _differences(old: Any, new: Any, place: trees.Place) -> Iterator[tuple[str, Any]]:
-    before, after = trees.children(old), trees.children(new)
-    if place.is_hidden:
-        return
-    if type(old) is type(new) and before is not None and after is not None and before.keys() == after.keys():
-        for name, value in after.items():
-            yield from _differences(before[name], value, place.below(name, new))
-    elif trees.diff(old, new):
-        yield place.flag, new
 
 
 def build(root: Entry) -> Any:
@@ -142,13 +120,9 @@ def flag_values(params: Any) -> dict[str, Any]:
         Flag without dashes -> value; the classes that a flag chooses are left out.
     """
     found: dict[str, Any] = {}
-    for place, value in _walk(params):
-        if place.is_hidden or trees.children(value) is not None:
-            continue
-        found[place.flag] = value
-        if isinstance(value, NamedObject):
-            found[place.flag] = str(value.name)
-            found.update((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
+    for flag, value in _flags(params):
+        if trees.children(value) is None:
+            found[flag] = str(value.name) if isinstance(value, NamedObject) else value
     return found
 
 
@@ -163,16 +137,13 @@ def get_flag(params: Any, flag: str) -> Any:
         UsageError: if there is no such flag.
     """
     name = _name(flag)
-    for place, value in _walk(params):
-        if place.flag == name and not place.is_hidden:
+    for known, value in _flags(params):
+        if known == name:
             return value
-        if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
-            return value.arguments.get(name.removeprefix(f"{place.flag}."))
-    roots = [_resolve(params, {})]
-    note = removed_note(name, roots)
-    if note is not None:
-        raise UsageError(f"--{name} was removed: {note}")
-    raise UsageError(f"unknown flag --{shorten_text(name)}{_hint(name, roots, (), '--')}")
+    root = _resolve(params, {})
+    note = removed_note(name, [root])
+    problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"
+    raise UsageError(problem if note is None else f"--{name} was removed: {note}")
 
 
 def set_flags(params: Any, values: Mapping[str, Any]) -> None:
@@ -188,16 +159,9 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     Raises:
         UsageError: an unknown flag, or a value that does not fit; what the command would print.
     """
-    nodes = [node for tree in (params, *values.values()) for node in trees.nodes_of(tree)]
-    fields = [(node, field.name) for node in nodes for field in trees.node_fields(node) if hasattr(node, field.name)]
-    before = [(node, name, getattr(node, name)) for node, name in fields]
-    try:
-        build(_resolve(params, values))
-    except BaseException:
-        for node, name, value in before:
-            if getattr(node, name, None) is not value:
-                set_field(node, name, value)
-        raise
+    # On copies first: an error leaves everything as it was.
+    apply(params, copied(dict(values)))
+    build(_resolve(params, values))
 
 
 def check_flags(params: Any, values: Mapping[str, Any]) -> None:
@@ -213,8 +177,13 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
     _resolve(params, values)
 
 
-def _walk(params: Any) -> Iterator[tuple[trees.Place, Any]]:
-    return trees.walk_places(params, trees.Place.of_root(root_of(params)))
+def _flags(params: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every flag, also those of the arguments of an object, with its value or object."""
+    for place, value in trees.walk_places(params, trees.Place.of_root(root_of(params))):
+        if not place.is_hidden:
+            yield place.flag, value
+            if isinstance(value, NamedObject):
+                yield from ((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
 
 
 def _name(flag: str) -> str:
@@ -294,17 +263,16 @@ def removed_note(key: str, roots: Sequence[Entry]) -> str | None:
 
 def _hint(key: str, roots: Sequence[Entry], general: Sequence[str], dashes: str) -> str:
     """Return what to type instead, to be appended to a message."""
-    entries = all_entries(roots)
-    for node in _nodes(entries):
-        choices = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
-        if choices and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
-            choose = "choose it with" if len(choices) == 1 else "choose one, as in"
-            return f"; it belongs to {names.listed(choices)}: {choose} --{node.flag} {choices[0]}"
+    owners = [(node, name) for flag, node, name in flags_of_other_classes(roots) if f"{key}.".startswith(f"{flag}.")]
+    if owners:
+        choices = [name for node, name in owners if node is owners[0][0]]
+        choose = "choose it with" if len(choices) == 1 else "choose one, as in"
+        return f"; it belongs to {names.listed(choices)}: {choose} --{owners[0][0].flag} {choices[0]}"
     counterpart = names.RETURNN_OPTIONS.get(key.rpartition(".")[2]) or names.RETURNN_OPTIONS.get(key.partition(".")[0])
     if counterpart is not None:
         near = [counterpart]
     else:
-        near = _near_flags(key, [*(entry.flag for entry in entries if entry.is_flag), *general])
+        near = _near_flags(key, [*(entry.flag for entry in all_entries(roots) if entry.is_flag), *general])
     if not near:
         return "; --help all lists all flags"
     return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
@@ -315,15 +283,17 @@ def all_entries(roots: Sequence[Entry]) -> list[Entry]:
     return [entry for root in roots for entry in walk_entries(root)]
 
 
-def flags_of_other_classes(roots: Sequence[Entry], word: str) -> Iterator[tuple[str, str]]:
-    """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
-    for node in _nodes(all_entries(roots)):
+def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry, str]]:
+    """Yield each flag of a class that could be chosen, with the node and the name that chooses it there."""
+    for node in all_entries(roots):
+        if node.kind != "node" or node.choice is None:
+            continue
         known = {entry.name for entry in node.entries}
-        for cls in _other_classes(node):
+        for cls in node.choice.classes:
             for field in trees.node_fields(cls):
-                is_flag_name = field.name not in known and field.metadata.get("mode") != "ignore"
-                if is_flag_name and word.lower() in field.name.lower():
-                    yield _flag_of(field, node.flag), f"--{node.flag} {_choice(node, cls)}"
+                if field.name not in known and field.metadata.get("mode") != "ignore":
+                    flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
+                    yield flag, node, node.choice.name_of(cls)
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
@@ -336,41 +306,14 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
         if below in known:
             return [below]
         below = below.rpartition(".")[0]
-    by_end: dict[str, list[str]] = {}
-    for flag in known:
-        by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
-    last = key.rpartition(".")[2]
-    alike = by_end.get(last, []) + names.nearest(key, known)
-    if not alike:
-        for end in names.nearest(last, by_end):
-            alike += by_end[end]
+    last, ends = key.rpartition(".")[2], [flag.rpartition(".")[2] for flag in known]
+    close = [last] if last in ends else names.nearest(last, ends)
+    alike = [flag for flag in known if flag.rpartition(".")[2] in close]
+    similar = names.nearest(key, known)
+    found = alike + similar if last in ends else similar or alike
     words = [word for word in last.lower().split("_") if len(word) > 3]
-    alike += sorted((flag for flag in known if any(word in flag.rpartition(".")[2] for word in words)), key=len)
-    return list(dict.fromkeys(alike))[:3]
-
-
-def _nodes(entries: Iterable[Entry]) -> Iterator[Entry]:
-    return (entry for entry in entries if entry.kind == "node")
-
-
-def _other_classes(node: Entry) -> list[type]:
-    """Return the classes that could be chosen for a node, without the chosen one."""
-    chosen = None if node.cls is None else origin_of(node.cls)
-    return [] if node.choice is None else [cls for cls in node.choice.classes if cls is not chosen]
-
-
-def _choice(node: Entry, cls: type) -> str:
-    return node.choice.name_of(cls) if node.choice is not None else cls.__name__
-
-
-def _knows(cls: type, prefix: str, key: str) -> bool:
-    """Return True if `key` is the flag of a field of a node, or begins with it."""
-    return any(f"{key}.".startswith(f"{_flag_of(field, prefix)}.") for field in trees.node_fields(cls))
-
-
-def _flag_of(field: dataclasses.Field[Any], prefix: str) -> str:
-    """Return the flag of a field of a node with the flag `prefix`."""
-    return f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
+    found += sorted((flag for flag in known if any(word in flag.rpartition(".")[2] for word in words)), key=len)
+    return list(dict.fromkeys(found))[:3]
 
 
 def prepare(params: Any, root: str) -> None:

@@ -63,7 +63,10 @@ def to_json(params: Any, *, indent: int | None = None) -> str:
 
 def from_json(cls: type[T], text: str, *, trusted: Iterable[str] = ()) -> T:
     """Build params from what `to_json` returned; see `from_dict`."""
-    return from_dict(cls, parse_json(text, "JSON"), trusted=trusted)
+    values = parse_json(text, "JSON")
+    if VERSION_KEY in values:
+        raise UsageError("JSON is that of a file of a run or model: read it with load_params of tfaip.params.stored")
+    return from_dict(cls, values, trusted=trusted)
 
 
 def save_params(path: str | Path, params: Any) -> None:

@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
-from tfaip.params.names import current_name, did_you_mean, top_package
+from tfaip.params.names import current_name, did_you_mean
 from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+
+_SEQUENCES = list | tuple | set | frozenset
 
 
 def is_node(value: Any) -> bool:
@@ -60,10 +62,10 @@ def make_node(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
-    """Return the items of a dict, list or tuple by key or index as text; None for others."""
+    """Return the items of a dict, list, tuple or set by key or index as text; None for others."""
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _SEQUENCES):
         return {str(index): item for index, item in enumerate(value)}
     return None
 
@@ -77,24 +79,9 @@ def children(value: Any) -> dict[str, Any] | None:
     return items if has_nodes else None
 
 
-def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of the tree with its dotted path, in the order of the fields."""
-    parts = children(params)
-    if parts is None:
-        yield path, params
-        return
-    for name, child in parts.items():
-        yield from walk(child, join_path(path, name))
-
-
 def nodes_of(params: Any) -> Iterator[Any]:
     """Yield all nodes of a tree, each once, the outermost first."""
     return (node for _, node in nodes_by_path(params))
-
-
-def packages_of(params: Any) -> set[str]:
-    """Return the top-level packages of the classes of all nodes of a tree."""
-    return {top_package(type(node).__module__) for node in nodes_of(params)}
 
 
 def post_init(params: Any, path: str = "") -> None:
@@ -241,15 +228,6 @@ def get_path(params: Any, path: str) -> Any:
 T = TypeVar("T")
 
 
-def share_tree(value: Any, copies: dict[int, Any]) -> None:
-    """Add the nodes of a tree to `copies` as their own copies: `copied` keeps them as they are."""
-    if id(value) in copies or not is_node(value):
-        return
-    copies[id(value)] = value
-    for field in node_fields(value):
-        share_tree(getattr(value, field.name, None), copies)
-
-
 class _Absent:
     def __repr__(self) -> str:
         return "(absent)"
@@ -375,20 +353,21 @@ def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
 
 def _holds_nodes(value: Any) -> bool:
     """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if not isinstance(value, Mapping | _SEQUENCES):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
     first = next((item for item in items if item is not None), None)
     return is_node(first) or (first is not value and _holds_nodes(first))
 
 
 def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = None) -> Any:
     """Return the node of the source that a shared attribute means; if there is none, what was given."""
-    declared = declared_class(attribute)
-    data = getattr(source, "data", None)
+    declared, data = declared_class(attribute), getattr(source, "data", None)
     for first in (data, source):
         if isinstance(first, declared) and first is not node:
             return first
-    others = [(name, other) for name, other in nodes_by_path(source) if other is not node]
-    found = [(name, other) for name, other in others if isinstance(other, declared)]
+    parts = nodes_by_path(source)
+    found = [(name, part) for name, part in parts if part is not node and isinstance(part, declared)]
     if len(found) == 1:
         return found[0][1]
     if not found and given is not None:

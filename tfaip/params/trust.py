@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
-import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, get_origin
 
@@ -231,11 +229,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
         raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
     found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
     if found is None or (kind != "class" and not callable(found)):
-        if kind == "class":
-            known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
-        else:
-            kinds = FunctionType if kind == "function" else type | FunctionType
-            known = [key for key, value in vars(module).items() if isinstance(value, kinds)]
+        known = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
         hint = did_you_mean(attribute, known)
         shown = shorten_text(module_name)
         problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
@@ -318,12 +312,7 @@ def check_module(name: str, trusted: Trust, place: str) -> None:
     trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
 
 
-# At the end of a text; the second also with parts that are filled in later.
-_MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
-_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
-# A text may hold values for several fields, which are split once more.
-_SPLITS = 3
-_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
+_NAME_IN_TEXT = re.compile(rf"(?<![\w.])(?=({FULL_NAME.pattern}))", re.ASCII)
 
 
 def check_text(text: str, trusted: Trust, place: str) -> None:
@@ -335,53 +324,15 @@ def check_text(text: str, trusted: Trust, place: str) -> None:
         place: dotted path, for messages.
 
     Raises:
-        UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
-            whose every function may be named would do, since a placeholder completes the name; or if a module is known
-            only when a placeholder is filled in.
+        UntrustedName: if a package is not trusted, always before anything of it is imported.
     """
-    for name in _names_in(text):
-        what = f"{place}: {shorten(name)}"
-        module, _, attribute = name.partition(":")
-        if _PLACEHOLDER.search(module) is not None:
-            raise UntrustedName(f"{what} is refused: its module is known only when the placeholder is filled in", "")
+    # Without what a shell takes out of words, however often they are split.
+    plain = re.sub(r"[\"'\\]", "", text)
+    for name in dict.fromkeys(found[1] for found in _NAME_IN_TEXT.finditer(plain)):
+        module, what = name.partition(":")[0], f"{place}: {shorten(name)}"
         trusted.require(module, what, {OWN_PACKAGE})
-        if _PLACEHOLDER.search(attribute) is not None:
-            package = top_package(module)
-            if package in trusted.packages:
-                continue
-            raise UntrustedName(f"{what} is refused: it is known only when the placeholder is filled in", package)
         try:
             found = import_named(name, place, "object")
         except NotImportable:
             continue  # maybe no name at all
         trusted.require_made(found, module, what)
-
-
-def _names_in(text: str) -> Iterator[str]:
-    """Yield what could be `module:name` in a text, or in its words as a shell splits them, with placeholders."""
-    for word in _parts(text):
-        for before, after in pairwise(word.split(":")):
-            attribute = _ATTRIBUTE.match(after)
-            if attribute is None:
-                continue
-            modules = [found[0][::-1] for pattern in _MODULES if (found := pattern.match(before[::-1]))]
-            for module in dict.fromkeys(modules):
-                name = f"{module}:{attribute[0]}"
-                if FULL_NAME.fullmatch(_PLACEHOLDER.sub("1", name)) is not None:
-                    yield name
-
-
-def _parts(text: str) -> list[str]:
-    """Return a text, its words, and the words of these."""
-    found, words = {text: None}, [text]
-    for _ in range(_SPLITS):
-        words = [part for word in words for part in _split(word) if part not in found]
-        found.update(dict.fromkeys(words))
-    return list(found)
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote without its end
-        return []

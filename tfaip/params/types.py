@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import math
-import shlex
 import sys
 import types
 import typing
@@ -250,34 +248,6 @@ FieldValues = dict[str, FieldValue]
 """Type of values of other fields by their paths."""
 
 
-def value_text(value: Any) -> str:
-    """Return a plain value as it is written on a command line.
-
-    Args:
-        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
-
-    Raises:
-        TypeError: if it is none of them.
-    """
-    if isinstance(value, Enum):
-        return value_text(value.value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return " ".join(map(_word, value))
-    if isinstance(value, Mapping):
-        return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
-    if value is None or isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
-
-
-def _word(value: Any) -> str:
-    return shlex.quote(value_text(value))
-
-
 # --- Functions that a user names
 
 
@@ -332,17 +302,17 @@ class FunctionByName:
         self._function = load_function(name, path)
         offered = list(offered)
         try:
-            parameters = inspect.signature(self._function).parameters.values()
+            signature = inspect.signature(self._function)
         except (TypeError, ValueError) as error:  # of some that are not written in Python
             raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
-        self.taken: set[str] = set()  # names of the offered arguments that it takes
-        for p in parameters:
-            if p.kind is p.VAR_KEYWORD:
-                self.taken.update(offered)
-            elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
-                self.taken.add(p.name)
-            elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
-                raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        # Names of the offered arguments that it takes.
+        self.taken = {argument for argument in offered if takes_all or argument in signature.parameters}
+        try:
+            signature.bind(**dict.fromkeys(self.taken))
+        except TypeError as error:
+            needed = str(error).rpartition(": ")[2]
+            raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {needed}") from error
 
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tfaip.scripts.common.parser import StoredTraining
 
 PROG = "tfaip-resume-training"
-FROM_STAGE = "--from_stage"
 USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
 
 Continue a training from its newest checkpoint. OUTPUT_DIR is the directory of the run, its
@@ -38,12 +37,6 @@ def main(name: str, flags: list[str]) -> None:
 
     root, checkpoint = find_run(Path(name))
     trusted, flags = command.take_trusted(flags)
-    stages, flags = command.take_words(FROM_STAGE, "the name of a stage", flags)
-    if len(stages) > 1:
-        raise UsageError(f"{FROM_STAGE} takes the name of one stage, got {shorten_text(' '.join(stages))}")
-    if stages and checkpoint is not None:
-        raise UsageError(f"{FROM_STAGE} continues with the state of a stage: give the run instead of a checkpoint")
-    from_stage = stages[0] if stages else None
     _require_resumable(RunDirectory(root).params_file)
     stored = load_trainer_params(RunDirectory(root).params_file, trusted)
     # The run may have been moved since it was written.
@@ -54,7 +47,10 @@ def main(name: str, flags: list[str]) -> None:
         f"{PROG} {name}", "Continue a training.", stored.scenario, packages, cls=type(params), default=params
     )
     parser.add_dry_run()
+    parser.add_option("--from_stage", type=str | None, help="Run all stages again from this one on")
     args = parser.parse(flags)
+    if args.from_stage is not None and checkpoint is not None:
+        raise UsageError("--from_stage continues with the state of a stage: give the run instead of a checkpoint")
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
@@ -63,7 +59,7 @@ def main(name: str, flags: list[str]) -> None:
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
     trainer = stored.scenario.create_trainer(
-        args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage, permission=stored.permission
+        args.trainer, restore=True, checkpoint=checkpoint, from_stage=args.from_stage, permission=stored.permission
     )
     if args.dry_run:
         _plan(trainer, stored.scenario)

@@ -75,8 +75,6 @@ def train_with_flags(
     parser.add_dry_run()
     parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
     args = parser.parse(flags)
-    if "--summary" in flags and not args.summary:
-        raise UsageError("--summary takes no value: leave it out to train")
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import find_cluster, prepare_devices

@@ -64,7 +64,7 @@ class Run:
         preview: its stages, as far as they are known.
         devices: its devices and processes, whose scope is active.
         stop: the stop request of a signal.
-        place: its directory; None: nothing is written.
+        directory: of the run; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
         profiler: traces some batches; None: nothing is profiled.
     """
@@ -73,14 +73,9 @@ class Run:
     preview: Preview
     devices: Devices
     stop: StopRequest
-    place: RunDirectory | None
+    directory: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
-
-    @property
-    def directory(self) -> RunDirectory | None:
-        """The directory of the run for the process that writes it, the chief; None in the others."""
-        return self.place if self.devices.is_chief else None
 
     @property
     def has_stages(self) -> bool:
@@ -100,12 +95,7 @@ def check_params(params: Params, scenario: Scenario) -> None:
 
 @contextmanager
 def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[tuple[Devices, StopRequest]]:
-    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs.
-
-    Args:
-        params: the params of the run.
-        stop: of a training that knows it already; None: a new one.
-    """
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
     with flags_of(params, "trainer", "device"):
         devices = open_devices(params.device)
     with ExitStack() as stack:
@@ -117,14 +107,7 @@ def opened_devices(params: Params, stop: StopRequest | None = None) -> Iterator[
 
 
 def seed_run(params: Params, scenario: Scenario, devices: Devices, restored: Checkpoint | None) -> None:
-    """Seed the random generators; a seed that is not given is that of the checkpoint, or drawn.
-
-    Args:
-        params: the params of the run, equal in all processes; they get the seed: every run can be repeated and resumed.
-        scenario: the scenario to train.
-        devices: the processes, which all get the same seed.
-        restored: the checkpoint that the run continues from; None: it is fresh.
-    """
+    """Seed the random generators; a seed that is not given is that of the checkpoint, or drawn."""
     if devices.num_processes > 1:
         values = flat_params(stored_params(params))
         check_equal(devices, {flag_of(params, params.flag_root, path): value for path, value in values.items()})
@@ -263,11 +246,7 @@ class Training:
         return self.stop_reason in (StopReason.LAST_EPOCH, StopReason.EARLY_STOPPING)
 
     def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
-        """Return the status of early stopping.
-
-        Args:
-            running: value of an epoch that is not recorded yet, by its number.
-        """
+        """Return the status of early stopping."""
         history = self.state.progress.history
         values = {**self.best.values(history), **(running or {})}
         return self.params.early_stopping.status(values, self.best.mode, history.epoch_after(EARLY_STOPPING))
@@ -284,17 +263,8 @@ def build_training(
 ) -> Training:
     """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
 
-    Args:
-        run: what all stages share.
-        stage: the stage, with its params.
-        scenario: the scenario to train, built from these.
-        place: the stage, in the form that a checkpoint stores.
-        warmstarter: gives a fresh model its first weights; None: the training is resumed, or has trained before.
-        before: the stage before; its model is kept if nothing differs that it was built from.
-        progress: of the training so far; None: there is none.
-
-    Raises:
-        UsageError: if something cannot work. A `FieldError` has a path that begins at the params of the stage.
+    `place` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
+    of the stage `before` is kept if nothing differs that it was built from.
     """
     params: Params = stage.params
     devices = replace(run.devices, precision=params.device.precision)
@@ -326,7 +296,7 @@ def build_training(
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
-    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
     evaluation = EpochEvaluation(
         params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
     )
@@ -365,11 +335,6 @@ def _prepare_export(training: Training, samples: DataPipeline, before: ModelDire
 
     What cannot be exported is known before the first epoch instead of after the last. The check may only begin if the
     next epoch exports its model in any case; of a training that is finished it belongs to the first export.
-
-    Args:
-        training: the stage.
-        samples: pipeline of samples for the check, processed as in a validation.
-        before: writer of the same model in the stage before; None: there is none.
     """
     params, output, best = training.params, training.run.output, training.best
     if output.directory is None:

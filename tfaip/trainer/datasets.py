@@ -22,13 +22,13 @@ from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
-from tfaip.data.pipeline.executor import Prefetcher
 from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.workerpool import prefetched
 from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.settings import differences
+from tfaip.params.tree import diff, flag_of
 from tfaip.trainer.params import Params, TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.util.logging import logger
@@ -49,13 +49,7 @@ OpenBatches = AbstractContextManager[Iterator[tuple[Batch, Position | None]]]
 
 
 def create_training_pipeline(params: Params, scenario: Scenario, data: DataBase[Any] | None = None) -> DataPipeline:
-    """Return the pipeline of the training data, with the seed of the run.
-
-    Args:
-        params: the trainer params, with a seed.
-        scenario: creates the pipeline.
-        data: in the place of that of the scenario; None: that.
-    """
+    """Return the pipeline of the training data, with the seed of the run."""
     pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
     if pipeline.generator_params is getattr(params.gen, "train", None) and params.samples_per_epoch == -1:
         with below("gen.train"):  # what tells the length is read here, so that an error names a flag of the generator
@@ -82,11 +76,7 @@ def known_size(generator: DataGenerator[Any]) -> int | None:
 
 
 def first_batch(pipeline: DataPipeline) -> Batch:
-    """Return the first batch of a pipeline of the validation data, or without these of the training data.
-
-    Raises:
-        UsageError: if there is none.
-    """
+    """Return the first batch of a pipeline of the validation data, or without these of the training data."""
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
         batch = next(batches, None)
     if batch is None:
@@ -102,13 +92,6 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
 
     No validation data are given if `gen` has a field `val` whose options all have the defaults of
     their class, and its generator gives no sample. (`val_gen` may also return None.)
-
-    Args:
-        gen: params of the data.
-        pipeline: of the validation data.
-
-    Raises:
-        UsageError: if data are given and have no sample, or cannot be read.
     """
     generator = pipeline.generator_params
     given = f"val_gen returns {type(generator).__name__}"
@@ -116,8 +99,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     if is_option:
         try:
-            options = differences(type(generator)(), generator, "val")
-            given = ", ".join(f"--{flag} {shorten(value)}" for flag, value in options.items())
+            changes = diff(type(generator)(), generator)
+            given = ", ".join(f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes)
         except TypeError:  # a field without a default was given
             given = f"val {shorten(generator)}"
     try:
@@ -138,11 +121,7 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
 
 
 def check_batch_sizes(params: Params, devices: Devices) -> None:
-    """Raise unless all batches can be shared among the devices.
-
-    Raises:
-        FieldError: if some cannot; its path begins at the trainer params.
-    """
+    """Raise unless all batches can be shared among the devices."""
     setup = params.gen.setup
     for name, pipeline in (("train", setup.train), ("val", setup.val)):
         with below(f"gen.setup.{name}"):
@@ -183,21 +162,16 @@ class Feeder:
         specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
         self._varies = any(None in spec.shape for spec in specs)
         self._shapes: set[tuple[tuple[int, ...], ...]] = set()
-        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs(), *marks))
+        self._specs = data.input_layer_specs(), data.target_layer_specs(), *marks
 
     def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
-        """Return a feed, a context; the one before has ended.
-
-        Args:
-            batches: opens a stream of batches, each with the position of the data after it (None: does not matter).
-            lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
-        """
+        """Return a feed, a context; the one before has ended."""
         padding: Callable[[Any], Any] | None = None
         if compiles_each_shape() and lengths:
             padding = LengthPadding(self._data, lengths)
         elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
             padding = self._counted
-        return Feed(batches, padding, self._datasets, self._devices)
+        return Feed(batches, padding, self._specs, self._devices)
 
     def _counted(self, element: Any) -> Any:
         """Return an element as it is; log once that samples have many shapes."""
@@ -215,16 +189,15 @@ class Feed:
     Args:
         batches: opens the stream.
         padding: function of an element, such as the padding of its variable dimensions; None: as they are.
-        datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
+        specs: of what `fit` and `evaluate` read, the attribute `dataset`.
         devices: see `Feeder`.
     """
 
     def __init__(
-        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, datasets: backend.Datasets, devices: int
+        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, specs: Sequence[Any], devices: int
     ) -> None:
         self._padding = padding
         self._devices = devices
-        self._datasets = datasets
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -232,7 +205,11 @@ class Feed:
         self._lock = threading.Lock()
         self._stack = ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
-        self.dataset: Any = datasets.reading(self._prepared)
+        elements = backend.prepared(self._elements())
+        if waiting := backend.num_waiting(bool(devices)):
+            ahead = elements = prefetched(elements, waiting)
+            self._stack.callback(ahead.close)
+        self.dataset: Any = backend.dataset(specs, elements)
 
     def __enter__(self) -> Feed:
         return self
@@ -242,7 +219,6 @@ class Feed:
         with self._lock:
             self._iterator = None
         self._stack.close()
-        self._datasets.release()
         if self._error is not None:
             self._error.__cause__ = self._cause  # the traceback of a data worker, which Keras drops
             if error is not self._error:
@@ -279,12 +255,3 @@ class Feed:
             if self._devices:
                 element = (*element, {MARK: backend.mark(batch.size * copies, self._devices, batch.is_whole)})
             yield element
-
-    def _prepared(self) -> Iterator[Element]:
-        """Return the elements as the backend reads them."""
-        waiting = backend.num_waiting_batches()
-        if not waiting:
-            return self._elements()
-        ahead: Prefetcher[Any] = Prefetcher(map(backend.to_device, self._elements()), waiting)
-        self._stack.callback(ahead.close)
-        return ahead

@@ -150,7 +150,7 @@ class HistoryDict(dict[str, Any]):
 class History:
     """Records of epochs, counted from 1. They change only through its methods.
 
-    What a training does with it in each epoch takes time for the new record, not for all of them.
+    What a training does with it in each epoch takes a few milliseconds, also after thousands of epochs.
     """
 
     is_returnn = False

@@ -37,13 +37,7 @@ log = logger(__name__)
 
 # In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
 _NO_MOMENTUM = 1e-30
-_DROPOUTS = (
-    keras.layers.Dropout,
-    keras.layers.SpatialDropout1D,
-    keras.layers.SpatialDropout2D,
-    keras.layers.SpatialDropout3D,
-    keras.layers.GaussianDropout,
-)
+_DROPOUTS = (keras.layers.Dropout, keras.layers.GaussianDropout)  # the spatial ones are derived from the first
 
 
 class StepSchedules:

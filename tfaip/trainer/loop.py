@@ -63,11 +63,7 @@ class TrainingLoop:
         self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
     def run(self) -> Logs:
-        """Train the remaining epochs; return the values of the last one.
-
-        Raises:
-            TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
-        """
+        """Train the remaining epochs; return the values of the last one."""
         progress, model = self._progress, self._training.model
         logs = progress.history.values(progress.epoch)
         self._publish_early_stopping()
@@ -122,18 +118,14 @@ class TrainingLoop:
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        controlled = progress.history.controlled()
-        chosen = controlled[epoch.number].lr if epoch.number in controlled else None
-        history, number = self._own_numbers(controlled), self._own_number(epoch.number)
-        is_controlled = chosen is None and self._training.stage.settings.rate_control
-        if progress.step == 0 and is_controlled and rule.restores_best(number, history):
+        history, number = self._own_numbers(progress.history.controlled()), self._own_number(epoch.number)
+        is_controlled = self._training.stage.settings.rate_control
+        is_chosen = number in history and history[number].lr is not None
+        if progress.step == 0 and is_controlled and not is_chosen and rule.restores_best(number, history):
             best = self._training.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
             log.info("the rate decays: %s", weights)
-        epoch.rate, base = rule.rate(number, history), rule.base(number, history)
-        if not is_controlled:
-            epoch.rate = base = rule.held_rate(number) if chosen is None else chosen
-        is_listed = not is_controlled or number in rule.listed()
+        epoch.rate, base, is_listed = rule.of_epoch(number, history, is_held=not is_controlled)
         self._training.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
     def _own_number(self, number: int) -> int:
@@ -154,12 +146,7 @@ class TrainingLoop:
             log.warning("epoch %d: %s; %s", epoch, shown, rule)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
-        """Validate and run LAV, with the averaged weights if there are any.
-
-        Args:
-            epoch: the trained epoch.
-            trained: values of the training.
-        """
+        """Validate and run LAV, with the averaged weights if there are any."""
         training, best = self._training, self._training.best
         # Captured before the evaluation: a stop within it and a restart must change no number.
         before = training.state.before_evaluation()
@@ -290,12 +277,7 @@ class TrainingEpoch(StepCallbacks):
         )
 
     def train(self) -> Logs:
-        """Train what is left of the epoch; return the means over the whole epoch.
-
-        Raises:
-            TrainingDiverged: if the optimizer has stopped.
-            TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
-        """
+        """Train what is left of the epoch; return the means over the whole epoch."""
         if self._progress.step < self.steps:
             optimizer = self._training.model.optimizer
             uncounted = optimizer.uncounted
@@ -425,11 +407,7 @@ class TrainingEpoch(StepCallbacks):
         return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
     def save_checkpoint(self, before: Checkpoint | None = None) -> None:
-        """Save a checkpoint within the epoch.
-
-        Args:
-            before: values from before an evaluation that was interrupted.
-        """
+        """Save a checkpoint within the epoch."""
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._training.state
         progress.seconds = self.seconds()
@@ -488,12 +466,7 @@ class UpdateWindows:
         return next(steps for steps in range(min(most, common), 0, -1) if common % steps == 0)
 
     def end_step(self, step: int, rate: float) -> None:
-        """End the window if it ends after `step` batches of the epoch.
-
-        Args:
-            step: batches that are done.
-            rate: of the epoch, which holds unless it varies.
-        """
+        """End the window if it ends after `step` batches of the epoch."""
         progress = self._progress
         if step - progress.window_step < self._batches and step < self._last:
             return
@@ -553,14 +526,7 @@ class TrainingDiverged(TfaipError):
 def samples_text(
     batches: AbstractContextManager[Iterable[tuple[Batch, Any]]], begin: int, first: int, last: int
 ) -> str:
-    """Name the samples of some batches whose data are not finite, else all of them, by their `meta`.
-
-    Args:
-        batches: opens a stream of batches.
-        begin: number of its first one.
-        first: the first one to look at.
-        last: the last one.
-    """
+    """Name the samples of some batches whose data are not finite, else all of them, by their `meta`."""
     bad: list[str] = []
     everything: list[str] = []
     try:

@@ -26,7 +26,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
-from tfaip.params.tree import flag_of, items_of, walk
+from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.liveschedules import StepSchedules
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
@@ -62,29 +62,17 @@ def build_training_model(
     warmstarter: WarmStarter | None = None,
     weighted_losses: Collection[str] = (),
 ) -> TrainingModel:
-    """Build the model with all variables, and compile it with its optimizer.
-
-    Args:
-        params: the trainer params, with a seed.
-        scenario: gives model and graph.
-        epoch_steps: batches of an epoch.
-        devices: devices of the training.
-        warmstarter: gives the model its first weights; None: they stay as they were initialised.
-        weighted_losses: losses whose weights will change in later stages.
-
-    Raises:
-        FieldAdvice: if a param cannot work with this model; its path begins at `params`.
-    """
+    """Build the model with all variables, and compile it with its optimizer."""
     schedules = StepSchedules(params)
     try:
         graph = scenario.graph
         model = _new_model(params, scenario, schedules, weighted_losses)
     except RefusedObject as error:  # an object of Keras that cannot be made from its params
-        for path, value in walk(params):
+        for place, value in walk_places(params, Place.of_root("trainer")):
             for index, item in (items_of(value) or {"": value}).items():
                 if item is error.named:
-                    path = ".".join(filter(None, [path, index, error.argument]))
-                    raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+                    flag = ".".join(filter(None, [place.label, index, error.argument]))
+                    raise UsageError(f"{flag}: {error}") from error
         raise
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
@@ -147,13 +135,6 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
     nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
     statistics stay too.
-
-    Args:
-        graph: the outermost graph, built.
-        pattern: a regular expression on the whole path of a layer, or of a layer above it.
-
-    Raises:
-        FieldAdvice: if no layer matches, or all weights would be frozen.
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, _FROZEN, "layer", layers)
@@ -261,11 +242,7 @@ def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
 
 
 def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:
-    """Apply noise and penalties to the weights that their rules match; `variables`: of schedules, in place of numbers.
-
-    Raises:
-        FieldAdvice: if a rule matches no weight; its path begins at the trainer params.
-    """
+    """Apply noise and penalties to the weights that their rules match; `variables` of schedules replace numbers."""
     trained = {id(weight) for weight in model.graph.trainable_variables}
     weights = {path: w for path, w in variables_by_path(model.graph).items() if id(w) in trained}
     if model.noise is not None:

@@ -75,16 +75,11 @@ class StageRunner:
         create_warmstarter: returns the source of the first weights.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        scenario: Scenario,
-        create_warmstarter: Callable[[], WarmStarter],
-    ) -> None:
+    def __init__(self, run: Run, scenario: Scenario, create_warmstarter: Callable[[], WarmStarter]) -> None:
         self._run = run
         self._given = scenario
         self._create_warmstarter = create_warmstarter
-        self._directories = None if run.place is None or not run.has_stages else run.place.stage_directories()
+        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
@@ -110,15 +105,7 @@ class StageRunner:
         return self.latest
 
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
-        """Set up the first stage, or the one of a checkpoint with its state.
-
-        Args:
-            restored: the checkpoint; None: the training is fresh.
-            repeated: number of the stage from which on all are run again; None: those that are done stay.
-
-        Raises:
-            UsageError: if something cannot work, or a stage was changed that is done.
-        """
+        """Set up the first stage, or the one of a checkpoint with its state."""
         # That of the beginning of a run has no weights.
         continued = restored if restored is not None and restored.arrays else None
         state: Mapping[str, Any] = {RUNNING: None} if restored is None else restored.state
@@ -152,14 +139,7 @@ class StageRunner:
             sequence.skip_done(self.progress.history, has_ended=True)
 
     def run(self, callbacks: Callbacks) -> Logs:
-        """Run the stages that remain; return the values of the last epoch.
-
-        Args:
-            callbacks: returns the callbacks of a stage, for its optimizer.
-
-        Raises:
-            TrainingInterrupted: if a signal asked to stop; the run can be resumed.
-        """
+        """Run the stages that remain; return the values of the last epoch."""
         progress, sequence = self.progress, self._sequence
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
@@ -307,13 +287,7 @@ class StageRunner:
                 log_table(planned)
 
     def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
-        """Set up a stage.
-
-        Args:
-            stage: the stage, with its params.
-            warmstarter: gives the model its first weights; None: it gets them later.
-            before: the stage before, if its graph may be kept.
-        """
+        """Set up a stage."""
         self._opened.close()
         params: Params = stage.params
         if self._run.has_stages:
@@ -455,21 +429,7 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
 def hand_over(
     end: Source, slots: Mapping[str, np.ndarray], before: Params, training: Training, transfer: TransferParams
 ) -> Transfer:
-    """Give a new model the weights, and its optimizer the state, that the stage before had at its end.
-
-    Args:
-        end: its weights; without a structure if the next stage trains the same graph.
-        slots: variables of its optimizer by name.
-        before: its params.
-        training: the parts of the new stage, with a fresh model.
-        transfer: which weights are taken over.
-
-    Returns:
-        The decision on each weight.
-
-    Raises:
-        UsageError: if no weight is taken over, and some should.
-    """
+    """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
     targets = training.state.weights_by_path()
     structure: Structure = {}
     if transfer.mode is TransferMode.SUBSET and end.structure:

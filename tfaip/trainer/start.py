@@ -68,20 +68,7 @@ class StartState:
 def state_to_continue(
     directory: RunDirectory | None, params: Params, name: str | None, from_stage: str | None
 ) -> StartState | None:
-    """Read and verify the state that a run continues from; change nothing.
-
-    Args:
-        directory: the directory of the run.
-        params: its params.
-        name: of a checkpoint; None: the newest undamaged one.
-        from_stage: continue with the state that the run had when the stage of this name began.
-
-    Returns:
-        The state. None: the run was stopped before its first checkpoint, and begins again.
-
-    Raises:
-        UsageError: if there is none, or the run cannot be continued.
-    """
+    """Read and verify the state that a run continues from; change nothing."""
     if directory is None:
         raise FieldAdvice("there is nothing to resume without an output directory: set {output_dir}", "output_dir")
     if name is None and from_stage is None and directory.may_begin_again():
@@ -149,14 +136,8 @@ def claim_directory(
 
     What the run repeats is removed only now, when the new process has been built and has taken over the state. A
     process that is killed here may be resumed from any checkpoint that there still is.
-
-    Args:
-        run: the run, in the process that writes it.
-        scenario: class of the scenario.
-        start: the state that it continues from; None: it begins.
-        permission: what the user has typed for the run, to be recorded; None: nothing is recorded.
     """
-    params, directory = run.params, run.directory
+    params, directory = run.params, run.output.directory
     assert directory is not None  # noqa: S101 (the caller knows it)
     if start is None:
         directory.claim(params.overwrite)
@@ -205,14 +186,7 @@ def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
 
 
 def log_changes(params: Params, restored: Checkpoint, best: BestModel | None, history: History) -> None:
-    """Log the differences from the params of the checkpoint, and end comparisons that they make impossible.
-
-    Args:
-        params: the params of the run.
-        restored: the checkpoint that it continues from.
-        best: what decides now which epoch is the best; None: no stage that trains is reached.
-        history: its records, which the user may have edited.
-    """
+    """Log the differences from the params of the checkpoint, and end comparisons that they make impossible."""
     changes = _changes(params, restored)
     for path, change in changes.items():
         is_rate = path == "learning_rate.lr" and not params.learning_rate.uses_lr(restored.state["epoch"] + 1)
@@ -260,15 +234,7 @@ def _end_comparisons(
 
 
 def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
-    """Take over the history file: rates of a new training, or records that the user may have edited.
-
-    Args:
-        run: the run; its output names the file.
-        reached: params of the stage that is built, which continues with the last rate of the file too if it has the
-            learning rate of the run; None: there is none. Later stages are made of those of the run.
-        progress: gets the history.
-        is_resumed: the training is continued.
-    """
+    """Take over the history file: rates of a new training, or records that the user may have edited."""
     if run.output.history_file is not None and (is_resumed or run.params.history_file):
         _read_history_file(run, run.output.history_file, progress, is_resumed)
     if run.devices.num_processes > 1:

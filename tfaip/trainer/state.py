@@ -108,12 +108,7 @@ class TrainState:
         self._best_epoch, self._best_weights = epoch, variable_arrays(self.weights_by_path())
 
     def restore_best(self) -> int | None:
-        """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
-
-        Returns:
-            The epoch of the weights. None, and nothing has changed, if none are kept, since no score
-            of the stage was finite yet, or the run was started without keeping them.
-        """
+        """Go back to the kept weights; reset averages and moments, and drop accumulated gradients."""
         if not self._best_weights:
             return None
         assign_arrays(self.weights_by_path(), self._best_weights, "the best epoch")
@@ -121,12 +116,7 @@ class TrainState:
         return self._best_epoch
 
     def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
-        """Return a copy of the whole state.
-
-        Args:
-            buffer: gets the values of the variables; the copy is valid until it is filled again. None: a new one.
-            before: values from before an evaluation, for what it has changed.
-        """
+        """Return a copy of the whole state."""
         arrays = (buffer or HostBuffer()).fill(self._variables())
         if before is not None:
             arrays.update(before.arrays)
@@ -148,11 +138,7 @@ class TrainState:
         return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(self._graph_variables()).items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Set the whole state.
-
-        Raises:
-            TfaipError: if the checkpoint belongs to another model or other params.
-        """
+        """Set the whole state."""
         state, model, variables = checkpoint.state, self._model, self._variables()
         left_out = [BEST_WEIGHTS]
         if state["step"] == 0:
@@ -216,12 +202,7 @@ class TrainState:
 
 
 def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
-    """Return the state of a run before its first model: a resumed run makes that again, from the seed.
-
-    Args:
-        params: the params of the run.
-        place: the first stage, in the form that a checkpoint stores.
-    """
+    """Return the state of a run before its first model: a resumed run makes that again, from the seed."""
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params)}
     numbers = {"best_epoch": 0, "accum_steps": 1, "execution": Execution().to_dict()}
     return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, **numbers})

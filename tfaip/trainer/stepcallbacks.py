@@ -152,11 +152,7 @@ def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:
 
 
 def named_callbacks(params: Params, scenario: Scenario) -> list[keras.callbacks.Callback]:
-    """Build the callbacks of `trainer.callbacks`.
-
-    Raises:
-        FieldError: if there is no such class, it needs other arguments, or does not give a callback.
-    """
+    """Build the callbacks of `trainer.callbacks`."""
     callbacks = []
     for index, name in enumerate(params.callbacks):
         try:

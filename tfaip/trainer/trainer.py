@@ -30,21 +30,13 @@ from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.fields import copied
 from tfaip.params.settings import flags_of, prepare
 from tfaip.params.stored import from_dict, load_params
-from tfaip.params.tree import fill_shared, share_tree
+from tfaip.params.tree import fill_shared, nodes_of
 from tfaip.params.types import type_argument
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.trainer import start
 from tfaip.trainer.best import EarlyStoppingStatus
-from tfaip.trainer.build import (
-    StopReason,
-    Training,
-    build_run,
-    build_training,
-    check_params,
-    opened_devices,
-    seed_run,
-)
+from tfaip.trainer.build import StopReason, Training, build_run, build_training, check_params, opened_devices, seed_run
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -114,7 +106,7 @@ class Trainer(Generic[P]):
         # large, are shared; so is `params.scenario`, since the scenario was built from this object.
         copies: dict[int, Any] = {}
         with suppress(RecursionError):  # it contains itself: the check of the params names the field
-            share_tree(params.scenario, copies)
+            copies.update((id(node), node) for node in nodes_of(params.scenario))  # copied as they are
             self._params = copied(params, copies)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
@@ -292,17 +284,17 @@ class Trainer(Generic[P]):
             # A run that begins again continues with the rates that a file gave to it.
             start.load_history(run, reached, self._progress, is_resumed=is_resumed)
             # Take the directory.
-            if run.directory is not None:
+            if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
-                stack.enter_context(run.directory.locked())
+                stack.enter_context(run.output.directory.locked())
             stack.enter_context(run.output)
-            if run.directory is not None:
+            if run.output.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
-                run_log.write_to(run.directory.log_file)
+                run_log.write_to(run.output.directory.log_file)
             if restored is not None and stages.later is None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
-            if run.directory is not None:
+            if run.output.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
             logs = self._run(stages)

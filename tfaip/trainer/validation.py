@@ -120,16 +120,7 @@ class EpochEvaluation:
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(self, epoch: int, callbacks: UserCallbacks, is_last: Callable[[Logs], bool]) -> Measured:
-        """Evaluate an epoch.
-
-        Args:
-            epoch: from 1.
-            callbacks: callbacks of the user.
-            is_last: returns True if the training stops early after these values of the validation.
-
-        Raises:
-            EvaluationStopped: if a signal asked to stop.
-        """
+        """Evaluate an epoch."""
         measured = Measured()
         if self.val is not None and self.validates_after(epoch):
             callbacks.on_test_begin()
@@ -151,11 +142,7 @@ class EpochEvaluation:
         return measured
 
     def validate(self, data: DataPipeline, user_callbacks: keras.callbacks.CallbackList | None = None) -> Logs:
-        """Return the losses and metrics of the training graph on one pass over data, by name.
-
-        Raises:
-            EvaluationStopped: if a signal asked to stop.
-        """
+        """Return the losses and metrics of the training graph on one pass over data, by name."""
         total: int | None = None
         with contextlib.suppress(UsageError):  # the size of the data is not known
             total = data.num_batches(data.epoch_size())
@@ -174,7 +161,8 @@ class EpochEvaluation:
                 # The number of batches is known when the data end. Keras warns about that every time, with a warning
                 # that has no class of its own: only the text tells it from others.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
-                values = self.model.evaluate(feed.dataset, verbose=0, callbacks=steps, return_dict=True)
+                dataset = self.model.choose_evaluation(feed.dataset)
+                values = self.model.evaluate(dataset, verbose=0, callbacks=steps, return_dict=True)
         except FloatingPointError as error:
             raise TfaipError(f"a value of the validation is not finite: {error}") from error
         finally:

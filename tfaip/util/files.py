@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import json
 import os
 import re
@@ -36,8 +35,6 @@ MAX_PATH = 4095
 # Arguments of renameat2(2).
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
-# Errors that a plain rename would meet, too.
-_DISK_ERRORS = frozenset({errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EROFS})
 # A look at a lock takes microseconds; a directory is locked by another process if it stays so.
 _LOOKS, _LOOK_S = 5, 0.02
 
@@ -274,17 +271,12 @@ def _move_over(source: Path, target: Path) -> None:
 
 
 def _exchange(a: Path, b: Path) -> bool:
-    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported."""
+    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported, or fails."""
     try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+        renameat2 = ctypes.CDLL(None).renameat2
     except (AttributeError, TypeError):  # another libc, Windows
         return False
-    if renameat2(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _DISK_ERRORS:
-        raise OSError(number, os.strerror(number), str(b))
-    return False
+    return bool(renameat2(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0)
 
 
 def _sync_tree(directory: Path) -> None:

@@ -113,8 +113,7 @@ def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.mono
     A terminal shows meanwhile what is done.
     """
     begin = clock()
-    prints = any(isinstance(handler, ConsoleHandler) for handler in logging.getLogger(ROOT).handlers)
-    with announced(work) if prints and log.isEnabledFor(logging.INFO) else contextlib.nullcontext():
+    with announced(work) if has_console() and log.isEnabledFor(logging.INFO) else contextlib.nullcontext():
         yield
     log_duration(log, work, clock() - begin)
 

@@ -81,9 +81,9 @@ def test_truncated_files_and_missing_columns_are_named(name: str, tmp_path: Path
             read(Parquet(files=[path], **COLUMNS))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 320
-    Path(path).write_text("x,y\n1,2\n")
-    with pytest.raises(UsageError, match=r": it is no Parquet or Arrow file; change files$"):
-        read(Parquet(files=[path], **COLUMNS))
+    for missing in (str(tmp_path), str(tmp_path / "missing.parquet")):
+        with pytest.raises(UsageError, match=r"^cannot read the Parquet file "):
+            read(Parquet(files=[missing], **COLUMNS))
     with pytest.raises(UsageError, match=r"^no Parquet file is given for the training: .* --train.files FILE"):
         read(Parquet(**COLUMNS))
 
@@ -121,6 +121,14 @@ def test_a_damaged_record_batch_costs_its_rows_alone(name: str, tmp_path: Path) 
     assert [generator[row].inputs["x"] for row in (3, 4, 5)] == ["four", "five", "six"]
 
 
+@pytest.mark.parametrize("content", [b"", b"x,y\n1,2\n", b"PK\x03\x04 and more"])
+def test_a_file_of_another_kind_is_named(content: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(UsageError, match=r"a.parquet: it is no Parquet or Arrow file; change files$"):
+        read(Parquet(files=[str(tmp_path / "a.parquet")], **COLUMNS))
+
+
 def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -147,15 +155,65 @@ def test_values_are_those_of_python_but_for_lists_of_numbers(tmp_path: Path) -> 
         read(Parquet(files=[path], input_columns=["gap"]))
 
 
-def test_a_row_group_that_expands_too_far_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LONG = "x" * 2**16
+
+
+def write_kinds(path: Path) -> dict[str, Any]:
+    """Write files of some hundred bytes whose column takes more than 2 MB, by name; return their first values."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    table = pa.table({"x": np.zeros(300_000), "y": np.zeros(300_000, np.int8)})
-    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
-    monkeypatch.setattr(reading, "EXPANDED_BYTES", (2**21, 2**21))  # x takes 2.4 MB
-    generator: Any = Parquet(files=[str(tmp_path / "a.parquet")], input_columns=["x"]).create(PipelineMode.TRAINING)
-    with pytest.raises(UsageError, match="a.parquet, row 0: row group 0 takes more than 2 MiB: write smaller row gr"):
-        generator[0]
-    generator = Parquet(files=[str(tmp_path / "a.parquet")], target_columns=["y"]).create(PipelineMode.TRAINING)
-    assert generator[0].targets == {"y": 0}
+    repeated = pa.DictionaryArray.from_arrays(np.zeros(40, np.int32), [LONG])
+    numbers = pa.array(np.zeros(300_000))
+    columns = {
+        "dictionary.parquet": repeated,
+        "plain.parquet": repeated.dictionary_decode(),
+        "delta.parquet": repeated.dictionary_decode(),
+        "fixed.parquet": pa.DictionaryArray.from_arrays(
+            np.zeros(40, np.int32), pa.array([LONG.encode()], pa.binary(2**16))
+        ),
+        "struct.parquet": pa.StructArray.from_arrays([repeated], ["text"]),
+        "list.parquet": pa.ListArray.from_arrays(pa.array([0, 40], "i4"), repeated),
+        "numbers.parquet": numbers,
+        "arrays.parquet": pa.ListArray.from_arrays(pa.array([0, len(numbers)], "i4"), numbers),
+        "file.arrow": numbers,
+        "stream.arrow": numbers,
+        "dictionary.arrow": pa.DictionaryArray.from_arrays(np.zeros(3, np.int32), ["x" * 2**21]),
+    }
+    for name, column in columns.items():
+        table = pa.table({"x": column})
+        if name.endswith("arrow"):
+            new = pa.ipc.new_stream if name == "stream.arrow" else pa.ipc.new_file
+            with new(path / name, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+                writer.write_table(table)
+            continue
+        encoding = {"x": "DELTA_BYTE_ARRAY"} if name == "delta.parquet" else None
+        uses_dictionary = name not in ("plain.parquet", "delta.parquet")
+        options: dict[str, Any] = {"use_dictionary": uses_dictionary, "column_encoding": encoding}
+        pq.write_table(table, path / name, compression="zstd", store_schema=False, **options)
+    return {name: column[0].as_py() for name, column in columns.items()}
+
+
+def test_a_small_file_that_expands_is_refused_before_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_kinds(tmp_path)
+    for name, value in first.items():
+        file = str(tmp_path / name)
+        with monkeypatch.context() as context:
+            context.setattr(reading, "EXPANDED_BYTES", (2**20, 2**21))
+            with pytest.raises(UsageError, match=rf"{name}.*: its rows take more than [12] MiB: write smaller"):
+                read(Parquet(files=[file], input_columns=["x"]))
+        # The same rows are read where so much memory may be used.
+        generator: Any = Parquet(files=[file], input_columns=["x"]).create(PipelineMode.TRAINING)
+        assert np.array_equal(generator[0].inputs["x"], value), name
+
+
+def test_a_list_without_content_is_not_made(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    nothing = pa.FixedSizeListArray.from_buffers(
+        pa.list_(pa.int8(), 0), 10**9, [None], children=[pa.array([], pa.int8())]
+    )
+    table = pa.table({"x": pa.FixedSizeListArray.from_arrays(nothing, 10**9)})
+    with pa.ipc.new_file(tmp_path / "a", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(UsageError, match="row 0: column x has a list of 1000000000 values, more than 16,777,216$"):
+        read(Parquet(files=[str(tmp_path / "a")], input_columns=["x"]))

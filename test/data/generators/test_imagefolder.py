@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import struct
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -8,9 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tfaip.data.generators import imagefolder
 from tfaip.data.generators.imagefolder import ImageFolder, decode_image
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
+from tfaip.util import reading
 
 
 def write(path: Path, value: int, shape: tuple[int, ...] = (2, 3, 3)) -> None:
@@ -51,7 +56,7 @@ def test_a_damaged_image_is_named_and_costs_one_sample(tmp_path: Path) -> None:
     write(tmp_path / "a.png", 1)
     (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:40])
     (tmp_path / "c.png").symlink_to("missing")
-    (tmp_path / "d.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n")
+    (tmp_path / "d.jpg").write_text("<svg/>")
     generator = ImageFolder(folder=str(tmp_path)).create(PipelineMode.TRAINING)
     assert generator[0].inputs["image"].shape == (2, 3, 3)  # type: ignore[index]
     for index, name in ((1, "b.png"), (2, "c.png"), (3, "d.jpg")):
@@ -74,16 +79,59 @@ def test_unusable_folders_are_named(tmp_path: Path) -> None:
         read(tmp_path, image_size=[3])
 
 
+def png_header(width: int, height: int) -> bytes:
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (png_header(2**31 - 1, 2**31 - 1), "no image that can be read: "),
+        (png_header(10, 10), "no image that can be read: "),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "no image that can be read: cannot identify image file"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_hostile_images_are_refused_with_one_line(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        decode_image(content)
+    assert len(str(caught.value)) < 250
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_small_image_that_expands_too_far_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="read: its 13000 x 13000 pixels in 3 channels take more than 576 MiB$"):
+        decode_image(png_header(13000, 13000) + b"\0\0\0\x09IDAT")
+    # A larger file may have more, however little Pillow allows; gray pixels take a quarter of others.
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    monkeypatch.setattr(reading, "EXPANDED_BYTES", (2**20, 2**21))
+    for mode, extra, fits in (("L", 0, True), ("RGB", 0, False), ("RGB", 2**15, True)):
+        stream = BytesIO()
+        Image.new(mode, (700, 700), 7).save(stream, "PNG")
+        with (
+            contextlib.nullcontext()
+            if fits
+            else pytest.raises(ValueError, match="pixels in 1 channels take more than 1 ")
+        ):
+            assert decode_image(stream.getvalue() + bytes(extra), channels=1).shape == (700, 700, 1)
+    assert Image.MAX_IMAGE_PIXELS == 1000
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK"])
-def test_images_of_all_modes_are_converted(mode: str) -> None:
-    image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 10, 4), np.uint8), "RGBA").convert(mode)
-    content = encoded(image, "TIFF" if mode == "CMYK" else "PNG", **({"transparency": 3} if mode == "P" else {}))
-    with Image.open(BytesIO(content)) as stored:
+def test_images_are_converted_in_parts(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imagefolder, "_PART", 3)
+    stream = BytesIO()
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (7, 10, 4), np.uint8), "RGBA")
+    image = image.convert(mode)
+    image.save(stream, "TIFF" if mode == "CMYK" else "PNG", **({"transparency": 3} if mode == "P" else {}))
+    with Image.open(stream) as stored:
         for channels, wanted in ((1, "L"), (3, "RGB"), (4, "RGBA")):
             expected = np.asarray(stored.convert(wanted)).reshape(7, 10, channels)
-            assert np.array_equal(decode_image(content, channels), expected)
+            assert np.array_equal(decode_image(stream.getvalue(), channels), expected)
             small = np.asarray(stored.convert(wanted).resize((4, 5), Image.Resampling.BILINEAR))
-            assert np.array_equal(decode_image(content, channels, (5, 4)), small.reshape(5, 4, channels))
+            assert np.array_equal(decode_image(stream.getvalue(), channels, (5, 4)), small.reshape(5, 4, channels))
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:

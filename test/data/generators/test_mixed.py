@@ -11,7 +11,7 @@ from tfaip.data.generators.arrow import Parquet
 from tfaip.data.generators.csvfile import CsvGeneratorParams
 from tfaip.data.generators.mixed import Mixed
 from tfaip.data.generators.sequence import DatasetGenerator
-from tfaip.data.pipeline.datagenerator import DataGeneratorParams, Generator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGeneratorParams, Generator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -33,7 +33,7 @@ class Numbers(Generator):
         return row(self.first + index)
 
 
-SMALL, LARGE = Numbers(), Numbers(first=100, count=6)
+SMALL, LARGE, STREAM = Numbers(), Numbers(first=100, count=6), IterableRowsParams(count=6)
 
 
 def values(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[int]:
@@ -46,6 +46,7 @@ def values(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[in
 
 def test_without_weights_each_sample_comes_once() -> None:
     assert values(sources=[SMALL, LARGE]) == [0, 1, 2, 100, 101, 102, 103, 104, 105]
+    assert values(sources=[STREAM, SMALL]) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
 
 
 def test_weights_repeat_the_sources_that_are_too_small() -> None:
@@ -55,18 +56,10 @@ def test_weights_repeat_the_sources_that_are_too_small() -> None:
     assert len(values(PipelineMode.EVALUATION, sources=[SMALL, LARGE], weights=[1.0, 0.0])) == 9
 
 
-def test_sources_that_can_only_be_iterated_come_in_turns() -> None:
-    stream = IterableRowsParams(count=6)
-    # Of each three samples two are of the small source, which is repeated; the end is that of the stream.
-    found = values(sources=[stream, Numbers(first=100)], weights=[1.0, 2.0])
-    assert found[:9] == [100, 0, 101, 102, 1, 100, 101, 2, 102]
-    assert [value for value in found if value < 100] == [0, 1, 2, 3, 4, 5]
-    assert values(sources=[stream, SMALL]) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
-
-
-@pytest.mark.parametrize("source", [pytest.param(LARGE, marks=pytest.mark.slow), IterableRowsParams(count=6)])
-def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorParams) -> None:
-    params = Mixed(sources=[Numbers(first=10), source], weights=[1.0, 1.0])
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "weights"), [(LARGE, [1.0, 1.0]), (STREAM, None)])
+def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorParams, weights: Any) -> None:
+    params = Mixed(sources=[Numbers(first=10), source], weights=weights)
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0, "on_error": "skip"}
     whole = epoch(make_pipeline(params, num_processes=0, **options), num_samples=24)
     for workers in (1, 2):
@@ -74,16 +67,6 @@ def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorPara
     for place in (0, 2):
         rest = epoch(make_pipeline(params, num_processes=0, **options), whole[place][1], 24 - 4 * (place + 1))
         assert rest == whole[place + 1 :]
-
-
-def test_a_sample_that_fails_costs_one_sample() -> None:
-    params = Mixed(sources=[Numbers(first=12), LARGE])
-    pipeline = make_pipeline(params, num_processes=0, batch_size=8, on_error="skip")
-    (first, _), (_, position) = epoch(pipeline, num_samples=9)  # the ninth is of the next pass
-    assert {meta["id"] for meta in first[-1]} == {12, 14, *range(100, 106)}
-    assert position.pass_index == 1
-    assert position.dropped[:2] == (0, 0)
-    assert 1 <= position.dropped[2] <= 2
 
 
 @pytest.mark.parametrize(
@@ -95,17 +78,12 @@ def test_a_sample_that_fails_costs_one_sample() -> None:
         ({"sources": [SMALL, LARGE], "weights": [1e-300, 1.0]}, r"^weights is .* at most 1,000,000,000 samples"),
         ({"sources": [Numbers(count=0)]}, "^Numbers, a source of Mixed, has no sample$"),
         ({"sources": [SMALL], "weights": [-1.0]}, "^weights.* is .*-1"),
+        ({"sources": [SMALL, STREAM], "weights": [1.0, 1.0]}, "^weights is .*, expected None, since not all sources"),
     ],
 )
 def test_what_cannot_be_mixed_is_refused(params: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         len(Mixed(**params).create(PipelineMode.TRAINING))
-
-
-def test_a_source_that_can_be_read_once_is_not_repeated() -> None:
-    once = RawDataGeneratorParams(samples=iter([row(1)]))
-    with pytest.raises(UsageError, match="^RawDataGenerator can be read only once"):
-        values(sources=[IterableRowsParams(count=9), once], weights=[1.0, 1.0])
 
 
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y", "x"]}

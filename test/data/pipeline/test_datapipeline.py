@@ -18,7 +18,7 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import Generator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -98,6 +98,9 @@ def test_a_pipeline_class_of_a_user_stays() -> None:
     data, params, generator = OwnData(RowDataParams()), DataPipelineParams(), RawDataGeneratorParams(samples=rows(4))
     pipeline = data.get_or_create_pipeline(params, generator)
     assert pipeline.generator is pipeline.generator
+    batch_ids(pipeline, 1)
+    with pytest.raises(AttributeError, match="^seed of a pipeline cannot be set once it was used: see with_params, w"):
+        pipeline.seed = 3
     for other in (
         pipeline.to_mode(PipelineMode.EVALUATION),
         pipeline.with_seed(3),
@@ -203,11 +206,9 @@ def test_leaving_the_context_closes_the_generator() -> None:
     assert closed
 
 
-class ReadyBatchesParams(DataGeneratorParams, cls=":ReadyBatches"):
+class ReadyBatches(Generator):
     """Batches of 1, 2 and 3 samples."""
 
-
-class ReadyBatches(DataGenerator[ReadyBatchesParams]):
     def yields_batches(self) -> bool:
         return True
 
@@ -222,28 +223,10 @@ class ReadyBatches(DataGenerator[ReadyBatchesParams]):
 
 
 def test_ready_made_batches_stay_as_they_are() -> None:
-    pipeline = make_pipeline(ReadyBatchesParams(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True)
+    pipeline = make_pipeline(ReadyBatches(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True)
     assert (pipeline.epoch_size(), pipeline.num_batches(5)) == (3, 5)
     with pipeline.training_batches(Position(), 5) as batches:
         made = [(batch.size, batch.inputs["x"].shape, position) for batch, position in batches]
     assert [size for size, _, _ in made] == [1, 2, 3, 1, 2]
     assert made[2][1:] == ((3, 3), Position(0, 3, 3))
-    assert make_pipeline(ReadyBatchesParams(), limit=2).epoch_size() == 2
-
-
-class EmptyBatchParams(ReadyBatchesParams, cls=":EmptyBatch"):
-    """Batches of 2, 0 and 2 samples."""
-
-
-class EmptyBatch(ReadyBatches):
-    def generate(self) -> Iterable[Sample]:
-        for size in (2, 0, 2):
-            yield Sample(inputs={"x": np.ones([size, 3])}, targets={"y": np.ones([size, 1], int)})
-
-
-def test_a_ready_made_batch_without_samples_is_an_error() -> None:
-    pipeline = make_pipeline(EmptyBatchParams(), mode=PipelineMode.EVALUATION)
-    with pipeline.generate_input_batches() as batches:
-        assert next(batches).size == 2
-        with pytest.raises(ValueError, match="^the generator gave a batch without samples: leave it out$"):
-            next(batches)
+    assert make_pipeline(ReadyBatches(), limit=2).epoch_size() == 2

@@ -22,15 +22,11 @@ from test.data.support import (
     row,
     rows,
 )
-from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
-from tfaip.data.pipeline.processor.dataprocessor import (
-    DataProcessorParams,
-    MappingDataProcessor,
-)
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 
@@ -129,24 +125,25 @@ def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any
     assert 1 <= made.dropped.failed <= 2
 
 
-class WrongParams(DataGeneratorParams, cls=":Wrong"):
+class Wrong(Generator):
     """Six rows, of which the fourth is `made`; or `makes_all`, which takes the place of all of them."""
 
     made: Any = None
     makes_all: Any = None
     random_access: bool = True
 
-
-class Wrong(DataGenerator[WrongParams]):
     def __len__(self) -> int:
         return 6
 
     def has_random_access(self) -> bool:
-        return self.params.random_access
+        return self.random_access
 
     def generate(self) -> Iterable[Any]:
-        made = [self.params.made if index == 3 else row(index) for index in range(6)]
-        return made if self.params.makes_all is None else self.params.makes_all
+        return (
+            [self.made if index == 3 else row(index) for index in range(6)]
+            if self.makes_all is None
+            else self.makes_all
+        )
 
     def __getitem__(self, index: int) -> Any:
         return list(self.generate())[index]
@@ -156,14 +153,14 @@ class Wrong(DataGenerator[WrongParams]):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (WrongParams(), r"^Wrong\[3\] gave None, expected a Sample"),
-        (WrongParams(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
-        (WrongParams(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
-        (WrongParams(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
-        (WrongParams(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
+        (Wrong(), r"^Wrong\[3\] gave None, expected a Sample"),
+        (Wrong(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
+        (Wrong(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
+        (Wrong(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
+        (Wrong(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
     ],
 )
-def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, preloads: bool) -> None:
+def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads: bool) -> None:
     wrong = make_pipeline(params, [NoiseParams()], batch_size=2, num_processes=0)
     with (
         pytest.raises(TypeError, match=message) as info,
@@ -173,39 +170,9 @@ def test_a_generator_that_gives_no_sample(params: WrongParams, message: str, pre
     assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
-class CarelessParams(DataProcessorParams, cls=":Careless"):
-    """Asks for more than there is, or gives something else than a sample."""
-
-    gives: str = "StopIteration"
-
-
-class Careless(MappingDataProcessor[CarelessParams]):
-    def apply(self, sample: Sample) -> Any:
-        return next(iter([])) if self.params.gives == "StopIteration" else [sample]
-
-
-@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "behind a generating one"])
-@pytest.mark.parametrize(
-    ("gives", "kind", "message"),
-    [
-        ("StopIteration", RuntimeError, "^StopIteration: : the code of the data must raise an error instead"),
-        (
-            "list",
-            TypeError,
-            r"^Careless.apply gave \[Sample\(.*expected a Sample \(sample.new_invalid\(\) to drop one\)",
-        ),
-    ],
-)
-def test_a_careless_processor(gives: str, kind: type[Exception], message: str, before: list[Any]) -> None:
-    careless = make_pipeline(rows(3), [*before, CarelessParams(gives=gives)], num_processes=0)
-    with pytest.raises(kind, match=message) as info, careless.generate_input_samples() as samples:
-        next(samples)
-    assert info.value.__notes__[0].startswith("in Careless.apply, sample 0 of its pass: Sample(inputs={x: float64[")
-
-
 def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:
     drops = DropCounts()
-    policy = SampleFilter(None, drops)
+    policy = SampleFilter(DataPipelineParams(on_error="skip"), drops)
     for _ in range(MOST_LOGGED + 3):
         policy.handle(FailedSample(ValueError("bad pixel")))
     policy.failed = 0

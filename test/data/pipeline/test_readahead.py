@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tfaip.data.pipeline.executor import Prefetcher
+from tfaip.data.pipeline.workerpool import prefetched
 
 
 class Source:
@@ -31,7 +31,7 @@ class Source:
 @pytest.mark.parametrize(("count", "ahead"), [(0, 1), (1, 3), (50, 1), (50, 3), (50, 100)])
 def test_all_items_in_order(count: int, ahead: int) -> None:
     source = Source(count)
-    with closing(Prefetcher(iter(source), ahead)) as items:
+    with closing(prefetched(iter(source), ahead)) as items:
         assert list(items) == list(range(count))
         assert list(items) == []
     assert source.threads <= {"tfaip-prefetch_0"}
@@ -39,7 +39,7 @@ def test_all_items_in_order(count: int, ahead: int) -> None:
 
 def test_the_next_items_are_made_while_the_reader_works() -> None:
     source = Source(10)
-    with closing(Prefetcher(iter(source), 2)) as items:
+    with closing(prefetched(iter(source), 2)) as items:
         assert next(items) == 0
         assert source.made[3].wait(10)  # two wait, one more is in hand
         assert not source.made[4].is_set()
@@ -47,15 +47,8 @@ def test_the_next_items_are_made_while_the_reader_works() -> None:
         assert source.made[4].wait(10)
 
 
-def test_nothing_is_made_before_somebody_asks() -> None:
-    source = Source(3)
-    with closing(Prefetcher(iter(source), 2)):
-        pass
-    assert not source.made[0].is_set()
-
-
 def test_closing_early_ends_the_thread() -> None:
-    items = Prefetcher(iter(Source(1000)), 1)
+    items = prefetched(iter(Source(1000)), 1)
     assert next(items) == 0
     assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch_0") == 1
     items.close()
@@ -67,7 +60,7 @@ def test_closing_early_ends_the_thread() -> None:
 def test_an_error_comes_behind_the_items_before_it(kind: type[BaseException]) -> None:
     """What would end the process comes as an error: Ctrl-C never arrives in a thread."""
     error = kind("sample 2 is broken")
-    with closing(Prefetcher(iter(Source(2, error)), 5)) as items:
+    with closing(prefetched(iter(Source(2, error)), 5)) as items:
         assert [next(items), next(items)] == [0, 1]
         with pytest.raises(ValueError if kind is ValueError else RuntimeError, match="sample 2 is broken") as caught:
             next(items)

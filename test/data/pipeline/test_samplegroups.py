@@ -9,50 +9,41 @@ from typing import Any
 import pytest
 
 from test.data.support import DropParams, NoiseParams, PairParams, epoch, make_pipeline, row
-from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_sample
+from tfaip.data.pipeline.datagenerator import Generator
+from tfaip.data.pipeline.definitions import PipelineMode, require_sample
 
 SIZES = (1, 3, 2)
 
 
-class ListsParams(DataGeneratorParams, cls=":Lists"):
+class Lists(Generator):
     """Batches of 1, 3 and 2 rows as lists, with and without random access."""
 
     has_access: bool = False
-    yields_batches: bool = True
-
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        return ListsWithAccess(mode, self) if self.has_access else Lists(mode, self)
-
-
-class Lists(DataGenerator[ListsParams]):
+    of_batches: bool = True
     shuffle = False
 
     def yields_batches(self) -> bool:
-        return self.params.yields_batches
+        return self.of_batches
+
+    def has_random_access(self) -> bool:
+        return self.has_access
 
     def __len__(self) -> int:
         return len(SIZES)
 
     def generate(self) -> Iterable[Any]:
-        return (self.batch(index) for index in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
-    def batch(self, index: int) -> list[Sample]:
+    def __getitem__(self, index: int) -> Any:
         first = sum(SIZES[:index])
         return [row(value) for value in range(first, first + SIZES[index])]
 
 
-class ListsWithAccess(Lists):
-    def __getitem__(self, index: int) -> Any:
-        return self.batch(index)
-
-
-BOTH = [ListsParams(), ListsParams(has_access=True)]
+BOTH = [Lists(), Lists(has_access=True)]
 
 
 @pytest.mark.parametrize("source", BOTH, ids=["iterated", "random access"])
-def test_lists_are_padded_and_stacked(source: ListsParams) -> None:
+def test_lists_are_padded_and_stacked(source: Lists) -> None:
     pipeline = make_pipeline(source, mode=PipelineMode.EVALUATION, batch_size=2, num_processes=0)
     assert (pipeline.epoch_size(), pipeline.num_batches(3)) == (3, 3)
     for made in (pipeline, pipeline.as_preloaded()):
@@ -62,7 +53,7 @@ def test_lists_are_padded_and_stacked(source: ListsParams) -> None:
 
 
 @pytest.mark.parametrize("source", BOTH, ids=["iterated", "random access"])
-def test_dropped_samples_leave_their_list(source: ListsParams) -> None:
+def test_dropped_samples_leave_their_list(source: Lists) -> None:
     # Rows 0, 3 go; the first list is empty then.
     pipeline = make_pipeline(source, [DropParams(every=3)], mode=PipelineMode.EVALUATION, max_element_length=2)
     with pipeline.generate_input_batches() as batches:
@@ -75,7 +66,7 @@ def test_dropped_samples_leave_their_list(source: ListsParams) -> None:
 def test_random_numbers_of_lists_are_those_of_their_place() -> None:
     def batches(workers: int, skip: int) -> list[Any]:
         params: dict[str, Any] = {"num_processes": workers, "worker_start_s": 0}
-        pipeline = make_pipeline(ListsParams(), [NoiseParams()], seed=2, **params)
+        pipeline = make_pipeline(Lists(), [NoiseParams()], seed=2, **params)
         everything = epoch(pipeline, num_samples=5)
         start = everything[skip - 1][1] if skip else None
         return everything if start is None else epoch(pipeline, start, 5 - skip)
@@ -91,7 +82,7 @@ def test_a_failing_sample_of_a_list_is_named() -> None:
         high: int = 0  # no random number is below it
 
     with (
-        make_pipeline(ListsParams(), [Broken()]).generate_input_batches() as batches,
+        make_pipeline(Lists(), [Broken()]).generate_input_batches() as batches,
         pytest.raises(ValueError, match="high") as info,
     ):
         next(batches)
@@ -99,8 +90,8 @@ def test_a_failing_sample_of_a_list_is_named() -> None:
 
 
 @pytest.mark.parametrize("source", BOTH, ids=["iterated", "random access"])
-def test_lists_that_cannot_be_batches(source: ListsParams) -> None:
-    single = ListsParams(has_access=source.has_access, yields_batches=False)
+def test_lists_that_cannot_be_batches(source: Lists) -> None:
+    single = Lists(has_access=source.has_access, of_batches=False)
     with make_pipeline(single).generate_input_batches() as batches, pytest.raises(TypeError) as info:
         next(batches)
     assert str(info.value).endswith("expected a Sample: a generator whose yields_batches() returns True may give lists")

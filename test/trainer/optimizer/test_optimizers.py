@@ -15,9 +15,7 @@ from keras import ops
 from test.trainer.line import Weights, line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.errors import UsageError
-from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits_of
-from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.trainer.optimizer import (
     OPTIMIZERS,
     AdaBeliefOptimizer,
@@ -26,7 +24,6 @@ from tfaip.trainer.optimizer import (
     FtrlOptimizer,
     GradientNoiseParams,
     KerasOptimizerParams,
-    LambOptimizer,
     LionOptimizer,
     MuonOptimizer,
     OptimizerGroupParams,
@@ -34,7 +31,6 @@ from tfaip.trainer.optimizer import (
     SGDOptimizer,
 )
 from tfaip.trainer.optimizer.update import AverageRate
-from tfaip.trainer.params import TrainerParams
 
 
 class CarefulSGDOptimizer(SGDOptimizer):
@@ -262,22 +258,6 @@ def test_arguments_and_defaults_are_those_of_keras(cls: type[KerasOptimizerParam
     assert arguments.pop("adam_weight_decay", params.weight_decay) == params.weight_decay
     assert arguments == {name: getattr(params, name) for name in arguments}
     assert {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT <= set(arguments)
-
-
-def parse(*flags: str) -> TrainerParams:
-    parser = ParamsParser(prog="test")
-    parser.add_params("trainer", TrainerParams, default=MinScenario.default_trainer_params())
-    return parser.parse(["--trainer.output_dir", "unused", *flags]).trainer
-
-
-def test_names_of_the_optimizers() -> None:
-    names = ["Adam", "AdamW", "Adamax", "AdaBelief", "Nadam", "SGD", "RMSprop", "Adagrad", "Adadelta"]
-    names += ["LAMB", "Lion", "FTRL", "Adafactor", "Muon"]
-    assert [type(parse("--optimizer", name).optimizer) for name in names] == OPTIMIZERS
-    for name in ("Lamb", "LambOptimizer", "LAMB"):
-        assert type(parse("--optimizer", name).optimizer) is LambOptimizer
-    with pytest.raises(UsageError, match="no class 'lamb'.*LAMB"):
-        parse("--optimizer", "lamb")
 
 
 NEEDED = {OptimizerGroupParams: {"match": "a"}, AdaBeliefOptimizer: {"rectify": False}}

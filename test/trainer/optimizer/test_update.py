@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -238,16 +237,6 @@ def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
     assert (training.values(), training.optimizer.stopped_at()) == ([-3.0], (7, 3))
     training = Training(SGDOptimizer(skip_nonfinite=10**12), {"w": 0.0})  # more than 32 bits
     assert (training.step(NAN), training.step(1)) == ([0.0], [-1.0])
-
-
-def test_the_batch_is_that_of_its_epoch_also_after_a_resume(tmp_path):
-    params = line_params([1, 1, 1], output_dir=tmp_path, epochs=2)
-    train(params)
-    params.epochs, params.gen.train.x = 4, [1, NAN, 1]
-    trainer = LineScenario.create_trainer(params, restore=True)
-    with pytest.raises(TrainingDiverged, match=re.escape(f"in batch 2 of epoch 3{DATA};")):
-        trainer.train()
-    assert weight(trainer) == -7.0
 
 
 def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):

@@ -159,8 +159,8 @@ def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
         def rule_rate(self, epoch: int, history: History) -> float:
             return self.lr / 2 ** (epoch - 1)
 
-    assert Halving(lr=1.0).base(3, History()) == 0.25
-    assert exponential(step_function=False).base(3, History()) == 1.0  # the step computes the rule
+    assert Halving(lr=1.0).of_epoch(3, History()) == (0.25, 0.25, False)
+    assert exponential(step_function=False).of_epoch(3, History()) == (0.25, 1.0, False)  # the step computes the rule
     with pytest.raises(ValueError, match="step_function is False, expected True, as Halving does not implement value"):
         Halving(step_function=False)
     with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
@@ -204,9 +204,6 @@ def test_impossible_values_name_the_field(cls: type, fields: dict[str, Any], mes
         cls(**fields)
 
 
-MIN = "tfaip.scenario.tutorial.min"
-
-
 def parse(*flags: str) -> LearningRateParams:
     from tfaip.scenario.tutorial.min.scenario import MinScenario
 
@@ -223,26 +220,23 @@ def test_a_schedule_is_chosen_by_its_short_name(cls: type[LearningRateParams]) -
         parse("--learning_rate", cls.__name__, "--learning_rate.min_lr", "1")
 
 
-def test_fields_are_flags() -> None:
-    params = parse("--trainer.epochs", "8", "--learning_rate", "CosineDecay", "--learning_rate.alpha", "0.1")
-    assert params == CosineDecayParams(alpha=0.1, epochs=8)
-    flags = ["warmup_epochs=3", "warmup_factor=2", "warmup=exponential", "constant_epochs=4", "final_epochs=5"]
-    params = parse("--learning_rate", "WarmupCosineDecay", *[f"--learning_rate.{flag}" for flag in flags])
-    assert params == WarmupCosineDecayParams(
-        warmup_epochs=3, warmup_factor=2, warmup=Warmup.EXPONENTIAL, constant_epochs=4, final_epochs=5, epochs=100
-    )
-
-
-def test_rates_are_a_list_or_a_dict() -> None:
-    assert parse("--learning_rate.rates", "0.1", "1e-3").listed() == {1: 0.1, 2: 0.001}
-    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").listed() == {3: 0.1, 5: 0.001}
-    assert parse("--learning_rate.rates").listed() == {}
-
-
-def test_monitors_and_factors() -> None:
-    params = parse("--learning_rate", "NewbobRel", "--learning_rate.monitor", "val_acc", "--learning_rate.mode", "max")
-    assert params.monitor in ("val_acc", ["val_acc"])  # which mean the same
-    assert params.mode is Mode.MAX
-    flags = "--learning_rate.monitor lav_l0_acc val_acc --learning_rate.decay 0.9 --learning_rate.growth pkg.rates:more"
-    params = parse("--learning_rate", "NewbobRel", *flags.split())
-    assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("CosineDecay --learning_rate.alpha 0.1", CosineDecayParams(alpha=0.1)),
+        (
+            "WarmupCosineDecay --learning_rate.warmup_epochs 3 --learning_rate.warmup exponential",
+            WarmupCosineDecayParams(warmup_epochs=3, warmup=Warmup.EXPONENTIAL),
+        ),
+        ("Constant --learning_rate.rates 0.1 1e-3", ConstantParams(rates=[0.1, 0.001])),
+        ("Constant --learning_rate.rates 3=0.1 5=1e-3", ConstantParams(rates={3: 0.1, 5: 0.001})),
+        (
+            "NewbobRel --learning_rate.mode max --learning_rate.monitor lav_l0_acc val_acc --learning_rate.decay 0.9 "
+            "--learning_rate.growth pkg.rates:more",
+            NewbobRelParams(mode=Mode.MAX, monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more"),
+        ),
+    ],
+)
+def test_fields_are_flags(flags: str, expected: LearningRateParams) -> None:
+    expected.epochs = 100
+    assert parse("--learning_rate", *flags.split()) == expected

@@ -69,37 +69,6 @@ def params_with(schedule: LearningRateParams, batches: int = BATCHES, **fields: 
     return line_params([1.0] * batches, **{"epochs": EPOCHS, **fields}, learning_rate=schedule)
 
 
-class Rates(keras.callbacks.Callback):
-    """Reads the rate of the next update, and the weight, behind every batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rates: list[float] = []
-        self.weights: list[float] = []
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        if epoch == 0:
-            self.read()
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()
-        self.read()
-
-    def read(self) -> None:
-        self.rates.append(float(ops.convert_to_numpy(self.model.optimizer.learning_rate)))
-        self.weights.append(float(ops.convert_to_numpy(self.model.graph.line.kernel.value)[0, 0]))
-
-
-def test_rates_of_half_epochs_by_hand() -> None:
-    rates = Rates()
-    train(params_with(PolynomialDecayParams(1.0, **CONTINUOUS), batches=2, steps_per_execution=1), rates)
-    expected = [1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0]
-    assert rates.rates == pytest.approx(expected)
-    # The gradient is 1.
-    assert (-np.diff(rates.weights)).tolist() == pytest.approx(expected[:-1])
-
-
 @pytest.mark.backend
 def test_accumulation_counts_updates() -> None:
     schedule = PolynomialDecayParams(1.0, **CONTINUOUS)

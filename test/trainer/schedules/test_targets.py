@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from test.events.test_writer import scalars
-from test.params.tiny_flags import tiny_params
-from test.support.tiny.scenario import TinyTrainerParams
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
@@ -138,21 +136,6 @@ schedules:
     points: {0: 4, 1: 8}
     interpolation: step
 """
-
-
-def test_flags_yaml_and_json_say_the_same(tmp_path: Path) -> None:
-    (tmp_path / "curriculum.yaml").write_text(YAML)
-    flags = ["--schedules", "Schedule", "Schedule"]
-    flags += ["--schedules.0.target", "optimizer.clip_global_norm", "--schedules.0.points", "0=1", "2=0.25"]
-    flags += ["--schedules.0.interpolation", "cosine", "--schedules.1.interpolation", "step"]
-    flags += ["--schedules.1.target", "train.batch_size", "--schedules.1.points", "0=4", "1=8"]
-    params = tiny_params(*flags)
-    assert params.schedules == [
-        ScheduleParams("optimizer.clip_global_norm", {0: 1.0, 2: 0.25}, Interpolation.COSINE),
-        ScheduleParams("train.batch_size", {0: 4.0, 1: 8.0}, Interpolation.STEP),
-    ]
-    assert tiny_params("--config", str(tmp_path / "curriculum.yaml")).schedules == params.schedules
-    assert TinyTrainerParams.from_json(params.to_json()).schedules == params.schedules
 
 
 def test_the_preview_shows_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,19 +1,34 @@
-"""Stages of a run before it begins: their order, their epochs, what they refer to, and the table."""
+"""Stages of a run before it begins: order, epochs, overrides, hooks of a pretraining, and the table."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from test.support.tiny.scenario import TinyGenerator, TinyScenario
-from test.trainer.stages.scenarios import AlignedScenario, plan_of, spans, tiny_params, units
+from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
+from test.trainer.stages import scenarios
+from test.trainer.stages.scenarios import (
+    AlignedScenario,
+    ConstructionScenario,
+    plan_of,
+    returning,
+    spans,
+    tiny_params,
+    units,
+)
 from tfaip.errors import UsageError
+from tfaip.params.codec import value_text
 from tfaip.params.fields import FieldError
+from tfaip.params.settings import RootParams
+from tfaip.params.tree import diff
 from tfaip.params.types import FunctionName
+from tfaip.scenario.tutorial.full.datasets import Dataset
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages import program
 from tfaip.trainer.stages.params import (
     CallStage,
@@ -23,7 +38,14 @@ from tfaip.trainer.stages.params import (
     StageParams,
     TrainStage,
 )
-from tfaip.trainer.stages.program import StagePending, StageResult, planned_stages, preview_stages
+from tfaip.trainer.stages.program import (
+    StagePending,
+    StageResult,
+    flags_of_overrides,
+    overridden,
+    planned_stages,
+    preview_stages,
+)
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 EXACT = TransferParams(mode=TransferMode.EXACT)
@@ -220,3 +242,245 @@ def test_a_value_of_another_type() -> None:
         TrainStage(overrides={"a": object()})
     with pytest.raises(FieldError, match="^overrides is 'model.units=3', expected a dict of flags and values"):
         TrainStage(overrides="model.units=3")  # type: ignore[arg-type]
+
+
+def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams, dict[str, Any]]:
+    """Return the params of a stage, and what differs from those of the run by path."""
+    params = tiny_params(**values)
+    texts = TrainStage(overrides=overrides).overrides
+    found = stage_of(params, {name: value_text(value) for name, value in texts.items()})
+    return found, {change.path: change.new for change in diff(params, found)}
+
+
+def stage_of(params: Any, texts: dict[str, str], files: dict[str, str] | None = None) -> Any:
+    return overridden(params, flags_of_overrides(params, texts.items(), "small"), "small", files)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path", "expected"),
+    [
+        ("model.units", "32", "scenario.model.units", 32),
+        ("--model.units", 32, "scenario.model.units", 32),
+        ("model.dropout", 0, "scenario.model.dropout", 0.0),
+        ("no_train_scope", "a b c", "no_train_scope", "a b c"),
+        ("lav_silent", "no", "lav_silent", False),
+        ("loss_weights", {"mse": 0.5, "x": 1}, "loss_weights", {"mse": 0.5, "x": 1.0}),
+        ("trainer.loss_weights", "mse=0.5 x=1", "loss_weights", {"mse": 0.5, "x": 1.0}),
+        ("learning_rate.rates", [0.5, 0.25], "learning_rate.rates", [0.5, 0.25]),
+        ("learning_rate.rates", {"2": 0.25}, "learning_rate.rates", {2: 0.25}),
+        ("optimizer.clip_value", None, "optimizer.clip_value", None),
+    ],
+)  # fmt: skip
+def test_a_value_has_the_type_of_its_field(name: str, value: Any, path: str, expected: Any) -> None:
+    _, found = changed({name: value}, optimizer=SGDOptimizer(clip_value=1.0))
+    assert found == {path: expected}
+    assert isinstance(found[path], type(expected))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"model.unit": 3}, "unknown flag --model.unit; did you mean --model.units"),
+        ({"optimizer.momentum": 3}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
+        ({"model.units": "many"}, "--model.units: expected int, got 'many'"),
+        ({"loss_weights.mse": "x"}, "--trainer.loss_weights.mse: expected float, got 'x'"),
+        ({"optimizer": "SDG"}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
+        ({"val_every_n": 2, "trainer.val_every_n": 3}, "--trainer.val_every_n is given twice"),
+        ({"loss_weights": "a=1", "loss_weights.b": 2}, "--trainer.loss_weights is given as a whole and in parts"),
+        ({"epochs": 3}, "--trainer.epochs is one of the whole run: set it outside of the stages"),
+        ({"device.gpus": 0}, "--device.gpus is one of the whole run"),
+        ({"stages.small.epochs": 3}, "--stages.small.epochs is one of the whole run"),
+        ({"x" * 5000: "y" * 5000}, "unknown flag --xxx"),
+    ],
+)  # fmt: skip
+def test_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=rf"^stage small, overrides: .*({message})") as e:
+        changed(overrides)
+    assert len(str(e.value)) < 300
+    assert "\n" not in str(e.value)
+
+
+def test_shared_params_are_those_of_the_copy() -> None:
+    params = TutorialScenario.default_trainer_params()
+    copied = stage_of(params, {"data.dataset": "mnist"})
+    assert params.gen.train.data is params.scenario.data
+    assert copied.gen.train.data is copied.scenario.data
+    assert (params.scenario.data.dataset, copied.gen.train.data.dataset) == (Dataset.DIGITS, Dataset.MNIST)
+
+
+class FilesParams(RootParams):
+    flag_root: ClassVar[str] = "files"
+
+    names: list[str] = []
+    title: str = ""
+    sizes: dict[str, str] = {}
+
+
+def test_files_may_hold_blanks() -> None:
+    texts = {"names": "{align.file}/1 b", "title": "in {align.file}", "files.sizes": "x={align.file}"}
+    found = stage_of(FilesParams(), texts, {"align": "/a 'b/c"})
+    assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
+
+
+CLIPS = ScheduleParams("optimizer.clip_global_norm", {0.0: 5.0, 2.0: 1.0})
+WEIGHTS = ScheduleParams("loss_weights.mse", {0.0: 1.0, 2.0: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "left"),
+    [
+        ({"model.units": 3}, [CLIPS, WEIGHTS]),
+        ({"optimizer.clip_global_norm": 3.0}, [WEIGHTS]),
+        ({"trainer.loss_weights.mse": 3.0}, [CLIPS]),
+        ({"loss_weights": "mse=3.0", "optimizer": "SGD"}, []),
+    ],
+)
+def test_a_value_of_a_stage_goes_before_the_schedule_of_the_run(
+    overrides: dict[str, Any], left: list[ScheduleParams]
+) -> None:
+    params, _ = changed(overrides, schedules=[CLIPS, WEIGHTS])
+    assert params.schedules == left
+
+
+def test_a_stage_has_a_value_or_a_schedule() -> None:
+    both = {"schedules.0.points": "0=1 1=2", "optimizer.clip_global_norm": 3.0}
+    message = "stage small, overrides: optimizer.clip_global_norm has a value and a schedule: leave out one of them"
+    with pytest.raises(UsageError, match=message):
+        changed(both, schedules=[CLIPS])
+    params, _ = changed({"schedules.0.points": "0=1 1=2"}, schedules=[CLIPS])
+    assert params.schedules == [ScheduleParams(CLIPS.target, {0.0: 1.0, 1.0: 2.0})]
+
+
+def pretrained(scenario: Any = ConstructionScenario, **pretraining: Any) -> Any:
+    return plan_of(scenario, pretraining=PretrainingParams(**pretraining))
+
+
+def test_five_indices_twice() -> None:
+    plan = pretrained(repetitions=2)
+    expected = [(f"pretraining.{index}", 2 * index + 1, 2 * index + 2) for index in range(5)]
+    assert spans(plan) == [*expected, ("main", 11, 20)]
+    weights = [stage.params.loss_weights.get("mse") for stage in plan]
+    assert weights == [0.0, 0.2, 0.4, 0.6, 0.8, None]
+    assert plan[2].settings.overrides == {"trainer.loss_weights.mse": "0.4"}
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "expected"),
+    [(1, [1, 1, 1, 1, 1]), ([1, 2, 3], [1, 2, 3, 3, 3]), ({0: 2, 3: 4}, [2, 1, 1, 4, 1]), ({7: 2}, [1, 1, 1, 1, 1])],
+)
+def test_repetitions_per_index(repetitions: Any, expected: list[int]) -> None:
+    plan = pretrained(repetitions=repetitions)
+    assert [stage.last_epoch - stage.first_epoch + 1 for stage in plan[:-1]] == expected
+    assert plan[-1].first_epoch == sum(expected) + 1
+
+
+def test_rate_control_and_transfer_of_all_stages() -> None:
+    exact = TransferParams(mode=TransferMode.EXACT)
+    plan = plan_of(ConstructionScenario, pretraining=PretrainingParams(rate_control=False), transfer=exact)
+    assert [stage.settings.rate_control for stage in plan] == [False] * 5 + [True]
+    assert {stage.settings.transfer.mode for stage in plan} == {TransferMode.EXACT}
+
+
+def test_a_value_of_a_hook_goes_before_the_schedule_of_the_run() -> None:
+    rest = ["loss_weights.aux", "weight_noise.stddev"]
+    schedules = [ScheduleParams(target, {0: 1.0}) for target in ("loss_weights.mse", *rest)]
+    plan = plan_of(ConstructionScenario, schedules=schedules)
+    found = [[schedule.target for schedule in stage.params.schedules] for stage in plan]
+    assert found == [rest, rest, rest, rest, rest, ["loss_weights.mse", *rest]]
+
+
+def test_a_hook_may_say_the_repetitions() -> None:
+    for scenario in (scenarios.OwnRepetitionsScenario, scenarios.OwnRepetitionsScenario(tiny_params().scenario)):
+        plan = pretrained(scenario, repetitions=2)
+        assert [stage.first_epoch for stage in plan] == [1, 3, 6, 8]
+        assert units(plan) == [1, 2, 3, 8]
+
+
+def test_pretraining_comes_before_the_stages() -> None:
+    stages = {"align": PredictStage(), "next": TrainStage(epochs=1, overrides={"no_train_scope": "{align.file}"})}
+    plan = plan_of(ConstructionScenario, stages=stages)
+    assert [stage.name for stage in plan[4:]] == ["pretraining.4", "align", "next", "main"]
+    # The model of the last stage of the pretraining is applied.
+    assert plan[5].params.loss_weights == {"mse": 0.8}
+    assert plan[6].first_epoch == 6
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        (scenarios.EpochScenario, [("epoch.1", 1, 2, 2), ("epoch.3", 3, 3, 4), ("main", 4, 20, 8)]),
+        (scenarios.AllEpochsScenario, [("epoch.1", 1, 2, 2), ("main", 3, 20, 8)]),
+    ],
+)
+def test_params_of_each_epoch(scenario: Any, expected: list[Any]) -> None:
+    plan = plan_of(scenario)
+    assert [(*span, number) for span, number in zip(spans(plan), units(plan), strict=True)] == expected
+
+
+def test_a_hook_that_asks_for_the_history_is_asked_when_the_epoch_is_reached() -> None:
+    params = tiny_params(5, pretraining=PretrainingParams(max_epochs=3))
+    preview = preview_stages(params, scenarios.HistoryScenario)
+    assert (list(preview.stages), preview.is_complete) == ([], False)
+    history, plan = History(), []
+    for stage in planned_stages(params, scenarios.HistoryScenario, history):
+        plan.append(stage)
+        history.record(stage.first_epoch, EpochRecord(0.1, {"loss": 1.0}))
+    assert spans(plan) == [("epoch.1", 1, 1), ("epoch.2", 2, 2), ("epoch.3", 3, 3), ("main", 4, 5)]
+    assert units(plan) == [10, 11, 12, 8]
+
+
+class Both(scenarios.EpochScenario, ConstructionScenario):
+    """Has both hooks."""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (returning(lambda params: params), r"^pretraining\(20, params\) of Returning has not returned None after 20"),
+        (returning("small"), r"^pretraining\(0, params\) of Returning returned 'small', expected TinyTrainerParams, a"),
+        (returning(lambda params: (params, 0)), r"returned \(TinyScenario.Train.*, expected TinyTrainerParams, a t"),
+        (returning(lambda params: params.scenario), r"returned TinyScenarioParams, expected TinyTrainerParams, a"),
+        (returning(lambda params: tiny_params(200)), r"of Returning: --trainer.epochs is one of the whole run"),
+        (
+            returning(lambda params: setattr(params.scenario.model, "units", "many") or params),
+            r"^pretraining\(0, params\) of Returning: --model.units: expected int, got 'many'",
+        ),
+        (Both, r"^Both has both hooks, pretraining and params_for_epoch: leave out one"),
+    ],
+)  # fmt: skip
+def test_hooks_that_do_not_work(scenario: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_of(scenario)
+
+
+def test_a_bound_on_the_epochs() -> None:
+    assert [stage.name for stage in pretrained(max_epochs=0)] == ["main"]
+    with pytest.raises(UsageError, match=r"pretraining\(3, params\) .* has not returned None after 3 epochs"):
+        pretrained(max_epochs=3)
+    with pytest.raises(UsageError, match=r"^epochs is 20, expected more than the 20 epochs of the stages"):
+        pretrained(repetitions=4)
+    with pytest.raises(UsageError, match=r"params_for_epoch\(3, params\) of AllEpochsScenario has not returned None"):
+        pretrained(scenarios.AllEpochsScenario, max_epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "message"),
+    [(0, "repetitions is 0, expected at least 1"), ([1, 0], r"repetitions\[1\] is 0"), ([], "at least one number")],
+)
+def test_repetitions_that_cannot_work(repetitions: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        PretrainingParams(repetitions=repetitions)
+
+
+def test_params_for_epoch_is_asked_for_the_epochs_of_the_run_only() -> None:
+    asked: list[int] = []
+
+    class Recording(scenarios.AllEpochsScenario):
+        @classmethod
+        def params_for_epoch(cls, epoch: int, params: Any, **kwargs: Any) -> Any:
+            asked.append(epoch)
+            return None if epoch > params.epochs else super().params_for_epoch(epoch, params, **kwargs)
+
+    assert [stage.name for stage in pretrained(Recording)][-1] == "main"
+    assert asked == list(range(1, max(asked) + 1))
+    assert max(asked) == tiny_params().epochs

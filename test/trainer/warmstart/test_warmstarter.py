@@ -12,7 +12,6 @@ import pytest
 from keras import ops
 
 from test.support.runs import history
-from test.support.tiny.scenario import TinyScenario
 from test.trainer.net import (
     ENCODER,
     HEAD,
@@ -30,7 +29,6 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.weights import load_arrays
 from tfaip.params import pai_dataclass
-from tfaip.params.commandline import ParamsParser
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.transfer.plan import Source
@@ -39,32 +37,13 @@ from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
 from tfaip.util.typing import TensorDict
 
 
-def parse(*flags: str) -> WarmStartParams:
-    parser = ParamsParser(prog="p", description="d")
-    params = TinyScenario.default_trainer_params()
-    parser.add_params("trainer", type(params), default=params)
-    return parser.parse(["--trainer.output_dir", "run", *flags]).trainer.warmstart
-
-
-def test_from_the_command_line() -> None:
-    assert parse() == WarmStartParams()
-    assert parse("--warmstart.model", "a").model == "a"
-    flags = ["--warmstart.model", "a", "b", "--warmstart.mode", "subset", "--warmstart.rename", "a->b", "c->d"]
-    params = parse(*flags, "--warmstart.blocks", "top=[3,5]", "side=[2]")
-    blocks = {"top": [3, 5], "side": [2]}
-    assert params == WarmStartParams(
-        model=["a", "b"], mode=WarmStartMode.SUBSET, rename=["a->b", "c->d"], blocks=blocks
-    )
-    assert WarmstartParams.from_json(params.to_json()) == params  # the other spelling is the same class
-
-
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", "a"), (["a"], "a"), (["a", "b"], ["a", "b"])])
 def test_one_path_is_a_text_everywhere(given: object, model: list[str] | str) -> None:
     assert WarmStartParams(model=given).model == model
     # So tfaip 1.2 stored it.
     assert WarmStartParams.from_dict({"model": given}).model == model
     stored = WarmStartParams(model=given).to_json()
-    assert WarmStartParams.from_json(stored) == WarmStartParams(model=given)
+    assert WarmstartParams.from_json(stored) == WarmStartParams(model=given)  # the other spelling is the same class
 
 
 def weights(source: Source) -> dict[str, np.ndarray]:
@@ -362,8 +341,3 @@ def test_what_a_file_does_not_tell_is_given() -> None:
     )
     assert joined_head(**unknown, blocks={"head": [2, 4]}) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
     assert joined_head(**unknown, blocks={"head": [1, 5, 2, 7]}) == [1, 0, 2, 3, 4, 5, 6, 0, 0]
-
-
-def test_blocks_that_fit_nothing_name_the_flag() -> None:
-    with pytest.raises(UsageError, match=r"^warmstart.blocks 'head' gives \[2, 5\], which are the inputs of no weight"):
-        joined_head(blocks={"head": [2, 5]})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +16,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.fields import FieldError
-from tfaip.util.reading import MIB, read_bytes
+from tfaip.util.reading import MIB, expansion_limit, read_bytes
 from tfaip.util.text import shorten, shorten_text
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -99,6 +102,13 @@ if TYPE_CHECKING:
 IMAGE_BYTES = 1024 * MIB
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+# Bytes of a decoded pixel in Pillow, with the copies of `_of_8_bits`; 4 in other modes. The decoder of WebP has two
+# canvases and a copy.
+_PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 5, "I;16B": 5, "F": 9}
+_WEBP_BYTES = 12
+# Height and width of the parts that are converted at a time.
+_PART = 2048
+_pillow_limit = threading.Lock()
 
 
 def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None = None) -> Array:
@@ -114,20 +124,45 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
         floats from 0 to 1 their 255-fold. The image stands upright, as its EXIF data say.
 
     Raises:
-        ValueError: if it is damaged, of another format, or larger than Pillow allows (`PIL.Image.MAX_IMAGE_PIXELS`).
+        ValueError: if it is damaged, of another format, or takes more memory than `expansion_limit` says.
     """
-    import numpy as np
     from PIL import Image
 
+    limit = expansion_limit(len(content))
     try:
-        with Image.open(BytesIO(content), formats=_IMAGE_FORMATS) as opened:
-            image = _of_8_bits(_upright(opened)).convert(_MODES[channels])
-        if size is not None:
-            image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-        return np.array(image).reshape(image.height, image.width, channels)
+        with _allowed(limit):
+            opened = Image.open(BytesIO(content), formats=_IMAGE_FORMATS)
+        with opened as image:
+            pixels = image.width * image.height
+            if pixels * max(_bytes_of_pixel(image), channels) > limit:
+                text = f"{image.width} x {image.height} pixels in {channels} channels"
+                raise ValueError(f"its {text} take more than {limit // MIB} MiB")
+            # Some formats compare again. So large images are decoded one at a time.
+            with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
+                image.load()
+            return _array(_upright(_of_8_bits(image)), channels, size)
     except Exception as error:  # Pillow raises errors of many classes, some without a text
         reason = shorten_text(str(error).replace("<_io.BytesIO object at", "the bytes at").split(" at 0x")[0], 120)
         raise ValueError(f"no image that can be read: {reason or type(error).__name__}") from error
+
+
+@contextmanager
+def _allowed(pixels: int) -> Iterator[None]:
+    """Context in which Pillow accepts so many pixels without a warning; its own limit is one for the process."""
+    from PIL import Image
+
+    with _pillow_limit:
+        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, pixels
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
+
+
+def _bytes_of_pixel(image: Any) -> int:
+    # The coefficients of a progressive JPEG are in memory until its last pass.
+    coefficients = 2 * len(image.getbands()) if "progressive" in image.info else 0
+    return _PIXEL_BYTES.get(image.mode, 4) + coefficients + (_WEBP_BYTES if image.format == "WEBP" else 0)
 
 
 def _of_8_bits(image: Any) -> Any:
@@ -136,23 +171,45 @@ def _of_8_bits(image: Any) -> Any:
     from PIL import Image
 
     if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode == "I":
+        pixels = (np.asarray(image) >> 8).astype(np.uint8)
+    elif image.mode == "F":
+        values = np.asarray(image)
+        if not (values.min() >= 0 and values.max() <= 1):
+            raise ValueError(f"its numbers go from {values.min()} to {values.max()}: expected floats from 0 to 1")
+        pixels = (values * 255).astype(np.uint8)
+    elif image.mode == "I":
         raise ValueError("its pixels have 32 bits: expected 8 or 16 bits, or floats from 0 to 1")
-    if image.mode != "F":
+    else:
         return image
-    values = np.asarray(image)
-    if not (values.min() >= 0 and values.max() <= 1):
-        raise ValueError(f"its numbers go from {values.min()} to {values.max()}: expected floats from 0 to 1")
-    return Image.fromarray((values * 255).astype(np.uint8))
+    reduced = Image.fromarray(pixels)
+    reduced.info = image.info
+    return reduced
 
 
 def _upright(image: Any) -> Any:
     """Return the image turned as its EXIF data say; damaged ones say nothing."""
     from PIL import ImageOps
 
-    image.load()
     try:
         return ImageOps.exif_transpose(image)
     except Exception:
         return image
+
+
+def _array(image: Any, channels: int, size: tuple[int, int] | None) -> Array:
+    """Return the pixels of a decoded image, converted in parts: a copy of a large one would not fit."""
+    import numpy as np
+    from PIL import Image
+
+    mode = _MODES[channels]
+    width, height = image.size
+    if size is not None and size != (height, width):
+        converted = image if image.mode == mode else image.convert(mode)
+        image, (height, width) = converted.resize((size[1], size[0]), Image.Resampling.BILINEAR), size
+    pixels = np.empty((height, width, channels), np.uint8)
+    for top in range(0, height, _PART):
+        for left in range(0, width, _PART):
+            part = pixels[top : top + _PART, left : left + _PART]
+            box = (left, top, left + part.shape[1], top + part.shape[0])
+            part[:] = np.asarray(image.crop(box).convert(mode)).reshape(part.shape)
+    return pixels

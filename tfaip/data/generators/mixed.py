@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ class Mixed(Generator):
     """The samples of several generators, which a training shuffles together.
 
     With random access in all of them, the samples of a pass are a function of the seed, the pass and
-    the weights. If one can only be iterated, they are taken in turns by their weights.
+    the weights. If one can only be iterated, they come one after the other, and there are no weights.
     """
 
     sources: list[DataGeneratorParams] = option([], "Generators of the samples", common=True)
@@ -57,16 +57,14 @@ class Mixed(Generator):
                 raise FieldError("weights", self.weights, "at least one above 0")
             if mode == PipelineMode.TRAINING:
                 weights = self.weights
+            if not all(part.has_random_access() for part in parts):
+                raise FieldError("weights", self.weights, "None, since not all sources have random access")
         created = super().create(mode)
         shares = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
         vars(created).update(_shares=shares, shuffle=all(part.shuffle for part, _ in shares))
         return created
 
     _shares: ClassVar[list[tuple[Any, float]]] = []  # of the object that works: generators and their weights
-
-    @property
-    def _has_weights(self) -> bool:
-        return self.weights is not None and self.mode is PipelineMode.TRAINING
 
     def has_random_access(self) -> bool:
         """Return True if all sources have it."""
@@ -87,12 +85,12 @@ class Mixed(Generator):
             for (part, _), size in zip(self._shares, sizes, strict=True):
                 if not size:
                     raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
-            if self._has_weights:
+            if self.weights is not None and self.mode is PipelineMode.TRAINING:
                 sizes = scaled_sizes(sizes, [weight for _, weight in self._shares], self, "weights")
         return Joined([part for part, _ in self._shares], sizes)
 
     def __len__(self) -> int:
-        return len(self._rows) if self.has_random_access() or not self._has_weights else super().__len__()
+        return len(self._rows)
 
     def __getitem__(self, index: int) -> Sample:
         part, row = self._rows[index]
@@ -102,25 +100,4 @@ class Mixed(Generator):
     def generate(self) -> Iterable[Sample]:
         if self.has_random_access():
             return super().generate()
-        return self._in_turns() if self._has_weights else (row for part, _ in self._shares for row in part.generate())
-
-    def _in_turns(self) -> Iterator[Sample]:
-        """Yield from the source that is furthest behind its share; one that ends early begins again."""
-        streams = [iter(part.generate()) for part, _ in self._shares]
-        counts, unfinished = [0] * len(streams), set(range(len(streams)))
-        while True:
-            number = min(range(len(streams)), key=lambda place: (counts[place] + 1) / self._shares[place][1])
-            sample = next(streams[number], None)
-            if sample is None:
-                unfinished.discard(number)
-                if not unfinished:
-                    return
-                part = self._shares[number][0]
-                if not counts[number]:
-                    raise UsageError(f"{type(part).__name__}, a source of Mixed, has no sample")
-                streams[number] = iter(part.generate())
-                sample = next(streams[number], None)
-                if sample is None:
-                    raise UsageError(f"{type(part).__name__} can be read only once: a mix by weights repeats it")
-            counts[number] += 1
-            yield sample
+        return (sample for part, _ in self._shares for sample in part.generate())

@@ -118,21 +118,6 @@ class LengthPadding:
         return padded
 
 
-class SampleValues(dict[str, Any]):
-    """Inputs and targets of a sample in one dict, for functions of single values.
-
-    Args:
-        sample: whose parts are also there as attributes.
-    """
-
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.inputs, self.targets, self.meta = sample.inputs, sample.targets, sample.meta
-        for part in (sample.targets, sample.inputs):
-            if isinstance(part, dict):
-                self.update(part)
-
-
 def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
     """Return the function that measures samples.
 
@@ -150,4 +135,4 @@ def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
     if not callable(measure):
         owner = f"{type(data).__name__}.element_length_fn"
         raise TypeError(f"{owner}() gave {measure!r}, expected a function of a sample: declare it as (self, sample)")
-    return lambda sample: int(measure(SampleValues(sample)))
+    return lambda sample: int(measure({**(sample.targets or {}), **(sample.inputs or {})}))

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
+from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.util.logging import logger
 from tfaip.util.process import is_data_worker
 
@@ -56,30 +57,28 @@ class SampleFilter:
     """Selects the samples that can be used, and counts the others; some may fail within one pass over the data.
 
     Args:
-        allowed: number of samples that may fail within a pass; None: any number.
+        params: say how many may fail, and how long a sample may be.
         drops: counts every time that a sample is left out.
         batcher: knows what it needs of a sample; None: valid samples are not looked at.
-        longest: drop longer samples (`max_element_length`); None: samples are not measured.
         length: returns the length of a processed sample.
     """
 
     def __init__(
         self,
-        allowed: int | None,
+        params: DataPipelineParams,
         drops: DropCounts,
         batcher: Batcher | None = None,
-        longest: int | None = None,
         length: Callable[[Sample], int] | None = None,
     ) -> None:
         self.drops = drops
         self.failed = 0
         """Samples of the running pass that failed."""
-        self._allowed = allowed
+        self._allowed = params.allowed_failures()
         self._logged = 0
         self._needs_inputs = batcher is not None and batcher.needs_inputs
         self._needs_targets = batcher is not None and batcher.needs_targets
-        self._failure = None if allowed == 0 or batcher is None else batcher.failure
-        self._longest = longest
+        self._failure = None if self._allowed == 0 or batcher is None else batcher.failure
+        self._longest = params.max_element_length
         self._length = length
 
     def keeps(self, outcome: Outcome) -> bool:

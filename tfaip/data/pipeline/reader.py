@@ -18,14 +18,13 @@ from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
 from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
-from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
-from tfaip.data.pipeline.worker import WorkerSpec
+from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.workerpool import BlockExecutor
 from tfaip.errors import TfaipError, UsageError
 
 Batches: TypeAlias = Generator[tuple[Batch, Position], None, None]
@@ -39,32 +38,20 @@ class PipelineReader:
     """Reader of the samples of a generator; `close` ends its workers.
 
     Args:
-        params: of the pipeline.
-        data: specs, padding, length and processors.
+        data: specs, padding and length.
         generator: source of the samples.
-        generator_params: its params, from which workers build it; None: they are sent the samples.
-        seed: of the data.
+        spec: params and processors, and the params of the generator, from which workers build it; None: they are sent
+            the samples.
         drops: counts the samples that are left out.
-        pre_proc: the processors.
     """
 
-    def __init__(
-        self,
-        params: DataPipelineParams,
-        data: SampleSpecs,
-        generator: DataGenerator[Any],
-        generator_params: DataGeneratorParams | None,
-        seed: int,
-        drops: DropCounts,
-        pre_proc: DataProcessorPipelineParams,
-    ) -> None:
-        self._params = params
+    def __init__(self, data: SampleSpecs, generator: DataGenerator[Any], spec: WorkerSpec, drops: DropCounts) -> None:
+        params = self._params = spec.pipeline_params
         self._data = data
         self._generator = generator
         self.samples_per_batch = samples_per_batch(generator, params)
-        self.pre_proc = pre_proc
-        self.processors = pre_proc.create(params, data.params)
-        self.sampler = Sampler(generator, params, seed)
+        self.processors = spec.processors.create(params, spec.data_params)
+        self.sampler = Sampler(generator, params, spec.seed)
         batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
         self.stack: Callable[[list[Sample]], Batch] = batcher.batch
         """Function that makes a batch of at most `samples_per_batch` samples."""
@@ -72,26 +59,21 @@ class PipelineReader:
             self.stack = batcher.from_ready_made
         measures = params.max_element_length is not None or bool(params.bucket_boundaries)
         self._length = sample_length(data) if measures else data.element_length_fn
-        allowed = params.allowed_failures()
-        self.filter = SampleFilter(allowed, drops, batcher, params.max_element_length, self._length)
+        self.filter = SampleFilter(params, drops, batcher, self._length)
         # Every worker would load data in memory once more.
-        has_access = generator_params is not None and generator.has_random_access()
+        has_access = spec.generator_params is not None and generator.has_random_access()
         self.workers_read = has_access and not generator.in_memory()
         """True if workers, if there are some, read the samples; otherwise they are sent them."""
-        has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
-        self.workers_stack = not (measures or has_processors_here or generator.yields_batches())
-        """True if workers, if there are some, stack the batches: nothing else is left to do."""
-        spec = WorkerSpec(
-            params,
-            data.params,
-            pre_proc,
-            seed,
-            generator_params if self.workers_read else None,
-            batcher if self.workers_stack else None,
-        )
-        self.executor = BlockExecutor(self.processors, spec, generator)
         self._is_direct = self.processors.is_mapping and generator.has_random_access()
         """True if a stream can begin anywhere at no cost."""
+        is_last = not (measures or self.processors.after_parallel or generator.yields_batches())
+        self.workers_stack = self._is_direct and is_last
+        """True if workers, if there are some, stack the batches: nothing else is left to do."""
+        if not self.workers_read:
+            spec = replace(spec, generator_params=None)
+        if self.workers_stack:
+            spec = replace(spec, batcher=batcher)
+        self.executor = BlockExecutor(self.processors, spec, generator)
         self._has_dropped = False
         """True if a sample of the last stream of blocks was dropped."""
         self._left: tuple[Any, Cursor, Iterator[Any]] | None = None
@@ -104,11 +86,8 @@ class PipelineReader:
 
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
-        if self._is_direct:
-            stream = self._direct_stream(Position(), repeated(self.samples_per_batch), repeat, stacked=False)
-        else:
-            stream = self._kept_stream(Position(), repeat, None)
-        for sample, _ in stream:
+        sizes = repeated(self.samples_per_batch)
+        for sample, _ in self._stream(Position(), sizes, repeat, stacked=False):
             yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
     def num_samples(self, repeat: bool) -> int:
@@ -155,11 +134,7 @@ class PipelineReader:
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
         smallest = self.samples_per_batch if params.batch_drop_remainder else 1
         waiting: list[Sample] = []
-        if self._is_direct:
-            stream = self._direct_stream(start, planned, repeat, stacked=True)
-        else:
-            stream = self._kept_stream(start, repeat, None)
-        for item, cursor in stream:
+        for item, cursor in self._stream(start, planned, repeat, stacked=True):
             if isinstance(item, Batch):
                 batch = item
             else:
@@ -183,37 +158,30 @@ class PipelineReader:
         has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
         depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
         if shard[1] > 1 and has_one_shape and self._is_direct and not depends_on_batch:
-            return self._own_batches(start, sizes, shard)
-        batches = self.batches(start, sizes, True)
-        return batches if shard == UNSHARDED else ((shard_batch(batch, shard), position) for batch, position in batches)
+            planned, wanted = tee(sizes)
+            stream = self._direct_stream(replace(start, pending=()), planned, True, True, shard)
+            for _, (batch, cursor) in zip(wanted, stream, strict=False):
+                yield batch, cursor.position()
+            return
+        for batch, position in self.batches(start, sizes, True):
+            yield (batch if shard == UNSHARDED else shard_batch(batch, shard)), position
 
-    def _own_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
-        """Yield the rows of a shard, of which only the samples are read and processed.
+    def _filled(self, result: BlockResult, cursor: Cursor, shard: Shard) -> Batch:
+        """Return the batch of the rows of a shard; a dropped sample is replaced by another one of these rows.
 
-        The batches of all processes together are those of one process, as long as no sample is dropped:
-        a process knows that only of its own samples. A dropped sample is replaced by another one of the
-        same rows, so that all processes stay at the same place of the data.
+        So all processes stay at the same place of the data: each knows only of its own samples what was dropped. The
+        others wait for an update with as many rows as planned.
         """
-        cursor = Cursor(start, self.filter)
-        for result in self.executor.execute(self._blocks(cursor, sizes, True, True, shard)):
-            block, batch = result.block, result.batch
-            if batch is None:
-                samples: list[Sample] = []
-                for segment, outcomes in result.segments():
-                    cursor.enter_pass(segment.pass_index)
-                    samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
-                if not samples:
-                    raise TfaipError(
-                        f"all {block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
-                        f"{self.filter.drops}): check the data, or make the batch larger"
-                    )
-                # The other processes wait for an update with as many rows as planned.
-                batch = self.stack(list(islice(cycle(samples), block.size)))
-            batch.is_whole = block.is_whole
-            # Every process continues after the whole batch, not after its own rows.
-            cursor.enter_pass(block.end[0])
-            cursor.consumed = cursor.emitted = block.end[1]
-            yield batch, cursor.position()
+        samples: list[Sample] = []
+        for segment, outcomes in result.segments():
+            cursor.enter_pass(segment.pass_index)
+            samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
+        if not samples:
+            raise TfaipError(
+                f"all {result.block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
+                f"{self.filter.drops}): check the data, or make the batch larger"
+            )
+        return self.stack(list(islice(cycle(samples), result.block.size)))
 
     def _blocks(
         self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -222,7 +190,15 @@ class PipelineReader:
             block.stacked = stacked and not self._has_dropped
             yield block
 
-    def _direct_stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
+    def _stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
+        """Yield the samples after `start`, or blocks of these sizes that are stacked, with the cursor there."""
+        if self._is_direct:
+            return self._direct_stream(start, sizes, repeat, stacked)
+        return self._kept_stream(start, repeat, None)
+
+    def _direct_stream(
+        self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
+    ) -> Stream:
         """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
         cursor = Cursor(start, self.filter)
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
@@ -230,17 +206,23 @@ class PipelineReader:
         self._has_dropped = False
         while True:
             result = None
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked)):
-                batch = None if self._has_dropped else result.batch
-                if result.batch is not None and batch is None:  # it was stacked ahead
-                    result = self.executor.in_samples(result.block)
+            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+                block, batch = result.block, None if self._has_dropped else result.batch
+                if batch is None and result.batch is not None:  # it was stacked ahead
+                    result = self.executor.in_samples(block)
+                if batch is None and shard != UNSHARDED:
+                    batch = self._filled(result, cursor, shard)
+                if batch is not None:
+                    cursor.enter_pass(block.end[0])
+                    cursor.emitted += block.end[1] - cursor.consumed
+                    cursor.consumed = block.end[1]
+                    batch.is_whole = block.is_whole
+                    yield batch, cursor
+                    continue
                 for segment, outcomes in result.segments():
                     if segment.pass_index != cursor.pass_index:
                         self._check_pass(cursor, repeat=True)
                         cursor.enter_pass(segment.pass_index)
-                    if batch is not None:
-                        cursor.consumed = segment.first + len(segment.items)
-                        cursor.emitted += len(segment.items)
                     for number, outcome in enumerate(outcomes, segment.first):
                         cursor.consumed = number + 1
                         if self.filter.accepts(outcome):
@@ -248,8 +230,6 @@ class PipelineReader:
                             yield outcome, cursor
                         else:
                             self._has_dropped = True
-                if batch is not None:
-                    yield batch, cursor
             if result is None or result.block.size == 0:
                 break
             sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass

@@ -32,8 +32,8 @@ from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.processor.dataprocessor import SampleMapper
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.sampler import Block, Segment, read_sample
 from tfaip.errors import TfaipError
 from tfaip.params import ParamsBase

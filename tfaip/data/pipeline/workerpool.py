@@ -17,15 +17,22 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from multiprocessing import connection
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from typing import Any, TypeVar
 
-from tfaip.data.pipeline.failures import WorkerTraceback
-from tfaip.data.pipeline.sampler import Block
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Outcome, Sample
+from tfaip.data.pipeline.failures import DropCounts, SampleFilter, WorkerTraceback, as_failure
+from tfaip.data.pipeline.params import available_cores
+from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
+from tfaip.data.pipeline.sampler import Block, Segment
 from tfaip.data.pipeline.worker import (
     ALIVE,
     Answer,
+    BlockProcessor,
     BlockResult,
     Slot,
     Start,
@@ -87,7 +94,7 @@ class WorkerPool:
         if self._blocks_ahead == -1:  # as few as possible until the size of a block is known
             self._blocks_ahead = count + 1
         self._slots_per_worker = max(BLOCKS_PER_WORKER, -(-self._blocks_ahead // count))
-        self._num_started = 0
+        self._num_started = self._turn = 0
         self._workers: list[WorkerProcess] = []
         self.stats = WorkerStats(workers=count)
         try:
@@ -103,13 +110,15 @@ class WorkerPool:
             self._workers.pop().end()
 
     def is_ready(self) -> bool:
-        """Return True if a worker has started; does not wait.
+        """Return True if all workers have started; does not wait.
 
         Raises:
             WorkerDied: if a worker could not start.
         """
-        self._receive(wait_s=0)
-        return any(worker.is_ready for worker in self._workers)
+        for worker in self._workers:
+            if not worker.is_ready and worker.connection.poll():
+                worker.receive(0)
+        return all(worker.is_ready for worker in self._workers)
 
     def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Process blocks; one iterator at a time.
@@ -122,26 +131,21 @@ class WorkerPool:
         """
         blocks = iter(blocks)
         # The tasks of an iterator that was left early are finished too, and their results forgotten.
-        waiting: deque[Task] = deque()
+        waiting: deque[tuple[WorkerProcess, Task]] = deque()
         has_ended = False
         while True:
-            self._receive(wait_s=0)
-            # Only now: a stream may wait for a result before it gives the next samples.
             while not has_ended and len(waiting) < self._blocks_ahead:
-                worker = self._free_worker()
-                block = None if worker is None else next(blocks, None)
-                if worker is None or block is None:
-                    has_ended = worker is not None
-                    break
-                waiting.append(self._send(worker, block))
-            if waiting:
-                yield self._result(waiting.popleft())
-            elif has_ended:
+                block = next(blocks, None)
+                if block is None:
+                    has_ended = True
+                else:
+                    waiting.append(self._send(block))
+            if not waiting:
                 return
-            else:
-                self._wait(time.monotonic())
+            # Only now: a stream may wait for a result before it gives the next samples.
+            yield self._result(*waiting.popleft())
 
-    def _start_worker(self, index: int) -> None:
+    def _start_worker(self, index: int) -> WorkerProcess:
         """Start a worker in this place, possibly after one that has ended."""
         self._num_started += 1
         worker = WorkerProcess(self._num_started, self._slots_per_worker, self._params.use_shared_memory)
@@ -149,91 +153,43 @@ class WorkerPool:
         level = logging.getLogger(ROOT).getEffectiveLevel()
         start: Start = worker.name, self._script, self._spec, level
         worker.send(pickle.dumps(start))
+        return worker
 
-    def _free_worker(self) -> WorkerProcess | None:
-        """Return the worker with the fewest tasks, if any can take one; replace old ones."""
-        limit = self._tasks_per_worker
-        for index, worker in enumerate(self._workers):
-            if limit is not None and worker.num_taken >= limit and not worker.tasks:
-                worker.end()
-                self._start_worker(index)
-        free = [
-            worker
-            for worker in self._workers
-            if len(worker.tasks) < self._slots_per_worker and (limit is None or worker.num_taken < limit)
-        ]
-        return min(free, key=lambda worker: len(worker.tasks), default=None)
-
-    def _send(self, worker: WorkerProcess, block: Block) -> Task:
+    def _send(self, block: Block) -> tuple[WorkerProcess, Task]:
+        """Send a block to the workers in turns, and wait for room if they have tasks of an iterator that was left."""
+        index, self._turn = self._turn, (self._turn + 1) % len(self._workers)
+        worker = self._workers[index]
+        is_used_up = self._tasks_per_worker is not None and worker.num_taken >= self._tasks_per_worker
+        while len(worker.tasks) >= (1 if is_used_up else self._slots_per_worker):
+            worker.receive(self._params.worker_timeout_s)
+        if is_used_up:
+            worker.end()
+            worker = self._start_worker(index)
         try:
             content = pack(self._prepare(block), worker.slot(worker.num_taken))
         except Exception as error:
             error.add_note("while raw samples were sent to a worker process; num_processes 0 works without")
             raise
-        if not worker.tasks:
-            worker.last_sign = time.monotonic()
         task = Task(block)
         worker.tasks.append(task)
         worker.num_taken += 1
         worker.send(content)
-        return task
+        return worker, task
 
-    def _result(self, task: Task) -> BlockResult:
+    def _result(self, worker: WorkerProcess, task: Task) -> BlockResult:
         begin = time.perf_counter()
-        since = time.monotonic()
         while task.result is None:
-            self._wait(since)
+            worker.receive(self._params.worker_timeout_s)
         seconds = time.perf_counter() - begin
-        if not self.stats.wait_s:
+        if not self.stats.blocks:
             log_duration(log, f"starting {len(self._workers)} data workers", seconds)
-        self.stats.wait_s += seconds
-        return task.result
-
-    def _wait(self, since: float) -> None:
-        """Wait a moment for messages; raise if a worker has ended, or has been silent for too long since `since`."""
-        timeout_s = self._params.worker_timeout_s
-        # The connection of a worker that died is closed; one that hangs says nothing. Between
-        # the samples of a long block a worker reports, at most once a second.
-        has_received = self._receive(min(HEALTH_CHECK_S, timeout_s))
-        for worker in self._busy():
-            if not has_received and worker.has_ended:
-                raise worker.death()
-            limit_s = timeout_s if worker.is_ready else max(timeout_s, START_TIMEOUT_S)
-            if time.monotonic() - max(worker.last_sign, since) > limit_s:
-                raise worker.hang(limit_s)
-
-    def _busy(self) -> list[WorkerProcess]:
-        return [worker for worker in self._workers if worker.tasks or not worker.is_ready]
-
-    def _receive(self, wait_s: float) -> bool:
-        """Process the messages that have arrived; return True if there were any."""
-        busy = {worker.connection: worker for worker in self._busy()}
-        ready = connection.wait(busy, wait_s)
-        for end in ready:
-            worker = busy[end]  # type: ignore[index]
-            message = worker.receive()
-            if message != ALIVE:
-                self._process(worker, pickle.loads(message))  # noqa: S301 (from our own process)
-        return bool(ready)
-
-    def _process(self, worker: WorkerProcess, answer: Answer) -> None:
-        for record in answer.messages:
-            to = logging.getLogger(record.name)
-            if to.isEnabledFor(record.levelno):
-                to.handle(record)
-        if answer.failure is not None:
-            raise worker.failed_start(answer.failure)
-        if answer.content is None:
-            worker.is_ready = True
-            return
-        (outcomes, batch), nbytes = unpack(answer.content, worker.slot(worker.num_taken - len(worker.tasks)))
-        task = worker.tasks.popleft()
-        task.result = BlockResult(task.block, outcomes, batch)
         self.stats.blocks += 1
-        self.stats.busy_s += answer.seconds
+        self.stats.busy_s += task.seconds
+        self.stats.wait_s += seconds
         if self._params.prefetch == -1:
             count = len(self._workers)
-            self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(nbytes, 1)))
+            self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(task.nbytes, 1)))
+        return task.result
 
 
 # Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
@@ -256,10 +212,19 @@ class WorkerDied(TfaipError):
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A block that was sent to a worker; its result is None until it has come back."""
+    """A block that was sent to a worker; its result is None until it has come back.
+
+    Args:
+        block: the block.
+        result: what it became.
+        seconds: duration of the work.
+        nbytes: size of the result.
+    """
 
     block: Block
     result: BlockResult | None = None
+    seconds: float = 0.0
+    nbytes: int = 0
 
 
 class WorkerProcess:
@@ -278,8 +243,6 @@ class WorkerProcess:
         self.num_taken = 0
         """Number of tasks that it has received."""
         self.is_ready = False
-        self.last_sign = time.monotonic()
-        """Time of its last message, or of the task that ended its idle time."""
         self.connection, theirs = multiprocessing.Pipe()
         with theirs:
             files = [theirs.fileno(), *(slot.descriptor for slot in self._slots)]
@@ -307,25 +270,44 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send_bytes(message)
 
-    def receive(self) -> bytes:
-        """Receive the next message.
+    def receive(self, timeout_s: float) -> None:
+        """Process the next message: a sign of life, the start, or the result of the first task.
 
         Raises:
-            WorkerDied: if the worker has ended, or stopped within the message.
+            WorkerDied: if the worker has ended, could not start, or is silent for this time.
         """
+        # Between the samples of a long block a worker reports, at most once a second.
+        limit_s = timeout_s if self.is_ready else max(timeout_s, START_TIMEOUT_S)
+        end = time.monotonic() + limit_s
         try:
+            # The connection of a worker that died is closed, unless a child of it keeps it open.
+            while not self.connection.poll(min(HEALTH_CHECK_S, timeout_s)):
+                if self._process.poll() is not None:
+                    raise self._death()
+                if time.monotonic() > end:
+                    text = f"has not finished a sample for {limit_s:g} s{self._work()}"
+                    raise WorkerDied(f"{self.name} {text}: if samples may take so long, raise worker_timeout_s")
             message = self.connection.recv_bytes()
         except (EOFError, OSError) as error:
-            raise self.death() from error
-        self.last_sign = time.monotonic()
-        return message
+            raise self._death() from error
+        if message == ALIVE:
+            return
+        answer: Answer = pickle.loads(message)  # noqa: S301 (from our own process)
+        for record in answer.messages:
+            to = logging.getLogger(record.name)
+            if to.isEnabledFor(record.levelno):
+                to.handle(record)
+        if answer.failure is not None:
+            died = WorkerDied(f"{self.name} could not start: {answer.failure.strip().splitlines()[-1]}")
+            raise died from WorkerTraceback(answer.failure)
+        self.is_ready = True
+        if answer.content is not None:
+            slot = self.slot(self.num_taken - len(self.tasks))
+            task = self.tasks.popleft()
+            (outcomes, batch), task.nbytes = unpack(answer.content, slot)
+            task.result, task.seconds = BlockResult(task.block, outcomes, batch), answer.seconds
 
-    @property
-    def has_ended(self) -> bool:
-        """True if the process is gone."""
-        return self._process.poll() is not None
-
-    def death(self) -> WorkerDied:
+    def _death(self) -> WorkerDied:
         """Return the error that says how the worker ended and what it was doing."""
         try:
             code = self._process.wait(EXIT_TIME_S)
@@ -334,19 +316,6 @@ class WorkerProcess:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (was there enough memory?)" if code == -signal.SIGKILL else ""
         return WorkerDied(f"{self.name} {how}{memory}{self._work()}")
-
-    def hang(self, timeout_s: float) -> WorkerDied:
-        """Return the error of a worker that was silent for this time."""
-        return WorkerDied(
-            f"{self.name} has not finished a sample for {timeout_s:g} s{self._work()}: if samples "
-            f"may take so long, raise worker_timeout_s"
-        )
-
-    def failed_start(self, trace: str) -> WorkerDied:
-        """Return the error that says why the worker could not build generator and processors."""
-        error = WorkerDied(f"{self.name} could not start: {trace.strip().splitlines()[-1]}")
-        error.__cause__ = WorkerTraceback(trace)
-        return error
 
     def end(self) -> None:
         """Kill the process, whatever it is doing, and free its memory."""
@@ -370,3 +339,202 @@ class WorkerProcess:
                     indices = f" (in the data: {', '.join(map(str, segment.items))})"
                 places.append(f"samples {segment.first} to {last} of pass {segment.pass_index}{indices}")
         return f" while it processed {' and '.join(places)}"
+
+
+AUTOMATIC_START_S = 1.0
+WORTHWHILE_S = 100e-6
+"""A sample with less work than this is not worth the transport to another process and back."""
+
+T = TypeVar("T")
+
+_END: Any = object()
+
+log = logger(__name__)
+
+
+class BlockExecutor:
+    """Executor of blocks; `close` ends the workers.
+
+    Workers may start late, see `DataPipelineParams.worker_start_s`: until then, and while they
+    start, blocks are processed in this process. By default a second of work decides, since the
+    bytes are the same: small data never pay for a process, and the first batch never waits for one.
+
+    Args:
+        processors: run in this process.
+        spec: what workers do, up to `processors.parallel`.
+        generator: source of the samples in this process; None: the blocks contain them.
+    """
+
+    def __init__(
+        self, processors: ProcessorPipeline, spec: WorkerSpec, generator: DataGenerator[Any] | None = None
+    ) -> None:
+        self._local = BlockProcessor(
+            generator, processors.mapper, spec.seed, None if processors.processors else spec.batcher
+        )
+        self._processors = processors
+        self._spec = spec
+        self.cuts_batches = self._local.arrays is not None
+        """True if whole batches are cut from arrays in this process."""
+        params = spec.pipeline_params
+        number, self._start_s = params.num_processes, params.worker_start_s
+        # A 4 that the user typed cannot be told from the default; docs/data.md says how to get 4.
+        if params.has_default_workers():  # only the default number is limited to the cores
+            cores = available_cores()
+            number = min(number, cores) if cores > 1 else 0
+        elif self._start_s < 0:
+            self._start_s = 0.0
+        has_work = (spec.generator_params is not None or processors.parallel) and not self.cuts_batches
+        self._num_workers = spec.processors.worker_limit(number) if number and has_work else 0
+        self._pool: WorkerPool | None = None
+        self._seconds = 0.0
+        self._samples = 0
+
+    @property
+    def stats(self) -> WorkerStats | None:
+        """Work of the workers so far; None: there are none."""
+        return None if self._pool is None else self._pool.stats
+
+    def close(self) -> None:
+        """End the workers; the next block starts new ones if they are due."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def in_samples(self, block: Block) -> BlockResult:
+        """Process a block in this process, and do not stack it."""
+        block.stacked = False
+        return self._local.process(block)
+
+    def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
+        """Process blocks, in order.
+
+        Args:
+            blocks: may be endless; workers read ahead.
+
+        Raises:
+            WorkerDied: if a worker ended or hangs.
+        """
+        blocks = iter(blocks)
+        is_first = True
+        try:
+            # In this process until workers are ready, if they ever are.
+            while not self._workers_are_ready():
+                block = next(blocks, None)
+                if block is None:
+                    return
+                begin = time.perf_counter()
+                result = self._local.process(block)
+                if not is_first:  # the first one may have loaded the data
+                    self._seconds += time.perf_counter() - begin
+                    self._samples += block.size
+                is_first = False
+                yield result
+            if self._pool is not None:
+                yield from map(self._completed, self._pool.execute(blocks))
+        except WorkerDied:
+            self.close()
+            raise
+
+    def _workers_are_ready(self) -> bool:
+        if self._num_workers == 0:
+            return False
+        due_s = self._start_s
+        if due_s < 0:
+            due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
+        if self._pool is None and self._seconds >= due_s:
+            try:
+                self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
+                log.debug("%d data workers started", self._num_workers)
+            except Exception as error:
+                self._num_workers = 0
+                log.warning(
+                    "samples are processed in the training process, since no workers could be started: %s: %s",
+                    type(error).__name__,
+                    error,
+                )
+        return self._pool is not None and (self._start_s == 0 or self._pool.is_ready())
+
+    def _prepare(self, block: Block) -> Block:
+        """Return a block that contains its samples, unless workers read them."""
+        if self._spec.generator_params is not None:
+            return block
+        segments = [replace(segment, items=list(self._local.raw_samples(segment))) for segment in block.segments]
+        return replace(block, segments=segments)
+
+    def _completed(self, result: BlockResult) -> BlockResult:
+        """Run the mapping processors that must not run in workers."""
+        mapper = self._processors.after_parallel
+        if not mapper:
+            return result
+        completed: list[Outcome] = []
+        for segment, outcomes in result.segments():
+            completed += mapper.outcomes(outcomes, self._spec.seed, segment.pass_index, segment.first)
+        return BlockResult(result.block, completed)
+
+
+class PostProcessor:
+    """Runs the post-processors of a pipeline; `close` ends its workers.
+
+    Args:
+        spec: names the processors.
+        drops: counts samples that failed.
+    """
+
+    def __init__(self, spec: WorkerSpec, drops: DropCounts) -> None:
+        self._spec = spec
+        self._drops = drops
+        self._processors = spec.processors.create(spec.pipeline_params, spec.data_params)
+        self._executor = BlockExecutor(self._processors, spec)
+
+    def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Process samples in order; invalid ones are left out."""
+        params, iterator = self._spec.pipeline_params, iter(samples)
+        failures = SampleFilter(params, self._drops)
+
+        def blocks() -> Iterator[Block]:
+            for first in count(step=params.batch_size):
+                items = list(islice(iterator, params.batch_size))
+                if not items:
+                    return
+                yield Block([Segment(0, first, items)])
+
+        def mapped() -> Iterator[Sample]:
+            for result in self._executor.execute(blocks()):
+                yield from filter(failures.keeps, result.outcomes)
+
+        return self._processors.stream(mapped(), self._spec.seed, 0, failures.keeps)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._executor.close()
+
+
+def prefetched(items: Iterator[T], buffer_size: int) -> Generator[T, None, None]:
+    """Yield items that a thread makes while the reader works with earlier ones.
+
+    The thread starts with the first item that is requested and has ended when the generator is closed. Its errors are
+    raised to the reader, after the items before them.
+
+    Args:
+        items: runs in the thread.
+        buffer_size: number of finished items that may wait for the reader.
+    """
+
+    def make() -> Any:
+        try:
+            return next(items, _END)
+        except BaseException as error:  # of any kind: the reader gets it
+            raise as_failure(error)  # noqa: B904 (it has its cause)
+
+    futures: deque[Future[Any]] = deque()
+    thread = ThreadPoolExecutor(1, "tfaip-prefetch")
+    try:
+        while True:
+            while len(futures) < buffer_size + 2:  # the one for the reader, and one that is being made
+                futures.append(thread.submit(make))
+            item = futures.popleft().result()
+            if item is _END:
+                return
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -143,14 +144,12 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
 
 def _replace_closed_streams() -> None:
     """Discard what is printed to a stream that the process was started without (`>&-`): Python has None for it."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # Else the next file that is opened would get the number, and what native code and other processes print.
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
+            # It gets the number of the closed one, and so what native code and other processes print.
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (until the process ends)
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 def _end_process(exit_codes: Sequence[int]) -> None:
@@ -245,11 +244,8 @@ def print_plan(action: str, results: str) -> None:
 
 def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     """Print results side by side."""
-    names: dict[str, None] = {}
-    for results in columns.values():
-        names.update(dict.fromkeys(results))
     rows = []
-    for name in names:
+    for name in dict.fromkeys(chain.from_iterable(columns.values())):
         values = [results.get(name, "") for results in columns.values()]
         texts = [f"{one:.6g}" if isinstance(one, float) else shorten_text(str(one), _MAX_WIDTH) for one in values]
         rows.append([name, *texts])

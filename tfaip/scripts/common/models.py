@@ -19,8 +19,8 @@ from tfaip.export.modelloading import backend_of, load_exported_params, precisio
 from tfaip.export.trainingdata import load_training_data
 from tfaip.params.fields import COMMON
 from tfaip.params.help import described
-from tfaip.params.settings import differences, flags_of
-from tfaip.params.tree import fill_shared
+from tfaip.params.settings import flags_of
+from tfaip.params.tree import diff, fill_shared
 from tfaip.predict.params import LAVParams
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
@@ -127,7 +127,7 @@ def parse_flags(
     args = parser.parse(models.flags)
     chosen = [args.data]
     if generators and type(args.data) is type(generators[0]):
-        if not differences(generators[0], args.data, "data"):
+        if not diff(generators[0], args.data):
             chosen = list(generators)
     elif type(args.data) is DataGeneratorParams:
         raise UsageError(

@@ -433,8 +433,8 @@ class TrainingOptimizer(SlotOptimizer):
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
         # XLA cost three to five times as much (benchmarks/overhead.py).
         def step_if_finite() -> None:
-            clipped = clip(gradients, **self._clips)
-            self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
+            is_finite, clipped = clip(gradients, **self._clips)
+            self._branch(is_finite, lambda: self._step(clipped(), weights), self._skip)
 
         self._branch(ops.logical_not(self._nonfinite.is_stopped()), step_if_finite, self._skip)
 

@@ -38,34 +38,16 @@ class GradientNoise:
         return add_noise(gradients, deviation, self.generator)
 
 
-@dataclass(frozen=True)
-class Clipped:
-    """Gradients after the clips, not yet multiplied by the factors that limit their norms.
-
-    Args:
-        gradients: after `clip_value`.
-        scales: a factor for each of them, of `clip_norm` and `clip_global_norm`; None: no factors.
-        is_finite: True if all are finite, a boolean scalar.
-    """
-
-    gradients: list[Tensor]
-    scales: list[Tensor] | None
-    is_finite: Tensor
-
-    def scaled(self) -> list[Tensor]:
-        """Return the clipped gradients.
-
-        Call it where they are used: compilers fuse the product with the update.
-        """
-        if self.scales is None:
-            return self.gradients
-        return [g * ops.cast(scale, g.dtype) for g, scale in zip(self.gradients, self.scales, strict=True)]
-
-
-def clip(gradients: list[Tensor], value: Number | None, norm: Number | None, global_norm: Number | None) -> Clipped:
+def clip(
+    gradients: list[Tensor], value: Number | None, norm: Number | None, global_norm: Number | None
+) -> tuple[Tensor, Callable[[], list[Tensor]]]:
     """Apply the limits of elements, of each gradient's norm, of the norm of all; check that all gradients are finite.
 
     A float32 gradient with a norm above 1.8e19 counts as not finite, since its square overflows.
+
+    Returns:
+        A boolean scalar, True if all are finite, and a function that returns the clipped gradients. Call it where they
+        are used: compilers fuse the product with the update.
     """
     if value is not None:
         # What is infinite stays so: the check that comes after the clips must see it.
@@ -79,11 +61,12 @@ def clip(gradients: list[Tensor], value: Number | None, norm: Number | None, glo
     squares = ops.stack([ops.sum(ops.square(ops.cast(g, kind))) for g, kind in zip(gradients, kinds, strict=True)])
     is_finite = ops.isfinite(ops.sum(squares))
     if norm is None and global_norm is None:
-        return Clipped(gradients, None, is_finite)
+        return is_finite, lambda: gradients
     scales = ops.ones_like(squares) if norm is None else _scale(squares, norm)
     if global_norm is not None:
         scales = scales * _scale(ops.sum(squares * ops.square(scales)), global_norm)
-    return Clipped(gradients, ops.unstack(scales), is_finite)
+    pairs = list(zip(gradients, ops.unstack(scales), strict=True))
+    return is_finite, lambda: [gradient * ops.cast(scale, gradient.dtype) for gradient, scale in pairs]
 
 
 def _scale(square: Tensor, limit: Number) -> Tensor:

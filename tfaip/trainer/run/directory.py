@@ -77,12 +77,6 @@ class RunDirectory:
 
         A run that ended before its first checkpoint or epoch is no obstacle: there is nothing to continue, and nothing
         to lose.
-
-        Args:
-            overwrite: True if an existing run may be replaced.
-
-        Raises:
-            UsageError: if it contains another run, or other files.
         """
         # The first file that a run writes may be there half-written, by a run that was killed.
         # A log alone is that of a start that failed.
@@ -108,10 +102,6 @@ class RunDirectory:
         The directory itself stays: it may be a link, a mount point or the working directory. The params file, which
         marks the directory of a run, is removed last: a process that is killed here leaves a directory that can still
         be replaced.
-
-        Raises:
-            UsageError: if it contains another run, or other files.
-            TfaipError: if something cannot be removed.
         """
         self.check_free(overwrite)
         if not self.root.exists():
@@ -199,11 +189,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the directory and lock it for this process; the lock also ends when the process dies.
-
-        Raises:
-            UsageError: if another process trains in it, or it cannot be created.
-        """
+        """Create the directory and lock it for this process; the lock also ends when the process dies."""
         shown = shorten_text(str(self.root), 160)
         taken = FieldAdvice(f"another process trains in {shown}: choose another {{output_dir}}", "output_dir")
         try:
@@ -251,11 +237,7 @@ def _is_saved(path: Path) -> bool:
 
 
 def model_of_run(root: Path) -> Path | None:
-    """Return the best model of a run, else its final one, or None.
-
-    Args:
-        root: directory of the run.
-    """
+    """Return the best model of a run, else its final one, or None."""
     run = RunDirectory.stored(root)
     for model in (run.best, run.export):
         if is_model(model):
@@ -264,14 +246,7 @@ def model_of_run(root: Path) -> Path | None:
 
 
 def find_run(path: Path) -> tuple[Path, str | None]:
-    """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint.
-
-    Returns:
-        The directory of the run, and the name of the checkpoint if `path` is one.
-
-    Raises:
-        UsageError: if there is no run.
-    """
+    """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint."""
     problem = files.path_problem(path)
     if problem is not None:
         raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
@@ -312,11 +287,7 @@ class StageDirectories:
         return self.path(name) / names.STAGE_STATE_DIR
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records of all stages that have begun, in order; those that are done have a `result`.
-
-        Raises:
-            UsageError: if one cannot be read.
-        """
+        """Return the records of all stages that have begun, in order; those that are done have a `result`."""
         found = []
         for path in self._directory.iterdir() if self._directory.is_dir() else ():
             if (path / STAGE_FILE).is_file():

@@ -83,27 +83,14 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
-    """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name.
-
-    Args:
-        name: as the user wrote it.
-        logged: names of the values of training and validation.
-        logs_lav: True if LAV runs, whose names are known after the first one only.
-    """
+    """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name."""
     if not logs_lav or not name.startswith(VALIDATION_PREFIX) or name in logged:
         return name
     return f"{lav_prefix(0)}{name.removeprefix(VALIDATION_PREFIX)}"
 
 
 def check_logged(values: Mapping[str, object]) -> None:
-    """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by.
-
-    Args:
-        values: results of the losses and metrics by name.
-
-    Raises:
-        UsageError: if one is not, or if its name cannot be read in a line of results.
-    """
+    """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by."""
     for name, value in values.items():
         if name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN:
             raise UsageError(f"the loss or metric {name!r} has a name of other values: give it another name")
@@ -128,12 +115,7 @@ def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
 
 
 def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
-    """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else.
-
-    Raises:
-        FieldError: if a name leads out of the run, is used twice, is reserved for files of the run, or no file can
-            have it; its path begins at the trainer params.
-    """
+    """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else."""
     problem = _name_problem(best_model_name)
     if problem is not None:
         expected = f"the name of a directory of its own (it {problem})"
@@ -168,17 +150,7 @@ def expected_directory(path: str) -> str | None:
 
 
 def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
-    """Raise unless the history can be kept in a file that the run writes for nothing else.
-
-    Args:
-        history_file: what was chosen; None: the file in the output directory.
-        output_dir: of the run; None: it has none.
-        directories: names in it that the run replaces or empties.
-
-    Raises:
-        FieldError: if it is a directory, another file of the run, in a directory of the run, or no file can have the
-            name.
-    """
+    """Raise unless the history can be kept in a file that the run writes for nothing else."""
     problem = None if history_file is None else path_problem(history_file)
     if history_file is not None and problem is None:
         file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")

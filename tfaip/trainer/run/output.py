@@ -94,19 +94,11 @@ class RunOutput:
         self._writer.__exit__(kind, error, traceback)
 
     def check(self) -> None:
-        """Raise the error of what could not be written, if there is one; do not wait.
-
-        Raises:
-            TfaipError: if the disk is full, for example.
-        """
+        """Raise the error of what could not be written, if there is one; do not wait."""
         self._writer.check()
 
     def wait(self) -> None:
-        """Wait until all that was saved is written.
-
-        Raises:
-            TfaipError: if it could not be written.
-        """
+        """Wait until all that was saved is written."""
         self._writer.wait()
 
     def seconds_since_checkpoint(self) -> float:
@@ -131,23 +123,14 @@ class RunOutput:
             self._submit(partial(write_text, self.history_file, history.text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
-        """Replace `best/` by the current model, before the checkpoints that are saved later.
-
-        Args:
-            hold: copies the weights into the buffer, and returns them by path.
-        """
+        """Replace `best/` by the current model, before the checkpoints that are saved later."""
         if self.directory is not None and self.models is not None and self.best:
             self._writer.wait()  # one is written at a time
             weights = hold(self._buffer) if self.models.writes_values else None
             self._exported = self._submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str) -> None:
-        """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
-
-        Args:
-            kept: copy of the best model in the checkpoint; None: there is none.
-            checkpoint: its name.
-        """
+        """Set `best/` back to its content at a checkpoint; later epochs are abandoned."""
         if self.directory is None:
             return
         best = self.directory.best
@@ -254,12 +237,6 @@ class CheckpointStore:
         """Return a function that commits a checkpoint, then writes its name to `latest`, then removes old ones.
 
         Until it is called, only the arrays must stay as they are.
-
-        Args:
-            checkpoint: the content.
-            epoch: completed epochs.
-            step: trained batches of the running epoch.
-            best: directory of the best model; None or missing: there is none yet.
         """
         state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
 
@@ -307,12 +284,6 @@ class CheckpointStore:
         """Read the newest undamaged checkpoint, or the one called `name`; change nothing.
 
         Damaged ones are passed over with a warning, unless one is given by name.
-
-        Returns:
-            Name and content.
-
-        Raises:
-            UsageError: if there is none, or `name` is damaged or contains no epoch.
         """
         if name is None:
             found, count = self.read_newest(), len(self.checkpoints())
@@ -368,11 +339,7 @@ def _state_text(checkpoint: Checkpoint) -> str:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read and verify a checkpoint directory.
-
-    Raises:
-        TfaipError: if a file is missing or differs from the manifest; the message names it.
-    """
+    """Read and verify a checkpoint directory."""
     verify_files(path, (ARRAYS_FILE, STATE_FILE))
     return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE, RECORDS_BYTES))
 

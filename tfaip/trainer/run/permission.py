@@ -54,11 +54,7 @@ class Permission:
 
 
 def read_permission(params_file: Path) -> Permission:
-    """Return the record of a run; an empty permission if there is none, or the file has changed since.
-
-    Args:
-        params_file: the `trainer_params.json` of the run.
-    """
+    """Return the record of a run; an empty permission if there is none, or the file has changed since."""
     try:
         path = _record_of(params_file)
         owner = path.parent.stat()
@@ -86,16 +82,7 @@ def read_permission(params_file: Path) -> Permission:
 def record_permission(
     params_file: Path, params: Any, scenario: ScenarioClass, permission: Permission, is_resumed: bool = False
 ) -> None:
-    """Record the packages that the params name, right before they are stored; do nothing if that is impossible.
-
-    Args:
-        params_file: path of the stored params.
-        params: all names in them were typed, permitted before, or come from running code.
-        scenario: class of the scenario.
-        permission: its `import_root` is recorded, too.
-        is_resumed: keep the params that are stored now permitted: they are of the same run, and the
-            process may be killed before it stores the new ones.
-    """
+    """Record the packages that the params name, right before they are stored; do nothing if that is impossible."""
     try:
         packages: list[str] = []  # which must be trusted to read the params again
         while True:

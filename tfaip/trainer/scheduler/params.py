@@ -178,19 +178,30 @@ class LearningRateParams(ParamsBase):
         # followed by `min_lr` in the next epoch that is not listed.
         return self._bounded(self.rule_rate(epoch, history))
 
-    def held_rate(self, epoch: int) -> float:
-        """Return the rate of an epoch whose stage holds the rate: `lr`, unless the epoch is listed."""
-        return self.listed().get(epoch, self.lr)
+    def of_epoch(self, epoch: int, history: History, is_held: bool = False) -> tuple[float, float, bool]:
+        """Return the rate of an epoch: that in the history, if the user has chosen it there, else that of the rule.
+
+        Args:
+            epoch: from 1.
+            history: recorded values, and rates of epochs to come.
+            is_held: the stage holds the rate: it is `lr`, unless the epoch is listed.
+
+        Returns:
+            The rate of the first update before the modulation; the base that the optimizer gets, which is the scale of
+            a rule that it computes itself; True if no rule applies.
+        """
+        chosen = history[epoch].lr if epoch in history else None
+        if chosen is None and is_held:
+            chosen = self.listed().get(epoch, self.lr)
+        if chosen is not None:
+            return chosen, chosen, True
+        rate, is_listed = self.rate(epoch, history), epoch in self.listed()
+        base = self.scale() if self.is_continuous() and not is_listed else rate
+        return rate, base, is_listed
 
     def continue_from(self, chosen: History) -> History:
         """Continue after the rates that a file gives to a new training; return the rates of its first epochs."""
         return chosen
-
-    def base(self, epoch: int, history: History) -> float:
-        """Return the rate that the optimizer gets before `epoch`, or the scale of a rule that it computes itself."""
-        if self.is_continuous() and epoch not in self.listed():
-            return self.scale()
-        return self.rate(epoch, history)
 
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
         """Compute the rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk, walk_places
+from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk_places
 from tfaip.params.types import field_types
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
@@ -106,19 +106,15 @@ def schedules_of(params: Any) -> list[Schedule]:
                 raise FieldError("target", schedule.target, "a target that no other schedule has")
             if made.path.startswith(_VALIDATION):
                 raise FieldError("target", schedule.target, "no value of the validation data, which stay the same")
-            _check_points(params, made)
+            limits = _DROPOUT if made.is_of_dropout else _limits(params, made.path)
+            for epochs, value in schedule.points.items():
+                if made.is_of_epoch and epochs % 1:
+                    expected = f"whole epochs, since {made.name} is set at the beginning of an epoch"
+                    raise FieldError("points", epochs, expected, index=epochs)
+                if limits is not None and (wanted := limits.expected(value)) is not None:
+                    raise FieldError("points", value, wanted, index=epochs)
         found[made.path] = made
     return list(found.values())
-
-
-def _check_points(params: Any, schedule: Schedule) -> None:
-    limits = _DROPOUT if schedule.is_of_dropout else _limits(params, schedule.path)
-    for epochs, value in schedule.params.points.items():
-        if schedule.is_of_epoch and epochs % 1:
-            expected = f"whole epochs, since {schedule.name} is set at the beginning of an epoch"
-            raise FieldError("points", epochs, expected, index=epochs)
-        if limits is not None and (wanted := limits.expected(value)) is not None:
-            raise FieldError("points", value, wanted, index=epochs)
 
 
 def given_loss_weights(params: Any) -> dict[str, float]:
@@ -141,7 +137,8 @@ def schedules_without(params: Any, targets: Collection[str]) -> list[SchedulePar
 
 def fixed_targets(params: Any) -> list[str]:
     """Return the paths of the targets that every model has with these trainer params."""
-    found = [path for path, _ in walk(params) if _OF_PARAMS.fullmatch(path)]
+    places = walk_places(params, Place.of_root(""))
+    found = [place.path for place, _ in places if _OF_PARAMS.fullmatch(place.path)]
     return found + [INPUT_GRADIENT_PATH] * params.scenario.use_input_gradient_regularization
 
 

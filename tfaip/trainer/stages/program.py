@@ -15,12 +15,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.codec import Text
+from tfaip.params.codec import Text, value_text
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
-from tfaip.params.types import value_text
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
@@ -137,16 +136,7 @@ StageProgram = Generator[PlannedStage, Any, None]
 
 
 def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
-    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself.
-
-    Args:
-        params: the trainer params; they stay as they are.
-        scenario: the scenario or its class.
-        history: rates and values of the finished stages, for programs.
-
-    Raises:
-        UsageError: if a stage cannot work; one line that names it.
-    """
+    """Yield the stages of a run in order; the last one is `main`, whose params are `params` itself."""
     planner, runs_hooks = _Planner(params), params.pretraining.max_epochs != 0
     has_program = runs_hooks and _has(scenario, "stages")
     with flags_of(params, params.flag_root):
@@ -293,16 +283,7 @@ def copy_for_stage(params: P) -> P:
 
 
 def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]], stage: str) -> dict[str, str]:
-    """Return overrides by flags without dashes.
-
-    Args:
-        params: the root of the tree.
-        overrides: flag or dotted path in the tree, and text as after the flag.
-        stage: name of the stage, for messages.
-
-    Raises:
-        UsageError: if a param is given twice, or is one that the run has once.
-    """
+    """Return overrides by flags without dashes."""
     root = type(params).flag_root
     flags: dict[str, str] = {}
     for place, _ in walk_places(params, Place.of_root(root)):
@@ -322,17 +303,7 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
 
 
 def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[str, str] | None = None) -> P:
-    """Return a copy of the params with overrides.
-
-    Args:
-        params: the root of the tree; it stays as it is.
-        given: see `flags_of_overrides`.
-        stage: name of the stage, for messages.
-        files: of the stages before, by name, in the place of `{NAME.file}`; None: these stay.
-
-    Raises:
-        UsageError: an unknown path, or a value that does not fit; one line with the stage and the path.
-    """
+    """Return a copy of the params with overrides."""
 
     def with_files(word: str) -> str:
         return word if files is None else _REFERENCE.sub(lambda match: files[match[1]], word)
@@ -393,56 +364,43 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
     name, limit = _name_of(scenario), plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     if isinstance(scenario, type):
         scenario = construct(scenario, copy_for_stage(plain).scenario)
-    if not _has(scenario, "params_for_epoch"):
-        results = _pretraining_results(plain, pretraining, scenario)
-    elif not _has(scenario, "pretraining"):
-        results = _epoch_results(plain, limit, scenario, history)
-    else:
+    is_per_epoch, asks_for_history = _has(scenario, "params_for_epoch"), _asks_for_history(scenario)
+    if is_per_epoch and _has(scenario, "pretraining"):
         raise UsageError(f"{name} has both hooks, pretraining and params_for_epoch: leave out one of them")
+    asked = {"history": history} if asks_for_history else {}
     stage, used = None, 0
-    for call, result, epochs in results:
+    for number in count(1 if is_per_epoch else 0):
+        if is_per_epoch and number > (limit if asks_for_history else plain.epochs):
+            break
+        if is_per_epoch:
+            hook, kind, epochs = "params_for_epoch", EPOCH, 1
+        else:
+            hook, kind, epochs = "pretraining", PRETRAINING, pretraining.epochs_of(number)
+        call = f"{hook}({number}, params) of {name}"
+        result = getattr(scenario, hook)(number, copy_for_stage(plain), **asked)
+        if result is None:
+            break
         params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, epochs)
         if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
             shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
             others = "a tuple of it and a number of epochs of at least 1, or None at the end"
-            raise UsageError(f"{call} of {name} returned {shown}, expected {type(plain).__name__}, {others}")
+            raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}, {others}")
         if (used := used + epochs) > limit:
             raise UsageError(
-                f"{call} of {name} has not returned None after {limit} epochs: return it where the pretraining ends, "
-                "or change --pretraining.max_epochs or --trainer.epochs"
+                f"{call} has not returned None after {limit} epochs: return it where the pretraining ends, or change "
+                "--pretraining.max_epochs or --trainer.epochs"
             )
-        if call.startswith("params_for_epoch") and stage is not None and not diff(stage.params, params):
+        if is_per_epoch and stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + epochs
             continue
         if stage is not None:
             yield stage
-        hook, number = call.partition(",")[0].split("(")
-        kind = PRETRAINING if hook == "pretraining" else EPOCH
-        stage = _of_hook(f"{kind}.{number}", epochs, f"{call} of {name}", params, plain, pretraining)
-        if _asks_for_history(scenario):  # it is asked for an epoch when that is reached: each is a stage
+        stage = _of_hook(f"{kind}.{number}", epochs, call, params, plain, pretraining)
+        if asks_for_history:  # it is asked for an epoch when that is reached: each is a stage
             yield stage
             stage = None
     if stage is not None and (used < plain.epochs or diff(plain, stage.params)):
         yield stage  # else the last epochs are those of the plain params
-
-
-def _pretraining_results(plain: Any, pretraining: PretrainingParams, scenario: Any) -> Iterator[tuple[str, Any, int]]:
-    """Yield call, result and number of epochs of the hook `pretraining`."""
-    for index in count():
-        result = scenario.pretraining(index, copy_for_stage(plain))
-        if result is None:
-            return
-        yield f"pretraining({index}, params)", result, pretraining.epochs_of(index)
-
-
-def _epoch_results(plain: Any, limit: int, scenario: Any, history: Any) -> Iterator[tuple[str, Any, int]]:
-    """Yield call, result and number of epochs of the hook `params_for_epoch`."""
-    asked = {"history": history} if _asks_for_history(scenario) else {}
-    for epoch in range(1, (limit if asked else plain.epochs) + 1):
-        result = scenario.params_for_epoch(epoch, copy_for_stage(plain), **asked)
-        if result is None:
-            return
-        yield f"params_for_epoch({epoch}, params)", result, 1
 
 
 def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretraining: PretrainingParams) -> _OfHook:

@@ -57,11 +57,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def numbered(directories: StageDirectories, name: str) -> tuple[int, str | None]:
-    """Return the number of a stage that has begun, and the last one before it that has trained.
-
-    Raises:
-        UsageError: if there is none of this name.
-    """
+    """Return the number of a stage that has begun, and the last one before it that has trained."""
     records = directories.records()
     before = None
     for record in records:
@@ -127,12 +123,7 @@ class StageSequence:
         return self.stage
 
     def next(self, result: StageResult | None = None, trained: History | None = None) -> None:
-        """Send the result of the stage into the program, and go to the stage that it yields.
-
-        Args:
-            result: of the stage; None: the first one is asked for.
-            trained: the records of all epochs so far.
-        """
+        """Send the result of the stage into the program, and go to the stage that it yields."""
         if result is not None and trained is not None:
             self._results[result.name] = result
             for epoch in trained.epochs:
@@ -155,15 +146,7 @@ class StageSequence:
                 raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
 
     def reach(self, state: Mapping[str, Any], trained: History) -> list[str]:
-        """Go to the stage of a checkpoint; return its changes, in words.
-
-        Args:
-            state: the state of the checkpoint.
-            trained: its history.
-
-        Raises:
-            UsageError: if a stage that is done was changed, moved, added or removed.
-        """
+        """Go to the stage of a checkpoint; return its changes, in words."""
         running = state[RUNNING]
         self.next()
         while running is not None and self.stage is not None and self.stage.number < running["number"]:
@@ -189,11 +172,7 @@ class StageSequence:
         return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
 
     def answer(self) -> StageResult | None:
-        """Return the result of the stage that is reached, if it is done.
-
-        Raises:
-            UsageError: if it was another one when it was done.
-        """
+        """Return the result of the stage that is reached, if it is done."""
         stored, stage = self._stored.get(self.reached.number, {}), self.reached
         if "result" not in stored:
             return None
@@ -226,13 +205,7 @@ class StageSequence:
             self._directories.begin(record)
 
     def finish(self, trained: History, newest: Path | None, **facts: Any) -> StageResult:
-        """Write the record of the stage that is reached, and return its result, as a resumed run reads it.
-
-        Args:
-            trained: the records of all epochs so far; of a stage that trains, its part is written.
-            newest: the checkpoint that is kept as the state at the end of a stage that trains; None: there is none.
-            facts: see `StageResult`.
-        """
+        """Write the record of the stage that is reached, and return its result, as a resumed run reads it."""
         stage, own = self.reached, self._directories
         stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
         if own is not None and self._devices.is_chief:

@@ -13,7 +13,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.params.settings import flags_of
@@ -154,7 +154,7 @@ def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
     timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, timed[0])
     # New processors: those of the reader keep their state.
-    processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
+    processors = pipeline._input_processors.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
         samples = _Timed(type(processor).__name__, alone.apply(samples, pipeline.seed))

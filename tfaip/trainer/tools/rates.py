@@ -102,14 +102,9 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     schedule = ScheduledRate(rule, accum, stage.network)
     schedule.build(keras.optimizers.SGD().add_variable)
     for epoch in stage.numbers:
-        is_chosen = epoch in history
-        is_held = not stage.rate_control and not is_chosen
-        if is_held:
-            rate = base = rule.held_rate(epoch)
-        else:
-            rate = history.set_default_rate(epoch, rule.rate(epoch, history))
-            base = rate if is_chosen else rule.base(epoch, history)
-        is_listed = is_chosen or is_held or epoch in rule.listed()
+        rate, base, is_listed = rule.of_epoch(epoch, history, is_held=not stage.rate_control)
+        if stage.rate_control:
+            history.set_default_rate(epoch, rate)
         schedule.begin_epoch(base, is_listed, epoch - 1, stage.batches, done=0, counted=before)
         first, end = before // accum, (before + stage.batches) // accum
         updates = _spread(first, end) if schedule.varies else [first]

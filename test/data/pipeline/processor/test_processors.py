@@ -164,7 +164,7 @@ def test_an_error_names_the_processor_and_the_sample(fault: str, note: str) -> N
     ("fault", "message"),
     [
         ("map none", "FaultyMapping.apply gave None, expected a Sample"),
-        ("generate none", "FaultyGenerating.generate gave {'x': 1}, expected a Sample"),
+        ("generate none", "FaultyGenerating.generate gave {x: 1}, expected a Sample"),
         ("base", "DataProcessor is no MappingDataProcessor and no GeneratingDataProcessor"),
     ],
 )

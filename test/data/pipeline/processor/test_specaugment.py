@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.layers.draws import mask_patterns, patterns, require_distribution, require_uniform
+from test.layers.draws import mask_patterns, patterns, require_distribution
 from tfaip.data.data import Data
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.specaugment import SpecAugmentProcessor
@@ -46,7 +46,8 @@ def test_distances_of_the_warp_are_uniform() -> None:
     warped = draw(np.arange(101.0)[:, None], time_warp=49.9)[:, :, 0]
     np.testing.assert_allclose(warped[:, [0, -1]], [[0, 100]] * DRAWS)
     distance = 50 / (warped[:, 1] - warped[:, 0]) - 50
-    require_uniform(distance[np.abs(distance) < 45], -45, 45)
+    index = ((distance[np.abs(distance) < 45] + 45) / 4.5).astype(int)
+    require_distribution([(number,) for number in index.tolist()], {(n,): 1 / 20 for n in range(20)})
 
 
 def test_short_and_empty_samples() -> None:

@@ -16,7 +16,7 @@ from tfaip.params.fields import copied
 from tfaip.params.tree import with_shared
 
 if TYPE_CHECKING:
-    from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper
+    from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline, SampleMapper
 
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
@@ -93,7 +93,7 @@ class DataProcessorPipelineParams(ParamsBase):
         Their numbers, which select the random streams, count the processors of all modes, so that the modes of one do
         not change the stream of another.
         """
-        from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+        from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 
         running = [(number, params) for number, params in enumerate(self.flatten_processors()) if mode in params.modes]
         built = [

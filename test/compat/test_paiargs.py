@@ -36,7 +36,7 @@ WAYS = ("library first", "library last", "own parser")
 
 
 def run_own(way: str, *argv: str) -> CommandResult:
-    return finish_command(start_python("-m", "test.params.own_parser", way, *argv))
+    return finish_command(start_python("-m", "test.compat.own_parser", way, *argv))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,4 +1,4 @@
-"""Fuzz the command lines: `python -m test.scripts.fuzz_command_lines [--seed 1] [--lines 4000] [--train 150]`.
+"""Fuzz the command lines: `python -m test.fuzz_command_lines [--seed 1] [--lines 4000] [--train 150]`.
 
 Every flag of some scenarios is tried with odd values, in this process. A line must be refused with exit code 2 and one
 line of at most 300 characters, or accepted. A seeded part of the accepted ones is run, and must end right or with one
@@ -32,7 +32,8 @@ if __name__ == "__main__":  # before a backend is imported
 
 import yaml
 
-from test.support.commands import CommandResult, finish_command, start_command
+from test.support.commands import CommandResult, environment, finish_command, start_command
+from test.support.warm.client import allow_servers
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.scheduler import MODULATIONS, SCHEDULES
 from tfaip.util.text import shorten
@@ -351,6 +352,7 @@ def main() -> int:
         place = Place(Path(directory).resolve(), with_run=args.others > 0)
         os.chdir(place.work)
         os.environ.update(place.env)
+        allow_servers([environment()])
         found = fuzz(place, lines(args.seed, args.lines, training_variants()), args.train, rng) if args.lines else 0
         if args.others:
             found += fuzz(place, lines(args.seed, args.others, command_variants()), args.run, rng)
