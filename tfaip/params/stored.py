@@ -6,7 +6,6 @@ package of the declared type of the field, before anything is imported; see `tfa
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any, TypeVar
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.codec import CLASS_KEY, encode
-from tfaip.params.names import OWN_PACKAGE
 from tfaip.params.resolver import NodeDecoder
 from tfaip.params.tree import Place, join_path, nodes_of
 from tfaip.params.trust import Trust
 from tfaip.util.files import write_text
+from tfaip.util.oldnames import compat
 from tfaip.util.reading import parse_json, read_json
 from tfaip.util.text import shorten, shorten_text
 from tfaip.version import __version__
@@ -122,7 +121,7 @@ def _decode(
         raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
     kind = NodeDecoder
     if is_former(document):
-        kind = importlib.import_module(f"{OWN_PACKAGE}.compat.former").FormerDecoder
+        kind = compat("former").FormerDecoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
     decoder.finish(decoded, "a dict" if path is None else str(path))

@@ -1,6 +1,6 @@
 """Names that are found when they are first used: of other modules, of tfaip 1.2, and the library of its command line.
 
-What they are called today is the table in `tfaip.compat.names`. It is imported only if a name or a module is missing:
+What they are called today is the table in `tfaip.compat.names`. Only this module imports `tfaip.compat`, when it is needed:
 by name, since the package is above this one.
 """
 
@@ -34,7 +34,7 @@ def old_name(module: str, name: str) -> Any:
     """Return what an old name in a module is today, and warn; it is stored there for the next time."""
     if name.startswith("__"):  # Python and its tools ask each module for `__path__` and the like
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    value = _table().find_object(module, name)
+    value = compat("names").find_object(module, name)
     setattr(sys.modules[module], name, value)
     return value
 
@@ -53,7 +53,7 @@ class OldModules:
         """Return the spec of a module of tfaip 1.2; None: there was none of this name."""
         if not name.startswith(f"{PACKAGE}.") or name.startswith(f"{PACKAGE}.compat."):
             return None
-        has_modules = _table().is_old_module(name)
+        has_modules = compat("names").is_old_module(name)
         if has_modules is None:
             return None
         return ModuleSpec(name, self, is_package=has_modules)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def _parse_trees() -> None:
 
 def _adapt(library: Any) -> None:
     def parser_cls(_: Any) -> Any:
-        return importlib.import_module(f"{PACKAGE}.compat.paiargs").TreeParser
+        return compat("paiargs").TreeParser
 
     library.PAIArgumentParser._data_class_argument_parser_cls = parser_cls
 
@@ -107,8 +107,9 @@ class _AfterImport:
         return spec
 
 
-def _table() -> Any:
-    return importlib.import_module(f"{PACKAGE}.compat.names")
+def compat(module: str) -> Any:
+    """Return a module of `tfaip.compat`."""
+    return importlib.import_module(f"{PACKAGE}.compat.{module}")
 
 
 def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
