@@ -122,23 +122,18 @@ def test_a_pipeline_that_keeps_its_generator(params: DataPipelineParams) -> None
 
 def test_lengths_of_what_a_pipeline_generates(params: DataPipelineParams) -> None:
     pipeline = tiny_data().create_pipeline(params, TinyGenerator(samples=3))
-    generated = pipeline.generate_input_samples()
-    assert len(generated) == 3
-    with generated as samples:
+    with pipeline.generate_input_samples() as samples:
         assert samples
-        assert len(list(samples)) == 3
+        assert (len(samples), len(list(samples))) == (3, 3)
     with pipeline.generate_input_batches() as batches:
         assert len(next(batches)) == 3  # inputs, targets, meta
         with pytest.raises(TypeError, match="number of these batches is not known"):
             len(batches)
 
 
-def test_preload_of_a_list_of_samples(params: DataPipelineParams) -> None:
+def test_preload_of_a_list_of_samples_and_of_what_was_made(params: DataPipelineParams) -> None:
     pipeline = tiny_data(TwiceParams()).create_pipeline(params, TinyGenerator(samples=3))
     assert len(pipeline.preload_input_samples()) == 6
-
-
-def test_data_preload_what_was_made(params: DataPipelineParams) -> None:
     pipelines = Pipelines(train=TinyGenerator(), val=TinyGenerator(samples=4))
     data = tiny_data(PlusParams())
     made = [pipelines.train_data(data), pipelines.val_data(data)]
@@ -253,24 +248,17 @@ def test_params_in_any_file(tmp_path: Path) -> None:
         TinyScenario.params_from_path(tmp_path / "other.json")
 
 
-def test_the_log_of_a_failed_start_blocks_nothing(tmp_path: Path) -> None:
+def test_the_directory_of_a_start_that_failed_and_of_the_best_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "train.log").write_text("a wrong value")
     RunDirectory(tmp_path).check_free(overwrite=False)
-    (tmp_path / "thesis.txt").touch()
-    with pytest.raises(UsageError, match="is not the directory of a run"):
-        RunDirectory(tmp_path).check_free(overwrite=False)
-
-
-def test_a_copy_of_no_best_model_is_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("WARNING", logger="tfaip"):
-        RunOutput(None).copy_best(tmp_path / "models")
-    assert "there is no best model to copy" in caplog.text
-
-
-def test_an_empty_name_of_the_best_model_is_the_default(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.output_dir, params.early_stopping.best_model_name = str(tmp_path), ""
     assert vars(params.run_directory()) == vars(RunDirectory(tmp_path))
+    with caplog.at_level("WARNING", logger="tfaip"):
+        RunOutput(None).copy_best(tmp_path / "models")
+    assert "there is no best model to copy" in caplog.text
 
 
 class Pipelines(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
@@ -288,12 +276,10 @@ def test_flags_of_pipelines_stay_if_gen_is_declared_again() -> None:
     params = parser.parse_args(["--train.batch_size", "3"]).trainer
     assert params.gen.setup.train.batch_size == 3
 
-
-def test_a_default_of_another_type_passes_the_ready_check() -> None:
     class Own(TinyScenario):
         trainer_params_cls = classmethod(lambda cls: OwnTrainerParams)
 
-    check_params(OwnTrainerParams(), Own)
+    check_params(OwnTrainerParams(), Own)  # the default of `quiet` has another type
 
 
 def test_trainer_params_of_the_trainer_serve_scenarios_with_other_params() -> None:

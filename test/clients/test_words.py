@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 EPOCHS = 3
+UNITS = ["--model.units", "6"]
 
 
 def write_list(directory: Path, name: str, count: int, seed: int) -> None:
@@ -60,7 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Path:
     from test.clients.words.scenario import main
 
     def make(path: Path) -> None:
-        main([*flags(lists, path / "run"), "--model.units", "6"])
+        main([*flags(lists, path / "run"), *UNITS])
 
     return make_once(tmp_path_factory, "words-run", make) / "run"
 
@@ -79,7 +80,9 @@ def names(run: Path, lists: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -> None:
+def test_own_main_trains_with_processors_and_arguments_of_the_hooks_and_logs(run: Path) -> None:
+    from test.clients.words.scenario import WordsScenario
+
     values = [epoch["values"] for epoch in history(run).values()]
     assert len(values) == EPOCHS
     assert values[-1]["loss"] < values[0]["loss"]
@@ -91,11 +94,6 @@ def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -
     names = [p["__cls__"].rpartition(":")[2] for p in params["scenario"]["data"]["pre_proc"]["processors"]]
     assert names == ["LoadParams", "ScaleParams", "EncodeParams", "NoiseParams"]
     assert params["scenario"]["model"]["units"] == 6
-
-
-@pytest.mark.slow
-def test_the_hooks_give_the_graph_its_arguments_and_the_log_the_lines_of_the_client(run: Path) -> None:
-    from test.clients.words.scenario import WordsScenario
 
     graph = WordsScenario(params=WordsScenario.params_from_path(str(run / "best"))).graph
     assert (graph.n_classes, graph.temperature) == (3, 0.5)
@@ -110,7 +108,7 @@ def test_resumes_as_if_not_interrupted(run: Path, lists: Path, tmp_path: Path) -
     from test.clients.words.scenario import main
     from tfaip.trainer.trainer import Trainer
 
-    main([*flags(lists, tmp_path / "run"), "--model.units", "6", "--trainer.epochs", "2"])
+    main([*flags(lists, tmp_path / "run"), *UNITS, "--trainer.epochs", "2"])
     stored = tmp_path / "run" / "trainer_params.json"
     stored.write_text(json.dumps({**json.loads(stored.read_text()), "epochs": EPOCHS}))
     trainer = Trainer.restore_trainer(str(tmp_path / "run"))
@@ -135,11 +133,9 @@ def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: lis
     from test.clients.words.scenario import WordsScenario
 
     scenario_params = WordsScenario.params_from_path(str(run / "best"))
-    lav_params: LAVParams = WordsScenario.lav_cls().params_cls()()
-    lav_params.model_path = str(run / "best")
     trained = WordsScenario.default_trainer_params()
     trained.gen.val.lists = [str(lists / "val.lst")]
-    lav = WordsScenario.create_lav(lav_params, scenario_params)
+    lav = WordsScenario.create_lav(LAVParams(model_path=str(run / "best")), scenario_params)
     (results,) = lav.run(trained.gen.lav_gen())
 
     assert results["eval_acc"] == np.mean([name == "abc"[i % 3] for i, name in enumerate(names)])

@@ -149,6 +149,11 @@ def test_values_of_the_toolkit_that_cannot_be_used_have_their_default(logged: py
     assert "params.pipeline.device.dist_strategy, default instead: " in message
 
 
+def test_values_with_another_form_today_keep_their_meaning() -> None:
+    stored = {"scenario": {"tfaip_version": "1.2.6"}, "early_stopping": {"lower_threshold": -1e100}}
+    assert from_dict(TutorialScenario.trainer_params_cls(), stored).early_stopping.lower_threshold is None
+
+
 def test_devices_of_1_2_have_no_effect(logged: pytest.LogCaptureFixture) -> None:
     device = {"dist_strategy": "central_storage", "gpu_auto_tune": True, "soft_device_placement": False}
     assert from_dict(OldParams, former(pipeline={"device": device})).pipeline.device == DeviceConfigParams()

@@ -260,6 +260,14 @@ def test_metrics_of_metrics_and_own_ones() -> None:
     assert values["own"] == values["ratio"] == pytest.approx((1 + 4 + 3) / (1 + 16 + 9))
 
 
+def test_a_metric_that_another_one_updates_is_not_called_itself() -> None:
+    parts = [keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanSquaredError(name="mse")]
+    ratio = Ratio("ratio", *parts)
+    ratio.calls = True
+    model = training_model(FunctionModel(output, call_all([ratio]), ratio=ratio, parts=parts))
+    assert evaluate(model, [1, 2, 3], [1, 3, 2], batch_size=2) == pytest.approx({"loss": 4.0, "ratio": 1 / 3})
+
+
 def test_only_the_objects_of_the_model_are_watched_and_only_while_it_is_built() -> None:
     original: Any = keras.metrics.Metric.__call__
     mae, other = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanAbsoluteError(name="other")

@@ -111,7 +111,7 @@ def test_preview_of_the_rates_of_all_stages(run: Run) -> None:
         ["epoch", "stage", "rate"],
         ["1-2", "warm", "0.05"],
         ["3-4", "held", "0.9"],
-        ["5", "later", "known when the stage is reached"],
+        ["5", "later", "0.5"],
         ["6", "main", "0.4"],
         ["7", "main", "0.3"],
         ["8", "main", "0.2"],

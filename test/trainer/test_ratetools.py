@@ -75,19 +75,19 @@ def test_updates_are_numbered_through_the_stages() -> None:
     one, two = (line_params([1.0], learning_rate=rule, epochs=5, train_accum_steps=accum) for accum in (1, 2))
     stages = [
         RatedStage("a", (1, 1), 3, one),
-        RatedStage("later", (2, 2), 3, None),
+        RatedStage("later", (2, 2), 3, one),
         RatedStage("b", (3, 3), 4, two),
         RatedStage("main", (4, 5), 3, one, rate_control=False),
     ]
     rates = preview_rates(stages)
     one.schedules = [ScheduleParams("optimizer.clip_value", {0: 1.0, 5: 2.0})]
     scheduled = preview_schedules(stages)["optimizer.clip_value"]
-    assert [epoch.updates for epoch in scheduled] == [(0, 3), (8, 11), (11, 14)]
+    assert [epoch.updates for epoch in scheduled] == [(0, 3), (3, 6), (8, 11), (11, 14)]
     # Six batches, six updates; two of two batches each; three and three.
-    assert [epoch.updates for epoch in rates] == [(0, 3), (0, 0), (6, 8), (8, 11), (11, 14)]
-    found = [None if epoch.points is None else [rate for _, rate in epoch.points] for epoch in rates]
-    assert found == [[1, 0.5, 0.25], None, [0.25, 0.125], [1, 0.5, 0.25], [0.125, 1, 0.5]]
-    assert [epoch.points[0][0] for epoch in rates if epoch.points is not None] == [0.0, 2.0, 3.0, 4.0]
+    assert [epoch.updates for epoch in rates] == [(0, 3), (3, 6), (6, 8), (8, 11), (11, 14)]
+    found = [[rate for _, rate in epoch.points] for epoch in rates]
+    assert found == [[1, 0.5, 0.25], [0.125, 1, 0.5], [0.25, 0.125], [1, 0.5, 0.25], [0.125, 1, 0.5]]
+    assert [epoch.points[0][0] for epoch in rates] == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:

@@ -136,4 +136,5 @@ def test_few_modules_remove_files() -> None:
         "tfaip/trainer/run/directory.py",  # what a run wrote, when it is replaced
         "tfaip/trainer/run/permission.py",  # its own records, outside of all runs
         "tfaip/scripts/train.py",  # the empty directory that it has made for the run
+        "tfaip/compat/logfiles.py",  # the log file that a program of 1.2 names, when it is to be replaced
     }

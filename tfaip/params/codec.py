@@ -88,7 +88,8 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if is_node(value):
         encoded = {CLASS_KEY: class_name(type(value))}
         for field in node_fields(value):
-            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+            if field.metadata.get("is_stored", True):
+                encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
         return encoded
     if isinstance(value, Mapping):
         return {encode_key(key, place): encode(item, directory, f"{place}.{key}") for key, item in value.items()}

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -252,9 +251,14 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     import yaml
 
     try:
-        events = islice(yaml.parse(text, yaml.SafeLoader), 2 * YAML_VALUES + 1)
-        if sum(1 for _ in events) > 2 * YAML_VALUES:
-            raise _broken_yaml(name, f"more than {YAML_VALUES} values; a JSON file may hold more")
+        nodes = depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            nodes += isinstance(event, yaml.NodeEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise RecursionError
+            if nodes > YAML_VALUES:
+                raise _broken_yaml(name, f"more than {YAML_VALUES} values; a JSON file may hold more")
         root = yaml.compose(text, yaml.SafeLoader)
         document = {} if root is None else _Values(name).value_of(root, 0)
     except yaml.MarkedYAMLError as error:

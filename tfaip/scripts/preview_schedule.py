@@ -71,7 +71,7 @@ def main(name: str, flags: list[str]) -> None:
     rates = preview_rates(stages, history)
     if preview.has_stages:
         print("\n".join([*preview.table(), ""]))
-    rules = [stage.params.learning_rate for stage in preview.stages if stage.trains]
+    rules = [stage.params.learning_rate for stage in stages]
     size = f"{stages[-1].epochs[1]} epochs of {stages[-1].batches} batches"
     if len(stages) > 1:
         size = f"{stages[-1].epochs[1]} epochs in {len(stages)} stages"
@@ -117,10 +117,8 @@ def _show(label: str, epochs: Sequence[EpochRates], width: int) -> None:
     """Print a row for each epoch, or for consecutive epochs of a stage with the same rates, and a picture."""
 
     def text(rates: EpochRates) -> str:
-        shown = "known when the stage is reached"
-        if rates.points is not None:
-            values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
-            shown = " -> ".join(dict.fromkeys([values[0], values[-1]]))
+        values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
+        shown = " -> ".join(dict.fromkeys([values[0], values[-1]]))
         return f"{rates.stage if width else '':<{width}}{shown}"
 
     lines = []
@@ -139,10 +137,9 @@ def _curve(epochs: Sequence[EpochRates]) -> list[tuple[float, float]]:
     """Return the points of all epochs; an epoch with one rate is a step."""
     curve: list[tuple[float, float]] = []
     for rates in epochs:
-        points = rates.points or ()
-        curve += points
-        if len(points) == 1:
-            curve.append((rates.epoch, points[0][1]))
+        curve += rates.points
+        if len(rates.points) == 1:
+            curve.append((rates.epoch, rates.points[0][1]))
     return curve
 
 

@@ -7,7 +7,6 @@ from paiargparse import pai_dataclass, pai_meta
 from tfaip import (
     DataBaseParams,
     DataGeneratorParams,
-    EvaluatorParams,
     ModelBaseParams,
     ScenarioBaseParams,
     TrainerParams,
@@ -63,14 +62,7 @@ class SumsModelParams(ModelBaseParams):
 
 @pai_dataclass
 @dataclass
-class SumsEvaluatorParams(EvaluatorParams):
-    tolerance: float = field(default=0.5, metadata=pai_meta(help="Greatest error of a sum that counts as right"))
-
-
-@pai_dataclass
-@dataclass
 class SumsScenarioParams(ScenarioBaseParams[SumsDataParams, SumsModelParams]):
-    evaluator: SumsEvaluatorParams = field(default_factory=SumsEvaluatorParams)
     scale: float = field(default=1.0, metadata=pai_meta(help="Factor of the numbers"))
 
     def __post_init__(self):

@@ -3,13 +3,12 @@
 import json
 import logging
 import os
-from typing import Iterable, List
+from typing import Iterable
 
 import numpy as np
 import tensorflow as tf
 from paiargparse import PAIArgumentParser
 from test.clients.sums.params import (
-    SumsEvaluatorParams,
     SumsDataParams,
     SumsGeneratorParams,
     SumsModelParams,
@@ -20,7 +19,6 @@ from test.clients.sums.params import (
 from tfaip import Sample
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -50,21 +48,12 @@ class SumsGenerator(DataGenerator[SumsGeneratorParams]):
     def __len__(self):
         return self.params.size
 
-    def yields_batches(self):
-        return True
-
-    def generate(self) -> Iterable[List[Sample]]:
+    def generate(self) -> Iterable[Sample]:
         rng = np.random.RandomState(self.params.seed)
-        group = []
         for i in range(self.params.size):
             numbers = rng.uniform(-1, 1, self.params.numbers)
             total = numbers.sum() + rng.normal(0, self.params.noise)
-            group.append(Sample(inputs={"numbers": numbers}, targets={"sum": [total]}, meta={"i": i}))
-            if len(group) == 6:
-                yield group
-                group = []
-        if group:
-            yield group
+            yield Sample(inputs={"numbers": numbers}, targets={"sum": [total]}, meta={"i": i})
 
 
 class SumsGraph(GraphBase[SumsModelParams]):
@@ -94,29 +83,6 @@ class SumsModel(ModelBase[SumsModelParams]):
 
     def _best_logging_settings(self):
         return "min", "mae"
-
-    def _print_evaluate(self, sample, data, print_fn=print):
-        print_fn(f"sum {sample.targets['sum'][0]:.2f} read as {sample.outputs['sum'][0]:.2f} {self.unit}")
-
-
-class SumsEvaluator(EvaluatorBase[SumsEvaluatorParams]):
-    def __init__(self, params: SumsEvaluatorParams):
-        super(SumsEvaluator, self).__init__(params)
-        self.errors = []
-
-    def __enter__(self):
-        self.errors = []
-        return self
-
-    def __exit__(self, exc_type, exc_val, exc_tb):
-        del self.errors
-
-    def update_state(self, sample):
-        self.errors.append(abs(sample.outputs["sum"][0] - sample.targets["sum"][0]))
-
-    def result(self):
-        right = [error <= self.params.tolerance for error in self.errors]
-        return {"right": sum(right) / len(right)}
 
 
 class EpochsLogger(LoggerCallback):
@@ -164,16 +130,6 @@ class SumsScenario(ScenarioBase[SumsScenarioParams, SumsPipelineParams]):
     @classmethod
     def trainer_cls(cls):
         return SumsTrainer
-
-    @classmethod
-    def evaluator_cls(cls):
-        return SumsEvaluator
-
-    @classmethod
-    def default_params(cls):
-        params = super(SumsScenario, cls).default_params()
-        params.print_eval_limit = 2
-        return params
 
     @classmethod
     def default_trainer_params(cls):

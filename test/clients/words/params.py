@@ -102,8 +102,7 @@ class WordsModelParams(ModelBaseParams):
 @pai_dataclass
 @dataclass
 class WordsScenarioParams(ScenarioBaseParams[WordsDataParams, WordsModelParams]):
-    def __post_init__(self):
-        super().__post_init__()
+    pass
 
 
 class Files(DataGenerator[FilesParams]):

@@ -12,7 +12,6 @@ import tensorflow as tf
 from test.clients.words.params import (
     DecodeParams,
     EncodeParams,
-    FilesParams,
     LoadParams,
     NoiseParams,
     ScaleParams,
@@ -20,7 +19,7 @@ from test.clients.words.params import (
     WordsModelParams,
     WordsScenarioParams,
 )
-from tfaip import DataGeneratorParams, INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample, TrainerParams
+from tfaip import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample, TrainerParams
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.evaluator.evaluator import Evaluator
@@ -164,10 +163,6 @@ class WordsScenario(ListFileScenario[WordsScenarioParams]):
     @classmethod
     def evaluator_cls(cls) -> Type[Evaluator]:
         return WordsEvaluator
-
-    @classmethod
-    def predict_generator_params_cls(cls) -> Type[DataGeneratorParams]:
-        return FilesParams
 
     @classmethod
     def multi_predictor_cls(cls):

@@ -114,17 +114,6 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
     assert stored_with(CallStage, ["tfaip"], **call).function == LOAD  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("text", ["foreign{a.file}:f", "'foreign'{a.file}:f", "tfaip.v{a.file}:f"])
-def test_a_module_of_a_file_is_not_put_together_later(text: str, tmp_path: Path) -> None:
-    """A reference to a file could complete the name of a module or of a function."""
-    overrides = {"learning_rate": "Function", "learning_rate.function": text}
-    stages = {"b": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}
-    with pytest.raises(
-        UsageError, match="its module is known only when the placeholder is filled in; .* write the name in full"
-    ):
-        from_file(tmp_path, json.dumps({"stages": stages}))
-
-
 @pytest.mark.parametrize(
     ("stages", "message"),
     [

@@ -48,9 +48,6 @@ class SequenceGenerator(Generator):
         return self.sample(self._items[index])
 
 
-_NOT_STORED = {"dataclasses_json": {"exclude": lambda _: True}}
-
-
 class DatasetGenerator(SequenceGenerator):
     """The items of a data set that is given in Python.
 
@@ -64,7 +61,7 @@ class DatasetGenerator(SequenceGenerator):
     """
 
     dataset: Any = dataclasses.field(
-        default=None, metadata=pai_meta(help="The data set, only from Python", mode="ignore") | _NOT_STORED
+        default=None, metadata=pai_meta(help="The data set, only from Python", mode="ignore") | {"is_stored": False}
     )
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)

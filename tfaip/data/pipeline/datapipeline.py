@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -177,7 +177,10 @@ class DataPipeline:
             return self
         # The processors that ran stay, in no mode: their positions select the random numbers.
         processors = self._input_processors.without_first(count, self.mode)
-        return self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
+        preloaded = self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
+        # In the place of an override, also for those who call it: that would read the data as they were.
+        vars(preloaded)["create_data_generator"] = partial(samples.create, self.mode)
+        return preloaded
 
     @property
     def samples(self) -> Any:
@@ -234,7 +237,7 @@ class DataPipeline:
                 processors = processors[: processors.index(reason.args[0])]  # begin again without it and those after it
                 continue
             abilities = generator.has_random_access(), generator.yields_batches(), generator.shuffle
-            return PreloadedGeneratorParams(samples, *abilities), len(processors)
+            return PreloadedGeneratorParams(samples, abilities), len(processors)
         return None, 0
 
     def _replaced(self, **changes: Any) -> Self:
@@ -270,8 +273,6 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
-        if self._samples_in_memory is not None:  # an override would read the data as they were
-            return self._complete_generator_params.create(self.mode)
         return self.create_data_generator()
 
     def create_data_generator(self) -> DataGenerator[Any]:
@@ -455,9 +456,9 @@ class DataPipeline:
 class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"):
     """Samples in memory that replace a generator."""
 
-    has_random_access: bool = option(True, "Whether the generator has.", mode="ignore")
-    yields_batches: bool = option(False, "Whether the generator does.", mode="ignore")
-    shuffle: bool = option(True, "Whether a training may shuffle the samples.", mode="ignore")
+    abilities: tuple[bool, bool, bool] = option(
+        (True, False, True), "If the generator has random access, yields batches, and may be shuffled", mode="ignore"
+    )
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         return PreloadedGenerator(None, mode, self)
@@ -468,7 +469,7 @@ class PreloadedGenerator(RawDataGenerator):
 
     def __init__(self, samples: None, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
         super().__init__(samples, mode, params)
-        self.shuffle = params.shuffle
+        self._has_access, self._of_batches, self.shuffle = params.abilities
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -480,10 +481,10 @@ class PreloadedGenerator(RawDataGenerator):
         return map(_fresh, self._samples)
 
     def has_random_access(self) -> bool:
-        return bool(self.params.has_random_access)
+        return self._has_access
 
     def yields_batches(self) -> bool:
-        return bool(self.params.yields_batches)
+        return self._of_batches
 
 
 class _RandomnessUsed(BaseException):

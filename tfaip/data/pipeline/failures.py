@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.util.logging import logger
 from tfaip.util.process import is_data_worker
+
+if TYPE_CHECKING:  # params modules import this one, without NumPy
+    from tfaip.data.pipeline.batching import Batcher
 
 log = logger(__name__)
 

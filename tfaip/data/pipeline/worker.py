@@ -97,9 +97,12 @@ class BlockProcessor:
 
     def process(self, block: Block) -> BlockResult:
         """Process a block; stack it if it says so and all of its samples are valid."""
-        if block.stacked and self.arrays is not None and self._batcher is not None and block.size:
-            rows = np.concatenate([segment.items for segment in block.segments])
-            return BlockResult(block, batch=self._batcher.from_stacked(self.arrays.get_batch(rows)))
+        if block.stacked and self.arrays is not None and self._batcher is not None:
+            rows = block.segments[0].items
+            if len(block.segments) > 1:
+                rows = np.concatenate([segment.items for segment in block.segments])
+            if len(rows):
+                return BlockResult(block, batch=self._batcher.from_stacked(self.arrays.get_batch(rows)))
         outcomes: list[Outcome] = []
         for segment in block.segments:
             samples = self.raw_samples(segment)

@@ -414,6 +414,9 @@ class BlockExecutor:
         Raises:
             WorkerDied: if a worker ended or hangs.
         """
+        if self._num_workers == 0:
+            yield from map(self._local.process, blocks)
+            return
         blocks = iter(blocks)
         is_first = True
         try:

@@ -25,13 +25,13 @@ class EpochRates:
         epoch: from 1.
         updates: number of the first update, and of the first one of the next epoch, from 0.
         points: time in completed epochs, and the rate of the update that begins there; includes the
-            first and the last update of the epoch. None: they are known when the stage is reached.
+            first and the last update of the epoch.
         stage: name of the stage.
     """
 
     epoch: int
     updates: tuple[int, int]
-    points: Sequence[tuple[float, float]] | None
+    points: Sequence[tuple[float, float]]
     stage: str = MAIN
 
 
@@ -43,7 +43,7 @@ class RatedStage:
         name: of the stage.
         epochs: number of the first and of the last epoch.
         batches: batches of an epoch.
-        params: of the stage; None: they are known when it is reached.
+        params: of the stage.
         network: the graph, for functions of the user.
         rate_control: False: the rate is held.
     """
@@ -51,7 +51,7 @@ class RatedStage:
     name: str
     epochs: tuple[int, int]
     batches: int
-    params: TrainerParams[Any, Any] | None
+    params: TrainerParams[Any, Any]
     network: Any = None
     rate_control: bool = True
 
@@ -81,7 +81,7 @@ def _with_batches_before(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedSt
     """Yield the stages, each with the number of batches before it, as its optimizer counts them."""
     before, accum = 0, 1
     for stage in stages:
-        if stage.params is not None and stage.params.train_accum_steps != accum:
+        if stage.params.train_accum_steps != accum:
             # Updates are numbered through; a rest of batches without an update is forgotten.
             before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
         yield stage, before
@@ -95,9 +95,6 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
 
     from tfaip.trainer.optimizer.rate import ScheduledRate
 
-    if stage.params is None:
-        yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in stage.numbers)
-        return
     rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
     schedule = ScheduledRate(rule, accum, stage.network)
     schedule.build(keras.optimizers.SGD().add_variable)
@@ -124,8 +121,6 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
     found: dict[str, list[EpochRates]] = {}
     for stage, before in _with_batches_before(stages):
         params = stage.params
-        if params is None:
-            continue
         check_targets(params)
         of_epochs, accum = EpochValues(params), params.train_accum_steps
         of_epochs.check_each(lambda changed: None)
