@@ -68,11 +68,12 @@ def test_environment(
     assert gpu_environment(DeviceConfigParams(**fields), backend, 4, environ) == expected
 
 
-# None: a launcher knows which one, and JAX asks it.
-@pytest.mark.parametrize(("number", "installed", "expected"), [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")])
-def test_each_process_of_a_machine_takes_one(number: int | None, installed: int, expected: str) -> None:
-    environment = gpu_environment(DeviceConfigParams(), "jax", installed, {}, number)
-    assert environment == {"CUDA_VISIBLE_DEVICES": expected, **GROWTH}
+def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
+    # None: a launcher knows which one, and JAX asks it.
+    for number, installed, visible in [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")]:
+        with subtests.test(number=number, installed=installed):
+            found = gpu_environment(DeviceConfigParams(), "jax", installed, {}, number)
+            assert found == {"CUDA_VISIBLE_DEVICES": visible, **GROWTH}
 
 
 @pytest.mark.parametrize(
@@ -168,26 +169,20 @@ SLURM_STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": 
 
 
 def test_launchers(subtests: pytest.Subtests) -> None:
-    for environ, expected in [
-        ({}, None),
-        (OPEN_MPI, Cluster(4, 3, None, "Open MPI")),
-        (SLURM_STEP, Cluster(8, 5, None, "Slurm")),
-        ({"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, None),
+    address = {"process_id": 0, "coordinator": "node1:4000"}
+    for fields, environ, expected in [
+        ({}, {}, None),
+        ({}, OPEN_MPI, Cluster(4, 3, None, "Open MPI")),
+        ({}, SLURM_STEP, Cluster(8, 5, None, "Slurm")),
+        ({}, {"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, None),
         # The batch script itself is no task of a step.
-        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+        ({}, {"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+        # Flags come before launchers; one process is no cluster.
+        ({"num_processes": 2, **address}, OPEN_MPI, Cluster(2, 0, "node1:4000", "{coordinator}")),
+        ({"num_processes": 1, **address}, OPEN_MPI, None),
     ]:
-        with subtests.test(environ=environ):
-            assert find_cluster(DeviceConfigParams(), environ) == expected
-
-
-def test_flags_come_before_launchers() -> None:
-    params = DeviceConfigParams(num_processes=2, process_id=1, coordinator="node1:4000")
-    assert find_cluster(params, OPEN_MPI) == Cluster(2, 1, "node1:4000", "{coordinator}")
-
-
-def test_one_process_is_no_cluster() -> None:
-    params = DeviceConfigParams(num_processes=1, process_id=0, coordinator="node1:4000")
-    assert find_cluster(params, OPEN_MPI) is None
+        with subtests.test(fields=fields, environ=environ):
+            assert find_cluster(DeviceConfigParams(**fields), environ) == expected
 
 
 def test_tensorflow_refuses_and_names_what_works() -> None:

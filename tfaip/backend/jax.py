@@ -19,7 +19,7 @@ from keras import ops
 
 from tfaip.backend.jaxsteps import (
     CompiledStep as CompiledStep,
-    LoopedSteps,
+    LoopedSteps as LoopedSteps,
     dataset as dataset,
     local_value,
 )

@@ -222,7 +222,7 @@ class SynchronousCallbacks(keras.callbacks.CallbackList):
 
 @dataclass
 class Execution:
-    """Execution of the steps of a model in `fit`; JAX decides it before the first step, TensorFlow by its devices.
+    """Execution of the steps of a model in `fit`; JAX decides it before the first step, TensorFlow never.
 
     XLA compiles a step in a loop into other code than the same step alone, whose results may differ by rounding. So a
     training never changes from one to the other, and its checkpoints store what was decided.

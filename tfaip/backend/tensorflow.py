@@ -21,7 +21,7 @@ from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
     FusedAdam,
-    LoopedSteps,
+    LoopedSteps as LoopedSteps,
     dataset as dataset,
     no_data,
     prepared as prepared,
@@ -130,9 +130,7 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     Returns:
         What `fit` calls for each execution (None: Keras makes it), and the data with its first batch.
     """
-    function, data = evaluation_function(model, model.train_function, model.train_step, data)
-    execution.loops = function is not None
-    return function, data
+    return evaluation_function(model, model.train_function, model.train_step, data)
 
 
 def evaluation_function(model: Any, function: Any, step: Callable[..., Any], data: Any) -> tuple[Any, Any]:

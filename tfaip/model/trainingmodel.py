@@ -296,7 +296,7 @@ class TrainingModel(BuiltModel):
         """Let `fit` run this number of steps per execution; what is compiled for another one is compiled again."""
         if steps != self.steps_per_execution:
             self.steps_per_execution, self.test_function = steps, None
-            if not self.execution.loops:  # else it is no part of what is compiled
+            if not isinstance(self.train_function, backend.LoopedSteps):  # else it is no part of what is compiled
                 self.train_function = None
 
     def test_step(self, *args: Any) -> Any:
