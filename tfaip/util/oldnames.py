@@ -1,6 +1,6 @@
 """Names that are found when they are first used: of other modules, of tfaip 1.2, and the library of its command line.
 
-What they are called today is the table in `tfaip.compat.names`. Only this module imports `tfaip.compat`, when it is needed:
+What they are called today is the table in `tfaip.compat.names`. This module alone imports `tfaip.compat`, when needed:
 by name, since the package is above this one.
 """
 
