@@ -1,7 +1,7 @@
 """Names that are found when they are first used: of other modules, of tfaip 1.2, and the library of its command line.
 
-What they are called today is the table in `tfaip.compat.names`. This module alone imports `tfaip.compat`, when needed:
-by name, since the package is above this one.
+What they are called today is the table in `tfaip.compat.names`. Only this module imports `tfaip.compat`, when it is
+needed: by name, since the package is above this one.
 """
 
 from __future__ import annotations
