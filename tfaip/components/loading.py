@@ -120,7 +120,8 @@ def _near_modules(name: str, missing: str) -> str:
     parent, _, last = missing.rpartition(".")
     paths = getattr(sys.modules.get(parent), "__path__", []) if parent else [str(Path.cwd())]
     prefix, rest = f"{parent}." if parent else "", name[len(missing) :]
-    near = [f"{prefix}{module}{rest}" for module in nearest(last, {info.name for info in pkgutil.iter_modules(paths)})]
+    beside = {info.name for info in pkgutil.iter_modules(paths)} - {last} - sys.stdlib_module_names
+    near = [f"{prefix}{module}{rest}" for module in nearest(last, beside)]
     shipped = [known for known in SHIPPED if missing in known.split(".")[2:]]
     return f"; did you mean {' or '.join(shipped or near)}?" if shipped or near else ""
 

@@ -325,8 +325,6 @@ def joined_head(**fields: Any) -> list[float]:
 
 def test_rows_after_joined_layers_are_cut_between_them() -> None:
     assert joined_head() == [1, 2, 0, 3, 4, 5, 6, 0, 0]
-    # One of two sizes follows from the other.
-    assert joined_head(rename=["^left->gone"]) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
 
 
 def test_what_a_file_does_not_tell_is_given() -> None:
