@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
+from tfaip.backend.active import backend
 from tfaip.components.loading import load_trusted_scenario, scenario_id_of
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
@@ -203,7 +204,10 @@ class Trainer(Generic[P]):
     def stop_reason(self) -> StopReason | None:
         """Why the last training has ended; None: it is running, or there was none."""
         training = self._latest_training()
-        return None if training is None else training.stop_reason
+        if training is None:
+            return None
+        backend.synchronize(training.model)  # `fit` may run
+        return training.stop_reason
 
     def _latest_training(self) -> Training | None:
         """Return the training of the stage that is running, or was trained last."""

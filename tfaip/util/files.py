@@ -63,7 +63,10 @@ def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
     """Lock an existing directory until the block or the process ends; raise `taken` if another process locks it."""
     if fcntl is None:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
-    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"cannot open the directory {shorten_text(str(path), 160)}: {error.strerror}") from error
     try:
         # Another process may look at it just now, see `is_locked`.
         for looks in range(_LOOKS):
@@ -74,6 +77,10 @@ def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
                 if looks == _LOOKS - 1:
                     raise taken from error
                 time.sleep(_LOOK_S)
+            except OSError as error:  # a file system without locks
+                raise UsageError(
+                    f"cannot lock the directory {shorten_text(str(path), 160)}: {error.strerror}"
+                ) from error
         yield
     finally:
         os.close(descriptor)

@@ -380,16 +380,14 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
         result = getattr(scenario, hook)(number, copy_for_stage(plain), **asked)
         if result is None:
             break
-        params, epochs = result if isinstance(result, tuple) and len(result) == 2 else (result, epochs)
+        is_pair = isinstance(result, tuple) and len(result) == 2 and not is_per_epoch
+        params, epochs = result if is_pair else (result, epochs)
         if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
             shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
-            others = "a tuple of it and a number of epochs of at least 1, or None at the end"
-            raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}, {others}")
+            others = "" if is_per_epoch else ", a tuple of it and a number of epochs of at least 1,"
+            raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}{others} or None at the end")
         if (used := used + epochs) > limit:
-            raise UsageError(
-                f"{call} has not returned None after {limit} epochs: return it where the pretraining ends, or change "
-                "--pretraining.max_epochs or --trainer.epochs"
-            )
+            raise _without_end(call, limit)
         if is_per_epoch and stage is not None and not diff(stage.params, params):
             stage.settings.epochs = (stage.settings.epochs or 0) + epochs
             continue
@@ -400,7 +398,16 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
             yield stage
             stage = None
     if stage is not None and (used < plain.epochs or diff(plain, stage.params)):
+        if is_per_epoch and used >= plain.epochs:
+            raise _without_end(call, used)
         yield stage  # else the last epochs are those of the plain params
+
+
+def _without_end(call: str, epochs: int) -> UsageError:
+    return UsageError(
+        f"{call} has not returned None after {epochs} epochs: return it where the pretraining ends, or change "
+        "--pretraining.max_epochs or --trainer.epochs"
+    )
 
 
 def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretraining: PretrainingParams) -> _OfHook:
