@@ -19,7 +19,6 @@ from keras import ops
 from tfaip.backend.keras_private import RecordingScope
 from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
-    Chunks,
     CompiledStep as CompiledStep,
     FusedAdam,
     LoopedSteps as LoopedSteps,
@@ -144,7 +143,7 @@ def evaluation_function(model: Any, function: Any, step: Callable[..., Any], dat
         data: those of `evaluate`.
     """
     if isinstance(model.distribute_strategy, _Strategy):
-        return function, data.batches() if isinstance(data, Chunks) else data
+        return function, data
     looped = function or LoopedSteps(model, step)
     looped.read(data)
     return looped, no_data()

@@ -192,11 +192,6 @@ class Chunks:
     spec: Any
     chunks: Iterator[Any]
 
-    def batches(self) -> tf.data.Dataset:
-        """Return the batches one by one, as a strategy with one device reads them."""
-        chunks = tf.data.Dataset.from_generator(lambda: self.chunks, output_signature=self.spec)
-        return chunks.unbatch().with_options(_options())
-
 
 def dataset(specs: Sequence[Mapping[str, Any]], elements: Iterator[Any]) -> Any:
     """Return what `fit` and `evaluate` read, once.

@@ -274,7 +274,7 @@ def build_training(
     train_data = datasets.create_training_pipeline(params, scenario)
     val_data = datasets.create_validation_pipeline(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
+    feeder = Feeder(scenario.data, 0 if devices.strategy is None else devices.num_shares // devices.num_processes)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
