@@ -140,6 +140,20 @@ def test_what_a_callback_changes_is_in_the_checkpoint(tmp_path: Path) -> None:
     assert weight(train(line_params([1], output_dir=tmp_path / "run", epochs=2), restore=True)) == 99.0
 
 
+@pytest.mark.slow
+def test_an_error_in_a_callback_is_raised_and_leaves_the_run_resumable(tmp_path: Path) -> None:
+    def fail(epoch: int, logs: dict[str, float]) -> None:
+        if epoch == 1:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        train(line_params([1], output_dir=tmp_path / "run", epochs=3), CallbackOf(on_epoch_end=fail))
+    assert "the run ended with ZeroDivisionError: mine" in (tmp_path / "run" / "train.log").read_text()
+    weights = Weights()
+    train(line_params([1], output_dir=tmp_path / "run", epochs=3), weights, restore=True)
+    assert weights.values == [-2.0, -3.0]
+
+
 @pytest.mark.parametrize(
     ("callback", "message"),
     [

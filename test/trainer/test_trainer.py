@@ -287,6 +287,7 @@ def test_after_a_training_that_was_stopped() -> None:
     assert trainer.evaluate()["loss"] == -3.0
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize("reason", [*StopReason])
 def test_why_a_training_has_ended(reason: StopReason) -> None:
     def end(epoch: int, logs: Any) -> None:
@@ -294,7 +295,11 @@ def test_why_a_training_has_ended(reason: StopReason) -> None:
             signal.raise_signal(signal.SIGTERM)
         stop.model.stop_training = reason is StopReason.CALLBACK
 
-    params, stop = line_params([1.0], [1.0], lr=0.0, epochs=3), CallbackOf(on_epoch_end=end)
+    def within(batch: int, logs: Any) -> None:
+        assert trainer.stop_reason is None
+
+    stop = CallbackOf(on_epoch_end=end, on_train_batch_end=within)
+    params = line_params([1.0], [1.0], lr=0.0, epochs=3)
     params.gen.train.x = [float("nan") if reason is StopReason.NOT_FINITE else 1.0]
     params.early_stopping.n_to_go = 2 if reason is StopReason.EARLY_STOPPING else -1
     trainer = LineScenario.create_trainer(params)

@@ -478,6 +478,8 @@ def _literal(node: Any) -> Any:
             return float(_literal(node.args[0]))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_literal(node.operand)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_literal(item) for item in node.elts]
     if isinstance(node, ast.Name | ast.Attribute) and (found := _NOT_FINITE.fullmatch(ast.unparse(node))):
         return float(found[1])
     return ast.literal_eval(node)

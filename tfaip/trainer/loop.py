@@ -42,6 +42,14 @@ from tfaip.version import __version__
 
 log = logger(__name__)
 
+# Batches after which several processes exchange stop requests. Everything else they decide alike,
+# from equal histories.
+AGREE_EVERY = 8
+# Reading the optimizer's stop flag synchronises with the device, so it is not done after every
+# step. Nothing is lost: the optimizer decides within the step, and changes nothing from then on.
+POLL_EVERY_S = 1.0
+_SAMPLES_NAMED = 10
+
 
 class TrainingLoop:
     """Training of epoch after epoch until the last one of the stage, or until a signal asks to stop.
@@ -229,17 +237,6 @@ class TrainingLoop:
         effective = optimizer.schedule.effective_rate(epoch.rate)
         progress.history.record(epoch.number, EpochRecord(epoch.rate, measured.values, meta, effective))
         return {**measured.values, "lr": optimizer.next_rate() if effective is None else effective}
-
-
-# Batches after which several processes exchange stop requests. Everything else they decide alike,
-# from equal histories.
-AGREE_EVERY = 8
-# Reading the optimizer's stop flag synchronises with the device, so it is not done after every
-# step. Nothing is lost: the optimizer decides within the step, and changes nothing from then on.
-POLL_EVERY_S = 1.0
-_SAMPLES_NAMED = 10
-
-log = logger(__name__)
 
 
 class TrainingEpoch(StepCallbacks):

@@ -462,6 +462,27 @@ def test_a_bound_on_the_epochs() -> None:
     with pytest.raises(UsageError, match=r"params_for_epoch\(3, params\) of AllEpochsScenario has not returned None"):
         pretrained(scenarios.AllEpochsScenario, max_epochs=2)
 
+    class Endless(scenarios.AllEpochsScenario):
+        units = 5
+
+        @classmethod
+        def params_for_epoch(cls, epoch: int, params: Any, **kwargs: Any) -> Any:
+            params.scenario.model.units = cls.units
+            return params
+
+    with pytest.raises(UsageError, match=r"params_for_epoch\(20, params\) of Endless has not returned None after 20"):
+        pretrained(Endless)
+
+
+def test_params_for_an_epoch_are_for_one() -> None:
+    class Two(scenarios.AllEpochsScenario):
+        @classmethod
+        def params_for_epoch(cls, epoch: int, params: Any, **kwargs: Any) -> Any:
+            return params, 2
+
+    with pytest.raises(UsageError, match=r"of Two returned \(.*, expected TinyTrainerParams or None at the end"):
+        pretrained(Two)
+
 
 @pytest.mark.parametrize(
     ("repetitions", "message"),

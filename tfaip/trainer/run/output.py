@@ -49,6 +49,10 @@ from tfaip.version import __version__
 
 log = logger(__name__)
 
+ARRAYS_FILE = "state.safetensors"
+STATE_FILE = "state.json"
+WEIGHTS = "weights/"  # begins the names of the arrays of the graph
+
 
 @dataclass
 class RunOutput:
@@ -161,7 +165,9 @@ class RunOutput:
     def copy_best(self, target: Path) -> None:
         """Copy the best model, and the copy of the params beside it, into another directory."""
         self._writer.wait()
-        if self.directory is None or not self.directory.best.exists():
+        if self.directory is None:
+            return
+        if not self.directory.best.exists():
             log.warning("there is no best model to copy to %s", target)
             return
         best, params_copy = self.directory.best, self.directory.params_copy
@@ -202,13 +208,6 @@ class RunOutput:
                 rows[title] = str(path)
         rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"
         return rows
-
-
-ARRAYS_FILE = "state.safetensors"
-STATE_FILE = "state.json"
-WEIGHTS = "weights/"  # begins the names of the arrays of the graph
-
-log = logger(__name__)
 
 
 @dataclass(frozen=True)
