@@ -287,7 +287,7 @@ class Decoder:
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, Mapping):
             raise mismatch(value, declared, place)
-        key_type, item_type = get_args(declared) or (str, Any)
+        key_type, item_type = get_args(declared) or (Any, Any)
         # JSON knows only strings as keys.
         is_number = types.is_subclass(types.strip(key_type), int | float)
         found: dict[Any, Any] = {}

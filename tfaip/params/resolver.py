@@ -451,6 +451,14 @@ class StoredResolver(Resolver):
                 self._unknown(cls, key, name, removed.get(name), known)
         return [field for name, field in known.items() if field.init or name in given]
 
+    def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:
+        self.settings.open(place.path)
+        super()._add_fields(node, place, lowest)
+
+    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+        self.settings.open(place.path)
+        return super()._group(place, kind, default, lowest, owner)
+
     def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
         """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
         if note is None:

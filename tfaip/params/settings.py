@@ -136,10 +136,13 @@ def get_flag(params: Any, flag: str) -> Any:
     Raises:
         UsageError: if there is no such flag.
     """
-    name = _name(flag)
+    name, is_argument = _name(flag), False
     for known, value in _flags(params):
         if known == name:
             return value
+        is_argument = is_argument or (isinstance(value, NamedObject) and name.startswith(f"{known}."))
+    if is_argument:  # that has its default
+        return None
     root = _resolve(params, {})
     note = removed_note(name, [root])
     problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"

@@ -29,6 +29,11 @@ class Source:
     tree: Mapping[str, Any]
     is_typed: bool = False
 
+    @property
+    def is_stored(self) -> bool:
+        """True for stored params: only what params hold is looked at, whatever keys and values a file has."""
+        return self.origin == ""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -84,7 +89,13 @@ class Settings:
             if rank in self._given.setdefault(path, {}):
                 raise UsageError(f"{setting.label} is given twice: give it once")
             self._given[path][rank] = setting
-            self._add(item, source, rank, path)
+            if not source.is_stored:
+                self._add(item, source, rank, path)
+
+    def open(self, path: str) -> None:
+        """Add what the stored value of a node, or of a list or dict of nodes, holds."""
+        for rank, given in list(self._given.get(path, {}).items()):
+            self._add(given.value, given.source, rank, path)
 
     def rename(self, old: str, new: str) -> bool:
         """Read what is given for an old flag, or below it, as that of the new one; return True if there was anything.
