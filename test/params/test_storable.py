@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import tracemalloc
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -163,6 +164,26 @@ def test_a_tree_that_contains_itself() -> None:
     params.anything = params
     with pytest.raises(UsageError, match=r"^the params of --holder contain themselves: give the inner ones a copy$"):
         prepare(params, "holder")
+
+
+class KeysParams(ParamsBase):
+    nested: dict[str, dict[str, float]] = {}  # noqa: RUF012
+    free: dict = {}  # type: ignore[type-arg] # noqa: RUF012
+
+
+def test_keys_are_those_of_the_file_and_take_no_memory_of_their_own() -> None:
+    params = KeysParams(nested={"a": {"b": 1.0}, "a.b": {"c": 1.0}}, free={"a": {"b": 1}, "a.b": 2, 3: 4})
+    read = KeysParams.from_dict(params.to_dict())
+    assert (read.nested, read.free) == (params.nested, {"a": {"b": 1}, "a.b": 2, "3": 4})
+    wide = {"k" * 2**17: {str(number): number for number in range(1000)}}
+    tracemalloc.start()
+    try:
+        assert KeysParams.from_dict({"free": wide}).free == wide
+        with pytest.raises(UsageError, match="KeysParams has no 'kkk"):
+            KeysParams.from_dict(wide)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_cannot_be_stored_is_named() -> None:

@@ -65,7 +65,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.params.sources import Source
 
     scenario = open_scenario(name)
-    warnings.simplefilter("ignore")  # of Optuna: steps that end below a limit, epochs that are reported again
+    warnings.filterwarnings("ignore", module="optuna")  # steps that end below a limit, epochs that are reported again
     args = _parse(name, scenario, flags)
     require_directory(Path(args.output_dir))
     words = flags
@@ -352,6 +352,8 @@ class Sweep:
         try:
             self.study.tell(trial, value, state)
         except RuntimeError:  # as the grid ends `study.optimize` when it has no more points
+            if self._options.sampler != "grid":
+                raise
             self.study.set_user_attr(POINTS, len(self.study.trials))
         log.info("trial %d: %s, exit code %d", trial.number, state.name.lower(), exit_code)
         ended = self.study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
