@@ -9,14 +9,16 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from test.support.leaks import child_processes
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor, Processor
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 
 
 class FilesParams(DataGeneratorParams, cls=":Files"):
@@ -40,6 +42,22 @@ class Files(DataGenerator[FilesParams]):
         time.sleep(self.params.seconds)
         meta = {"id": index, "read by": os.getpid()}
         return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)
+
+
+class StoppingRowsParams(DataGeneratorParams, cls=":StoppingRows"):
+    """40 rows of 1 MB each, read one after the other; the 9th stops all workers."""
+
+
+class StoppingRows(DataGenerator[StoppingRowsParams]):
+    def __len__(self) -> int:
+        return 40
+
+    def generate(self) -> Iterable[Sample]:
+        for number in range(len(self)):
+            if number == 8:
+                for worker in child_processes():
+                    os.kill(worker, signal.SIGSTOP)
+            yield Sample(inputs={"x": np.zeros(1)}, targets={"y": np.array([number])}, meta={"picture": bytes(2**20)})
 
 
 class OddError(Exception):
@@ -79,6 +97,8 @@ class Fault(MappingDataProcessor[FaultParams]):
                 os._exit(3)
             case "SystemExit" | "KeyboardInterrupt":
                 raise getattr(builtins, self.params.fault)("4")
+            case "breakpoint":
+                breakpoint()  # noqa: T100
             case "sleep":
                 time.sleep(3600)
             case "stop":
@@ -96,13 +116,15 @@ def backends() -> list[str]:
     return [name for name in ("keras", "tensorflow", "jax") if name in sys.modules]
 
 
-class SlowParams(Processor):
+class SlowParams(DataProcessorParams, cls=":Slow"):
     """Takes `seconds` for each sample."""
 
     seconds: float = 0.1
 
+
+class Slow(MappingDataProcessor[SlowParams]):
     def apply(self, sample: Sample) -> Sample:
-        time.sleep(self.seconds)
+        time.sleep(self.params.seconds)
         return sample
 
 

@@ -22,9 +22,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -149,6 +149,7 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         slot_descriptors: files of the shared memory, used in turns; none: everything goes through the connection.
     """
     mark_data_worker()
+    sys.breakpointhook = _refuse_breakpoint
     connection = Connection(connection_descriptor)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # A thread receives messages, so that the sender never waits, and so that a closed connection,
@@ -174,6 +175,12 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         content = _work(task, slot, processor, name)
         answer = Answer(content, time.perf_counter() - begin, messages=logged.take())
         _send(connection, pickle.dumps(answer))
+
+
+def _refuse_breakpoint(*_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        "breakpoint() in a data worker, which has no console: give num_processes 0, such as --train.num_processes 0"
+    )
 
 
 def _send(connection: Connection, message: bytes) -> None:
@@ -224,7 +231,9 @@ class _Messages(logging.handlers.QueueHandler):
         if len(self._kept) < MAX_MESSAGES:
             if record.name == "__mp_main__":  # the user's script has another name in this process
                 record.name = "__main__"
-            self._kept.append(record)
+            # Nothing else of it: attributes of the user may be anything.
+            told = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
+            self._kept.append(logging.makeLogRecord({**told, "msg": record.getMessage()}))
 
     def take(self) -> Sequence[logging.LogRecord]:
         """Return the messages since the last call."""
@@ -239,10 +248,27 @@ def _work(task: bytes, slot: Slot | None, processor: BlockProcessor, name: str) 
     outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in result.outcomes]
     try:
         return pack((outcomes, result.batch), slot)
+    except Exception:
+        single = processor.process(replace(block, stacked=False))  # of which only some cannot be sent
+        outcomes = [
+            _sendable(outcome, number, name)
+            for segment, parts in single.segments()
+            for number, outcome in enumerate(parts, segment.first)
+        ]
+        return pack((outcomes, None), slot)
+
+
+def _sendable(outcome: Outcome, number: int, name: str) -> Outcome:
+    """Return an outcome, with the number of its sample in the pass, or the failure to send it."""
+    if isinstance(outcome, FailedSample):
+        return _with_trace(outcome, name)
+    try:
+        pickle.dumps(outcome)
     except Exception as error:
-        text = f"processed samples cannot be sent from a worker process ({error})"
-        failure = TypeError(f"{text}: change what the processors put into them, or set num_processes 0")
-        return pack(([_with_trace(FailedSample(failure), name)] * block.size, None), slot)
+        text = f"sample {number} of its pass cannot be sent from a worker process once it is processed ({error})"
+        failure = TypeError(f"{text}: change what the processors put into it, or set num_processes 0: {outcome!r}")
+        return _with_trace(FailedSample(failure), name)
+    return outcome
 
 
 def _with_trace(failed: FailedSample, name: str) -> FailedSample:

@@ -13,11 +13,13 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -148,7 +150,9 @@ class WorkerPool:
     def _start_worker(self, index: int) -> WorkerProcess:
         """Start a worker in this place, possibly after one that has ended."""
         self._num_started += 1
-        worker = WorkerProcess(self._num_started, self._slots_per_worker, self._params.use_shared_memory)
+        params = self._params
+        num_slots = self._slots_per_worker if params.use_shared_memory else 0
+        worker = WorkerProcess(self._num_started, num_slots, params.worker_timeout_s)
         self._workers[index : index + 1] = [worker]
         level = logging.getLogger(ROOT).getEffectiveLevel()
         start: Start = worker.name, self._script, self._spec, level
@@ -206,6 +210,19 @@ ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(256 * 2**20), "MALLOC_MMAP_THRESHOL
 EXIT_TIME_S = 2.0
 
 
+def _started(files: Sequence[int]) -> subprocess.Popen[bytes]:
+    """Start a process that has a connection and pieces of shared memory."""
+    numbers = [str(os.getpid()), str(files[0]), " ".join(map(str, files[1:]))]
+    command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
+    # These signals stay blocked in the worker: one to the whole group is meant for the training process.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
+    environment = {**ENVIRONMENT, **os.environ}  # what the user has set wins
+    try:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=files, env=environment)  # noqa: S603
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+
+
 class WorkerDied(TfaipError):
     """Error of a worker process that ended, hangs, or could not start."""
 
@@ -232,33 +249,28 @@ class WorkerProcess:
 
     Args:
         number: of the worker, from 1.
-        num_slots: number of tasks that the worker may have at a time.
-        use_shared_memory: send arrays through shared memory, not through the connection.
+        num_slots: number of pieces of shared memory; 0: everything goes through the connection.
+        timeout_s: the worker hangs if a message cannot be sent or received in this time.
     """
 
-    def __init__(self, number: int, num_slots: int, use_shared_memory: bool) -> None:
-        self._slots = [Slot() for _ in range(num_slots)] if use_shared_memory else []
+    def __init__(self, number: int, num_slots: int, timeout_s: float) -> None:
+        self._slots: list[Slot] = []
         self.tasks: deque[Task] = deque()
         """Tasks that the worker has not answered yet."""
         self.num_taken = 0
         """Number of tasks that it has received."""
         self.is_ready = False
-        self.connection, theirs = multiprocessing.Pipe()
-        with theirs:
-            files = [theirs.fileno(), *(slot.descriptor for slot in self._slots)]
-            numbers = [str(os.getpid()), str(files[0]), " ".join(map(str, files[1:]))]
-            command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
-            # These signals stay blocked in the worker: one to the whole group is meant for the training process.
-            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
-            try:
-                self._process = subprocess.Popen(  # noqa: S603 (our own code)
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=files,
-                    env={**ENVIRONMENT, **os.environ},  # what the user has set wins
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        with contextlib.ExitStack() as undo:
+            for _ in range(num_slots):
+                self._slots.append(Slot())
+                undo.callback(self._slots[-1].close)
+            self.connection, theirs = multiprocessing.Pipe()
+            undo.callback(self.connection.close)
+            with theirs, socket.socket(fileno=os.dup(self.connection.fileno())) as ours:
+                for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+                    ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(timeout_s) + 1, 0))
+                self._process = _started([theirs.fileno(), *(slot.descriptor for slot in self._slots)])
+            undo.pop_all()
         self.name = f"data worker {number} (process {self._process.pid})"
 
     def slot(self, task: int) -> Slot | None:
@@ -266,9 +278,16 @@ class WorkerProcess:
         return self._slots[task % len(self._slots)] if self._slots else None
 
     def send(self, message: bytes) -> None:
-        """Send a message. If the worker has ended, `receive` raises after its last answers."""
+        """Send a message. If the worker has ended, `receive` raises after its last answers.
+
+        Raises:
+            WorkerDied: if the worker does not take it in time.
+        """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.connection.send_bytes(message)
+            try:
+                self.connection.send_bytes(message)
+            except BlockingIOError as error:
+                raise self._death() from error
 
     def receive(self, timeout_s: float) -> None:
         """Process the next message: a sign of life, the start, or the result of the first task.
