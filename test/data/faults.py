@@ -105,7 +105,7 @@ class Fault(MappingDataProcessor[FaultParams]):
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "log":
                 for number in range(2000):
-                    logging.getLogger("user").warning("line %d", number)
+                    logging.getLogger("user").warning("line %d", number, extra={"of": lambda: None})
             case "unpicklable":
                 return sample.new_meta(threading.Lock())
         return sample

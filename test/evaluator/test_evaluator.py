@@ -144,3 +144,15 @@ def test_older_subclasses_keep_their_params(cls: Any) -> None:
     bound.update_state(Sample())
     assert (bound.count, Bound.count) == (1, 0)
     assert evaluate(Plain(EvaluatorParams()), []) == {"three": 3}
+
+
+def test_results_without_samples_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    class Counted(EvaluatorBase[EvaluatorParams]):
+        def handle(self, sample: Sample) -> None:
+            """Is called by nobody."""
+
+        def result(self) -> dict[str, float]:
+            return {"count": 0.0}
+
+    assert caplog.messages == ["Counted.result gets no samples: define update_state(self, sample), which takes them"]
+    assert Counted(EvaluatorParams()).result() == {"count": 0.0}

@@ -12,9 +12,12 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.params import ParamsBase
 from tfaip.params.classes import Part
 from tfaip.params.types import type_argument
-from tfaip.util.classes import check_hook_names, construct
+from tfaip.util.classes import check_hook_names, construct, overrides
+from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
+
+log = logger(__name__)
 
 
 class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
@@ -51,6 +54,8 @@ class EvaluatorBase(Generic[P]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, EvaluatorBase, _HOOKS)
+        if overrides(cls, EvaluatorBase, "result") and not overrides(cls, EvaluatorBase, "update_state"):
+            log.warning("%s.result gets no samples: define update_state(self, sample), which takes them", cls.__name__)
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -43,6 +43,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.worker import Slot, pack, unpack
+from tfaip.data.pipeline.workerpool import WorkerProcess
 
 BATCH, SAMPLES = 7, 100
 
@@ -303,3 +304,11 @@ def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tup
     made["image"] += 1  # it can be written to, and the memory grows
     again, _ = unpack(pack(np.full(9_000_000, 2, "uint8"), ends[0]), ends[1])
     assert (again.sum(), made["image"][0, 0]) == (18_000_000, 1)
+
+
+def test_a_start_that_fails_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        WorkerProcess(1, 4, 1.0)
+    assert os.listdir("/proc/self/fd") == before
