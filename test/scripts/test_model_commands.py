@@ -81,11 +81,12 @@ def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
 @pytest.mark.slow
 def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, model: Path) -> None:
     data = json.loads((model / "training_data.json").read_text())
-    limits = {"limit": 250, "max_element_length": 7}
+    limits = {"limit": 250, "max_element_length": 7, "on_error": "skip"}
     data["gen"]["setup"]["val"] |= {"batch_drop_remainder": True, "batch_size": 100, **limits}
     (model / "training_data.json").write_text(json.dumps(data))
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--predict.silent", "True"))
     assert len(list(read_samples(Path("p.npz")))) == 360
+    assert "--pipeline.on_error str = raise" in well(run("predict", "--export_dir", model, "--help", "all"))
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.batch_drop_remainder"))
     assert len(list(read_samples(Path("p.npz")))) == 300
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.limit", "250"))

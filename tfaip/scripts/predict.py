@@ -63,8 +63,10 @@ def _parse(models: Models) -> tuple[Any, Any]:
 
     predict = PredictorParams()
     models.use_training_pipeline(predict)
-    # A training may validate on a part of its data; of a prediction samples would be missing without a word.
-    predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False, limit=-1, max_element_length=None)
+    # A training may validate on a part of its data; of a prediction samples would be missing without being asked for.
+    predict.pipeline = replace(
+        predict.pipeline, batch_drop_remainder=False, limit=-1, max_element_length=None, on_error="raise"
+    )
     default = None
     if hasattr(models.scenario, "predict_generator_params_cls"):
         default = models.scenario.predict_generator_params_cls()()
