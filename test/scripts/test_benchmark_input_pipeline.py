@@ -111,7 +111,7 @@ def test_rates_begin_behind_the_first_batch() -> None:
 def test_parts_show_where_the_time_goes() -> None:
     processors = [DropParams(every=3), SlowParams(seconds=0.005), RepeatParams(), PairParams()]
     parts = measure_parts(make_pipeline(rows(20), processors, batch_size=2), 0.4)
-    assert [part.name for part in parts] == ["generator", "Drop", "SlowParams", "Repeat", "Pair", "batching"]
+    assert [part.name for part in parts] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
     # The samples are in memory; what comes behind the first generating processor runs in one process.
     assert [part.in_workers for part in parts] == [False, True, True, False, False, False]
     # Each of the samples came once on average (0, 1 or 2 times), and two of them made one. Other parts may have waited

@@ -165,9 +165,7 @@ class RunOutput:
     def copy_best(self, target: Path) -> None:
         """Copy the best model, and the copy of the params beside it, into another directory."""
         self._writer.wait()
-        if self.directory is None:
-            return
-        if not self.directory.best.exists():
+        if self.directory is None or not self.directory.best.exists():
             log.warning("there is no best model to copy to %s", target)
             return
         best, params_copy = self.directory.best, self.directory.params_copy
