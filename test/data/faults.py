@@ -76,6 +76,8 @@ class FaultParams(DataProcessorParams, cls=":Fault"):
 
 class Fault(MappingDataProcessor[FaultParams]):
     def apply(self, sample: Sample) -> Sample:
+        if self.params.fault == "unpicklable":
+            sample.inputs["x"] += 1  # of all samples, in place
         if int(sample.targets["y"][0]) != self.params.at:
             return sample.new_meta({**sample.meta, "processed by": os.getpid(), "modules": backends()})
         return self.fail(sample)

@@ -19,7 +19,7 @@ from test.data.faults import (
     StoppingRowsParams,
     Unsendable,
 )
-from test.data.support import make_pipeline, rows
+from test.data.support import IterableRowsParams, make_pipeline, rows
 from test.support.leaks import child_processes
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
@@ -145,6 +145,13 @@ def test_what_fails_in_a_worker_is_an_error_of_the_sample(fault: str, kind: type
         ids(make(FaultParams(fault=fault)))
     assert fault == "unpicklable" or info.value.__notes__[0].startswith("in Fault.apply, sample 11 of its pass: ")
     assert ids(make(FaultParams(fault=fault), on_error="skip")) == [index for index in range(40) if index != 11]
+
+
+def test_a_sample_that_cannot_be_sent_does_not_change_the_others() -> None:
+    pipeline = make(FaultParams(fault="unpicklable", at=1), IterableRowsParams(count=4), on_error="skip")
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        # Row i has the value i, to which the processor adds 1 in place.
+        assert [value for batch in batches for value in batch.inputs["x"][:, 0]] == [1, 3, 4]
 
 
 @pytest.mark.parametrize(

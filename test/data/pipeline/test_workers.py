@@ -307,8 +307,11 @@ def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tup
 
 
 def test_a_start_that_fails_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     before = os.listdir("/proc/self/fd")
+    worker = WorkerProcess(1, 4, 1.0)
+    worker.end()
+    worker.end()  # as its pool does if it cannot be replaced
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(FileNotFoundError):
         WorkerProcess(1, 4, 1.0)
     assert os.listdir("/proc/self/fd") == before

@@ -249,7 +249,8 @@ def _work(task: bytes, slot: Slot | None, processor: BlockProcessor, name: str) 
     try:
         return pack((outcomes, result.batch), slot)
     except Exception:
-        single = processor.process(replace(block, stacked=False))  # of which only some cannot be sent
+        # Only some of its samples cannot be sent. Unpacked again: processors may have changed them in place.
+        single = processor.process(replace(unpack(task, slot)[0], stacked=False))
         outcomes = [
             _sendable(outcome, number, name)
             for segment, parts in single.segments()

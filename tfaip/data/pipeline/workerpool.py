@@ -341,8 +341,8 @@ class WorkerProcess:
         self._process.kill()
         self.connection.close()
         self._process.wait()
-        for slot in self._slots:
-            slot.close()
+        while self._slots:  # a worker that cannot be replaced is ended again with the pool
+            self._slots.pop().close()
 
     def _work(self) -> str:
         if not self.is_ready:  # its tasks wait
