@@ -65,7 +65,7 @@ class EvaluationModel(TrainingModel):
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         self.graph.predict(inputs)
-        self._hidden.assigned = self._trace(inputs, targets, with_training=False)
+        self._trace(inputs, targets, with_training=False)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return with_masks(full_precision(self.graph.predict(inputs[0])))
@@ -89,7 +89,7 @@ class EvaluationModel(TrainingModel):
 
     def values(self) -> Logs:
         """Return the means over all batches since the last reset."""
-        result = self.values_so_far()
+        result = {name: float(value) for name, value in self.get_metrics_result().items()}
         if self._hidden.without_loss:
             # Also those that are known since the model was built, with outputs that a vote leaves out.
             for name in (TOTAL_LOSS, *self.loss_names):

@@ -265,27 +265,21 @@ def _transposed(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequenc
     return [filters]
 
 
-def _depthwise(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    features = _each_channel(weights, layer.kernel, inputs[0])
+def _by_channel(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Note a kernel that has entries for each channel of the input, and perhaps one after it."""
+    kernel, *pointwise = (weight for weight in layer.weights if weight is not layer.bias)
+    weights.put(kernel, [inputs[0], None])
+    multiples, features = weights.own(kernel, -1), inputs[0]
+    if isinstance(features, Unknown):
+        features = Unknown(features.size * multiples.size, features.reason)
+    elif multiples.size > 1:
+        features = combined(Product, [features, multiples])
+    for kernel in pointwise:
+        filters = weights.own(kernel, -1)
+        weights.put(kernel, [features, filters], inputs=[-2])
+        features = filters
     weights.put(layer.bias, [features])
     return [features]
-
-
-def _separable(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    features = _each_channel(weights, layer.depthwise_kernel, inputs[0])
-    filters = weights.own(layer.pointwise_kernel, -1)
-    weights.put(layer.pointwise_kernel, [features, filters], inputs=[-2])
-    weights.put(layer.bias, [filters])
-    return [filters]
-
-
-def _each_channel(weights: Weights, kernel: Any, channels: Axis) -> Axis:
-    """Note a kernel that has entries for each channel of the input, and return the features of the output."""
-    weights.put(kernel, [channels, None])
-    multiples = weights.own(kernel, -1)
-    if isinstance(channels, Unknown):
-        return Unknown(channels.size * multiples.size, channels.reason)
-    return combined(Product, [channels, multiples]) if multiples.size > 1 else channels
 
 
 def _embedding(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
@@ -356,8 +350,7 @@ def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axi
 _RULES: dict[Rule, str] = {
     _kernel: "Dense Conv1D Conv2D Conv3D",
     _transposed: "Conv1DTranspose Conv2DTranspose Conv3DTranspose",
-    _depthwise: "DepthwiseConv1D DepthwiseConv2D",
-    _separable: "SeparableConv1D SeparableConv2D",
+    _by_channel: "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
     _embedding: "Embedding",
     _features_each: "BatchNormalization LayerNormalization GroupNormalization RMSNormalization",
     _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",
