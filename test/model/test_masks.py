@@ -13,7 +13,6 @@ from keras import layers, ops
 from test.model.support import X_AND_Y, FunctionModel, keras_inputs, logged, training_model
 from test.trainer.line import by_hand
 from tfaip import Data, Generator, Sample, Scenario, Spec
-from tfaip.data.pipeline.batching import Batch
 from tfaip.device import Precision
 from tfaip.device.devices import precision_scope
 from tfaip.lav.lav import VOTED
@@ -71,7 +70,7 @@ def scored(model: ModelBase[Any], cls: type[EvaluationModel], inputs: TensorDict
     scores.build_symbolically(keras_inputs(SHAPES[0]), keras_inputs(SHAPES[1]))
     step = EvaluationStep(scores)
     step.reset()
-    outputs = step.score(inputs, TARGETS)
+    outputs = step(inputs, TARGETS)
     return step, outputs, step.result()
 
 
@@ -179,8 +178,8 @@ def test_lav_leaves_the_state_of_layers_as_it_was(run_eagerly: bool) -> None:
     step = EvaluationStep(scores, run_eagerly)
     for _ in range(2):
         step.reset()
-        step(Batch({"x": PADDED * 0}, TARGETS, [None] * 2))
-        step(Batch({"x": PADDED * 0}, TARGETS, [None] * 2))
+        step({"x": PADDED * 0}, TARGETS)
+        step({"x": PADDED * 0}, TARGETS)
         assert step.result() == {"loss": 6.5}  # 6 and 7
         assert float(calls) == 5.0
 

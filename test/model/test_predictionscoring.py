@@ -11,11 +11,9 @@ import pytest
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyScenario
 from tfaip.backend.tensorflowsteps import CompiledStep
-from tfaip.data.pipeline.batching import Batch
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
 
 X = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
-BATCH = Batch({"x": X}, {"y": X[:, :1]}, [None] * 6)
 
 
 class Asking(TinyModel):
@@ -42,7 +40,7 @@ def evaluated(asks, key, run_eagerly=False):
     assert asking.losses == (2 if asks == "loss" else 1)  # in one trace
     step = EvaluationStep(model, run_eagerly)
     step.reset()
-    outputs = step(BATCH)
+    outputs = step({"x": X}, {"y": X[:, :1]})
     return step.result(), np.array(outputs["y"])
 
 

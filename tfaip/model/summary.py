@@ -52,9 +52,14 @@ def summarize(graph: keras.layers.Layer) -> list[LayerSummary]:
     paths = {id(layer): path for path, layer in all_layers_by_path(graph).items()}
     counted: set[int] = set()
     rows = []
-    for layer in _layers(graph, set()):
-        if id(layer) in paths and not isinstance(layer, keras.layers.InputLayer):
-            rows.append(_summary(layer, paths[id(layer)], counted))
+    for layer, weights in _shown(graph, set()):
+        if id(layer) not in paths or isinstance(layer, keras.layers.InputLayer):
+            continue
+        sizes = {id(weight): math.prod(weight.shape) for weight in weights if id(weight) not in counted}
+        counted.update(sizes)
+        trained = sum(sizes.get(id(weight), 0) for weight in layer.trainable_weights)
+        kind, shapes = type(layer).__name__, _output_shapes(layer)
+        rows.append(LayerSummary(paths[id(layer)], kind, shapes, sum(sizes.values()), trained))
     return rows
 
 
@@ -68,44 +73,22 @@ def summary_lines(graph: keras.layers.Layer) -> list[str]:
     return [*table_lines(cells, left=3), f"{parameters:,} parameters in {len(rows)} layers{rest}"]
 
 
-def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.Layer]:
-    """Yield the layers that are shown, each once."""
+def _shown(layer: keras.layers.Layer, seen: set[int]) -> Iterator[tuple[keras.layers.Layer, list[keras.Variable]]]:
+    """Yield the layers that are shown, each once, with the weights that are not those of other rows."""
     for child in sublayers(layer):
         if id(child) in seen:
             continue
         seen.add(id(child))
-        if _is_shown_whole(child):
-            yield child
+        inner = sublayers(child)
+        is_of_keras = top_package(type(child).__module__) == "keras"
+        if not isinstance(child, keras.Model) and (is_of_keras or not inner):
+            yield child, child.weights
             continue
-        if _own_weights(child):
-            yield child
-        yield from _layers(child, seen)
-
-
-def _is_shown_whole(layer: keras.layers.Layer) -> bool:
-    if isinstance(layer, keras.Model):
-        return False
-    return top_package(type(layer).__module__) == "keras" or not sublayers(layer)
-
-
-def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
-    below = {id(weight) for child in sublayers(layer) for weight in child.weights}
-    return [weight for weight in layer.weights if id(weight) not in below]
-
-
-def _summary(layer: keras.layers.Layer, path: str, counted: set[int]) -> LayerSummary:
-    weights = layer.weights if _is_shown_whole(layer) else _own_weights(layer)
-    new = [weight for weight in weights if id(weight) not in counted]
-    counted.update(map(id, new))
-    trained = {id(weight) for weight in layer.trainable_weights}
-    sizes = {id(weight): math.prod(weight.shape) for weight in new}
-    return LayerSummary(
-        path,
-        type(layer).__name__,
-        _output_shapes(layer),
-        sum(sizes.values()),
-        sum(size for key, size in sizes.items() if key in trained),
-    )
+        below = {id(weight) for part in inner for weight in part.weights}
+        own = [weight for weight in child.weights if id(weight) not in below]
+        if own:
+            yield child, own
+        yield from _shown(child, seen)
 
 
 def _output_shapes(layer: keras.layers.Layer) -> str:
