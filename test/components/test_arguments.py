@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from test.components.hooks import HookEvaluator, HookEvaluatorParams
-from test.trainer.line import LineData, LineGraph, LineModel, LineScenario, line_params
-from tfaip.trainer.trainer import Trainer
+from test.trainer.line import LineData, LineGraph, LineModel, LineScenario
 from tfaip.util.classes import takes
 
 
@@ -36,18 +35,9 @@ class Swallows:
     def __init__(self, params: Any, **kwargs: Any) -> None: ...
 
 
-def test_a_constructor_that_names_the_data_takes_them(subtests: pytest.Subtests) -> None:
-    for cls, expected in [
-        (Explicit, True),
-        (Keyword, True),
-        (Inherits, True),
-        (PassesOn, True),
-        (Hides, False),
-        (Swallows, False),
-        (object, False),
-    ]:
-        with subtests.test(cls=cls):
-            assert takes(cls, "data") is expected
+@pytest.mark.parametrize("cls", [Explicit, Keyword, Inherits, PassesOn, Hides, Swallows, object])
+def test_a_constructor_that_names_the_data_takes_them(cls: type) -> None:
+    assert takes(cls, "data") is (cls not in (Hides, Swallows, object))
 
 
 def test_hooks_for_arguments_get_what_they_name() -> None:
@@ -135,12 +125,10 @@ def test_hooks_for_arguments_may_take_them_in_any_form(hook: Any) -> None:
     ("hook", "message"),
     [
         (lambda self, graph: {}, "Scenario.additional_model_kwargs needs the argument 'graph'; it may take params,"),
-        (lambda self, data: None, "Scenario.additional_model_kwargs gave a NoneType, expected a dict"),
         (lambda self, data: [("size", 3)], "Scenario.additional_model_kwargs gave a list, expected a dict"),
     ],
 )
 def test_hooks_for_arguments_that_cannot_work_are_refused(hook: Any, message: str) -> None:
-    scenario_cls = type("Scenario", (LineScenario,), {"additional_model_kwargs": hook})
-    trainer = Trainer(line_params([1]), scenario_cls(LineScenario.default_params()))
+    scenario_cls: Any = type("Scenario", (LineScenario,), {"additional_model_kwargs": hook})
     with pytest.raises(TypeError, match=message):
-        trainer.train()
+        _ = scenario_cls(LineScenario.default_params()).model

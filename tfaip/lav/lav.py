@@ -222,7 +222,7 @@ class VotingEvaluation:
         # Outside of the scope, since the outputs that are voted on have full precision. With a
         # second model object, since the metrics of the first one count its own outputs.
         first = scenarios[0]
-        scoring = ScoringModel(type(first)(first.params).model, first.graph)
+        scoring = ScoringModel(construct(type(first), first.params).model, first.graph)
         self._vote_step = EvaluationStep(build_evaluation_model(scoring, first), run_eagerly)
         self.benchmark_results = BenchmarkResults()
         """Counts and times of the last run."""
