@@ -313,7 +313,7 @@ def test_why_a_training_has_ended(reason: StopReason) -> None:
 
 @pytest.mark.slow
 def test_the_model_of_a_scenario_that_brings_one() -> None:
-    trainer = BroughtScenario.create_trainer(brought_params("sequential"))
+    trainer = BroughtScenario.create_trainer(brought_params("unnamed"))
     assert isinstance(trainer.model, keras.Sequential)
     trainer.train()
     assert isinstance(trainer.model, keras.Sequential)
