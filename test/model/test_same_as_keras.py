@@ -47,12 +47,12 @@ PLAIN: dict[str, Any] = {
 }
 # Seed of the data, outputs, optimizer, and what differs from `PLAIN`. Each kind of each is among them.
 CASES = """
-1 number+number AdamW inputs=words masked=True recurrent=True norm=layer frozen=table reduction=sum loss_weights=0.5,2.0
+1 number+number AdamW inputs=words masked=True recurrent=True norm=layer loss_weights=0.5,2.0 precision=mixed_float16
 4 yes SGD inputs=steps regularizer=l2 frozen=hidden clip=clip_value weight_decay=0.05 precision=mixed_float16
-11 logits Adafactor norm=batch reduction=sum metrics=False sample_weights=per-sample precision=mixed_bfloat16
+11 logits Adafactor norm=batch regularizer=l1 reduction=sum sample_weights=per-sample precision=mixed_bfloat16
 14 logits+robust AdamW regularizer=l2 reduction=mean loss_weights=1.5,0.0 weight_decay=0.05 epochs=5
 22 yes Lion inputs=steps masked=True per_step=True shared=True sample_weights=per-value clip=clip_global_norm
-24 logits Adafactor inputs=words masked=True norm=batch regularizer=l1 sample_weights=per-sample weight_decay=0.05
+24 logits Adafactor inputs=words masked=True norm=batch frozen=table sample_weights=per-sample weight_decay=0.05
 26 robust Adam inputs=points+words masked=True norm=batch dropout=0.3 reduction=mean_with_sample_weight
 27 robust+robust AdamW norm=layer regularizer=activity sample_weights=per-sample clip=clip_norm
 30 logits SGD norm=batch frozen=norm metrics=False weight_decay=0.05 loss_weights=0.5,

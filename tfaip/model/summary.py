@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import keras
 
@@ -24,30 +23,13 @@ log = logger(__name__)
 _NAMES_LIMIT = 100
 
 
-@dataclass(frozen=True)
-class LayerSummary:
-    """Summary of a layer.
-
-    Args:
-        path: attribute path within the graph, as in `no_train_scope`.
-        kind: class name.
-        shapes: output shapes of one sample in words; empty if they are not known.
-        parameters: number of numbers in its weights, with those of the layers below it.
-        trained: how many of these the optimizer changes.
-    """
-
-    path: str
-    kind: str
-    shapes: str
-    parameters: int
-    trained: int
-
-
-def summarize(graph: keras.layers.Layer) -> list[LayerSummary]:
+def summarize(graph: keras.layers.Layer) -> list[tuple[str, str, str, int, int]]:
     """Return a summary of each layer of a built graph, in the order in which the graph defines them.
 
-    A layer of Keras is one row, whatever it consists of; models and layers of the user are shown by
-    what is below them, and if they own weights. Layers that share weights count them once.
+    It consists of the attribute path, as in `no_train_scope`, the class, the output shapes of one sample in words
+    (empty if they are not known), the number of parameters, and how many of these the optimizer changes. A
+    layer of Keras is one row, whatever it consists of; models and layers of the user are shown by what is below them,
+    and if they own weights. Layers that share weights count them once.
     """
     paths = {id(layer): path for path, layer in all_layers_by_path(graph).items()}
     counted: set[int] = set()
@@ -58,8 +40,7 @@ def summarize(graph: keras.layers.Layer) -> list[LayerSummary]:
         sizes = {id(weight): math.prod(weight.shape) for weight in weights if id(weight) not in counted}
         counted.update(sizes)
         trained = sum(sizes.get(id(weight), 0) for weight in layer.trainable_weights)
-        kind, shapes = type(layer).__name__, _output_shapes(layer)
-        rows.append(LayerSummary(paths[id(layer)], kind, shapes, sum(sizes.values()), trained))
+        rows.append((paths[id(layer)], type(layer).__name__, _output_shapes(layer), sum(sizes.values()), trained))
     return rows
 
 
@@ -67,8 +48,8 @@ def summary_lines(graph: keras.layers.Layer) -> list[str]:
     """Return the summary of a built graph as a table, the totals last."""
     rows = summarize(graph)
     cells = [["layer", "class", "output", "parameters", "trained"]]
-    cells += [[row.path, row.kind, row.shapes, f"{row.parameters:,}", f"{row.trained:,}"] for row in rows]
-    parameters, trained = sum(row.parameters for row in rows), sum(row.trained for row in rows)
+    cells += [[*row[:3], *(f"{number:,}" for number in row[3:])] for row in rows]
+    parameters, trained = sum(row[3] for row in rows), sum(row[4] for row in rows)
     rest = f", {parameters - trained:,} of them not trained" if trained < parameters else ""
     return [*table_lines(cells, left=3), f"{parameters:,} parameters in {len(rows)} layers{rest}"]
 
