@@ -153,17 +153,6 @@ def test_params_come_first_or_by_keyword(cls: type) -> None:
         assert construct(cls, "params").got == ("params", 3 if cls is OptionalFirst else 0)
 
 
-def test_a_scenario_may_build_its_data_itself() -> None:
-    class Scenario(LineScenario):
-        def create_data(self) -> LineData:
-            data = LineData(params=self.params.data)
-            data.mark = "own"  # type: ignore[attr-defined]
-            return data
-
-    scenario = Scenario(params=LineScenario.default_params())
-    assert (scenario.data.mark, scenario.data.shared_source) == ("own", scenario.params)
-
-
 class Overriding(LineScenario):
     def create_model_and_graph(self) -> Any:
         raise AssertionError("never called")
@@ -192,26 +181,27 @@ def test_scenario_params_know_their_scenario() -> None:
         Overriding(LineScenario.default_params())
 
 
-def test_params_may_build_their_parts_themselves() -> None:
+def test_params_and_scenarios_may_build_their_parts_themselves() -> None:
     class Data(LineDataParams):
         def create(self) -> Any:  # type: ignore[override]
             return LineData(self)
 
     class Model(LineModelParams):
-        def create(self, **kwargs: Any) -> Any:
-            model = LineModel(self)
-            model.mark = "own"  # type: ignore[attr-defined]
-            return model
-
         def create_graph(self, **kwargs: Any) -> Any:
-            kwargs["name"] = "own"
-            return LineGraph(self, **kwargs)
+            return LineGraph(self, **{**kwargs, "name": "own"})
+
+    class Scenario(LineScenario):
+        def create_data(self) -> LineData:
+            data = super().create_data()
+            data.mark = "own"  # type: ignore[attr-defined]
+            return data  # type: ignore[return-value]
 
     params = LineScenario.default_params()
     params.data, params.model = Data(), Model()
-    scenario = LineScenario(params)
+    scenario = Scenario(params=params)
+    assert (scenario.data.mark, scenario.data.shared_source) == ("own", params)  # type: ignore[attr-defined]
     assert scenario.data.params is params.data
-    assert (scenario.model.mark, scenario.graph.name) == ("own", "own")
+    assert scenario.graph.name == "own"
 
 
 def test_an_evaluator_with_params_of_another_class_is_refused_before_the_first_epoch(tmp_path: Path) -> None:

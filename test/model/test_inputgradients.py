@@ -92,11 +92,8 @@ def test_the_step_goes_through_all_floating_point_inputs_together() -> None:
         rows = ops.sum(inputs["rows"], axis=(1, 2))
         return scale * (2.0 * inputs["one"] + ops.expand_dims(rows, -1)) * number
 
-    inputs = {
-        "one": np.ones((3, 1), np.float32),
-        "rows": np.ones((3, 2, 4), np.float32),
-        "number": np.array([[1], [2], [0]], np.int32),
-    }
+    inputs: dict[str, Any] = {"one": np.ones((3, 1), np.float32), "rows": np.ones((3, 2, 4), np.float32)}
+    inputs["number"] = np.array([[1], [2], [0]], np.int32)
     # Gradients: 2 by `one` and 1 by each of the 8 `rows`, times the number, which is no floating point number.
     # |g|^2 = 12 * (1, 4, 0), whatever h is, since the loss is linear.
     for h in (0.5, 2.0):

@@ -70,15 +70,12 @@ class StagedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
     trainer_cls = classmethod(lambda cls: StagedTrainer)
 
 
-class AnyTrainerScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    trainer_cls = classmethod(lambda cls: Trainer[Any])
-
-
 class OtherPipelineParams(LinePipelineParams):
     pass
 
 
 class HookedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    trainer_cls = classmethod(lambda cls: Trainer[Any])
     trainer_pipeline_params_cls = classmethod(lambda cls: OtherPipelineParams)
 
 
@@ -102,7 +99,6 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
         (InheritedScenario, "InheritedScenario.TrainerParams", LinePipelineParams),
         (WrittenScenario, "WrittenTrainerParams", LinePipelineParams),
         (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
-        (AnyTrainerScenario, "AnyTrainerScenario.TrainerParams", LinePipelineParams),
         (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
         (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),
         (OwnListsScenario, "OwnListsScenario.TrainerParams", OwnListsPipelineParams),
