@@ -17,8 +17,8 @@ from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
+from tfaip.params.choices import ClassChoice
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.resolver import ClassChoice
 
 
 def test_defaults() -> None:

@@ -18,8 +18,8 @@ from dataclasses_json import dataclass_json
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, names as oldnames, option, pai_dataclass, pai_meta, post_init
+from tfaip.params.choices import ClassChoice
 from tfaip.params.fields import FieldError, help_of, limits, limits_of
-from tfaip.params.resolver import ClassChoice
 from tfaip.params.types import field_types
 
 

@@ -9,10 +9,11 @@ from typing import Any, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import types
+from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import CLASS_KEY
 from tfaip.params.fields import FieldError
 from tfaip.params.names import OWN_PACKAGE, top_package
-from tfaip.params.resolver import ClassChoice, Entry, NodeDecoder, StoredResolver
+from tfaip.params.resolver import Entry, NodeDecoder, StoredResolver
 from tfaip.params.resource import Resource
 from tfaip.params.sources import Setting
 from tfaip.params.tree import Place, field_default, get_path, has_default, post_init
