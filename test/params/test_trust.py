@@ -14,8 +14,7 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.codec import Words
-from tfaip.params.resolver import NodeDecoder
+from tfaip.params.codec import Decoder, Words
 from tfaip.params.stored import from_dict
 from tfaip.params.trust import OwnPackage, UntrustedName
 from tfaip.trainer.optimizer import OptimizerParams, SGDOptimizer
@@ -116,7 +115,7 @@ def test_the_user_may_name_any_class_and_a_config_file_may_not(choice: str, fore
     with pytest.raises(UsageError, match=r"foreign.* is refused.*; if you know the file, trust it: --trust"):
         tiny_params("--config", str(config))
     with pytest.raises(UsageError, match=r"^--x: __cls__ 'foreign:Mine' is refused"):
-        NodeDecoder(None).decode(Words(['{"__cls__": "foreign\\u003aMine"}']), OptimizerParams, "--x")  # hidden by JSON
+        Decoder(None).decode(Words(['{"__cls__": "foreign\\u003aMine"}']), OptimizerParams, "--x")  # hidden by JSON
     assert not (foreign / "marker").exists()
     assert type(tiny_params("--optimizer", "foreign:Mine").optimizer).__name__ == "Mine"
     assert (foreign / "marker").exists()

@@ -13,21 +13,18 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import (
-    CLASS_KEY,
     Decoder,
     Word,
     Words,
     is_none,
-    is_own_default,
-    mismatch,
     parse_argument,
     plain_of,
 )
 from tfaip.params.fields import copied, help_of
-from tfaip.params.names import did_you_mean, one_of, removed_fields, renamed_fields, warn_renamed
-from tfaip.params.sources import DEFAULT, Setting, Settings, Source
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, post_init, values_of
-from tfaip.params.trust import Trust, UntrustedName, find_class
+from tfaip.params.names import one_of, renamed_fields, warn_renamed
+from tfaip.params.sources import DEFAULT, Setting, Settings
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.trust import Trust, UntrustedName
 from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -137,21 +134,11 @@ class Resolver:
         trusted: packages that config files may name classes and functions of.
     """
 
-    is_stored = False
-
     def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
         self._given = Trust.of(trusted)
         self._trusted: Trust | None = self._given
         self._claimed: set[str] = set()
-
-    def _key(self, place: Place) -> str:
-        """Return the name of a place in the settings."""
-        return place.path if self.is_stored else place.flag
-
-    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
-        """Return the fields of a node that can be set."""
-        return [field for field in node_fields(cls) if field.init and field.metadata.get("mode") != "ignore"]
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
         """Resolve a tree.
@@ -177,7 +164,7 @@ class Resolver:
         return self._node(place, kind, MISSING if default is None else default, 0, None)
 
     def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        key, declared = self._key(place), kind.declared
+        key, declared = place.flag, kind.declared
         node = Entry(key, place.name, place.meta, declared, MISSING, "node", owner=owner, optional=kind.optional)
         if not place.meta.get("fix_dc"):
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
@@ -230,11 +217,13 @@ class Resolver:
         # The code of this package runs already: fields below may name more of its classes.
         trusted, self._trusted = self._trusted, self._trusted and self._trusted.and_code_of(node.declared)
         for old, new in renamed_fields(cls).items():
-            present = self._key(place.below(new, cls))
+            present = place.below(new, cls).flag
             former = present.removesuffix(new) + old
-            if self.settings.rename(former, present) and not self.is_stored:
+            if self.settings.rename(former, present):
                 warn_renamed(f"--{former}", f"--{present}")
-        for field in self._fields(cls, node.flag):
+        for field in node_fields(cls):
+            if not field.init or field.metadata.get("mode") == "ignore":
+                continue
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
@@ -250,7 +239,7 @@ class Resolver:
             return self._node(place, kind, default, lowest, owner)
         if kind.kind in ("list", "dict"):
             return self._group(place, kind, default, lowest, owner)
-        key = self._key(place)
+        key = place.flag
         if key in self._claimed:
             raise TypeError(f"two fields share the flag --{key}: give one of them another name or mode")
         self._claimed.add(key)
@@ -270,7 +259,7 @@ class Resolver:
     def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
         items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(kind.declared, place.meta, [type(item) for item in items.values()])
-        key = self._key(place)
+        key = place.flag
         group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
         group.optional = kind.optional
         hit = self.settings.value(key, lowest, holds_nodes=True)
@@ -325,7 +314,7 @@ class Resolver:
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        decoder = NodeDecoder(self._trusted_by(hit))
+        decoder = Decoder(self._trusted_by(hit))
         try:
             # In quotes, or in JSON, the home directory is meant, too.
             is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
@@ -391,104 +380,6 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
             raise UsageError(f"{hit.label}: a key is given twice")
         found[key] = name or None
     return found
-
-
-# --- Stored params
-
-
-class NodeDecoder(Decoder):
-    """Decoder of values that may hold params; `FormerResolver` reads those of tfaip 1.2."""
-
-    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        return StoredResolver(self).read(value, declared, place)
-
-    def finish(self, params: Any, source: str) -> None:
-        """Check params that were read from a file, or another source that messages name."""
-        post_init(params, "params")
-
-
-class StoredResolver(Resolver):
-    """Resolver of stored params: settings named by their paths, with values of the declared types.
-
-    Missing values are the defaults of the class that the file names.
-
-    Args:
-        decoder: of the values; it says what the file may name.
-    """
-
-    is_stored = True
-
-    def __init__(self, decoder: Decoder) -> None:
-        super().__init__(Settings())
-        self._decoder, self._trusted = decoder, decoder.trusted
-
-    def read(self, value: Any, declared: Any, place: str) -> Any:
-        """Return the params that a mapping holds.
-
-        Args:
-            value: of a file.
-            declared: class of the params.
-            place: dotted path or flag, for messages.
-
-        Raises:
-            UsageError: it is no mapping; a wrong type, an unknown key, a class that is not allowed, a missing value.
-        """
-        if not isinstance(value, Mapping):
-            raise mismatch(value, declared, place)
-        self.settings = Settings([Source("", {place: value})])
-        node = self._node(Place.of_root(place), types.FieldKind("node", declared, False), MISSING, 0, None)
-        return node.construct()
-
-    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
-        hit = self.settings.value(key)
-        given = hit.value if hit is not None and isinstance(hit.value, Mapping) else {}
-        known = {field.name: field for field in node_fields(cls)}
-        removed = removed_fields(cls)
-        for name in map(str, given):
-            if name not in known and name != CLASS_KEY and renamed_fields(cls).get(name) not in known:
-                self._unknown(cls, key, name, removed.get(name), known)
-        return [field for name, field in known.items() if field.init or name in given]
-
-    def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:
-        self.settings.open(place.path)
-        super()._add_fields(node, place, lowest)
-
-    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        self.settings.open(place.path)
-        return super()._group(place, kind, default, lowest, owner)
-
-    def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
-        """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
-        if note is None:
-            raise UsageError(f"{key}: {cls.__name__} has no {shorten(name)}{did_you_mean(name, known)}")
-
-    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        is_given = self.settings.value(place.path) is not None
-        place = dataclasses.replace(place, meta={**place.meta, "fix_dc": False})
-        return super()._node(place, kind, MISSING if is_given else default, lowest, owner)
-
-    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
-        if hit.path == f"{node.flag}.{CLASS_KEY}":
-            return find_class(hit.value, node.declared, self._trusted, node.flag)
-        if hit.value is None and node.optional:
-            return None
-        raise mismatch(hit.value, node.declared, hit.label)
-
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
-        entry = super()._entry(place, declared, default, given, lowest, owner)
-        is_missing = entry.value is MISSING if entry.kind == "leaf" else entry.required
-        if is_missing and owner.__dataclass_fields__[entry.name].init:
-            raise UsageError(f"{entry.flag}: {owner.__name__} needs this value")
-        return entry
-
-    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
-        decoder = dataclasses.replace(self._decoder, trusted=self._trusted)
-        try:
-            return decoder.decode(hit.value, leaf.declared, hit.label)
-        except UsageError:
-            if is_own_default(leaf.owner.__dataclass_fields__[leaf.name], hit.value):
-                return leaf.value
-            raise
 
 
 def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:

@@ -17,22 +17,17 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Source:
-    """One config file, the command line, or stored params.
+    """One config file, or the command line.
 
     Args:
-        origin: its name; empty for stored params.
-        tree: flags (of stored params paths) and values; the keys may be dotted or nested.
+        origin: its name.
+        tree: flags and values; the keys may be dotted or nested.
         is_typed: the user has typed it, and may name any class and function.
     """
 
     origin: str
     tree: Mapping[str, Any]
     is_typed: bool = False
-
-    @property
-    def is_stored(self) -> bool:
-        """True for stored params: only what params hold is looked at, whatever keys and values a file has."""
-        return self.origin == ""
 
 
 @dataclass(frozen=True)
@@ -57,14 +52,12 @@ class Setting:
     def label(self) -> str:
         """The flag or key as the user wrote it, for messages."""
         shown = shorten_text(self.path, 120)
-        if self.source.is_typed:
-            return f"--{shown}"
-        return f"{shorten_text(self.source.origin)}: {shown}" if self.source.origin else shown
+        return f"--{shown}" if self.source.is_typed else f"{shorten_text(self.source.origin)}: {shown}"
 
     @property
     def is_empty_section(self) -> bool:
         """True for a key of a config file whose own keys are missing, for example comments."""
-        return self.value is None and not self.source.is_typed and self.source.origin != ""
+        return self.value is None and not self.source.is_typed
 
 
 class Settings:
@@ -89,13 +82,7 @@ class Settings:
             if rank in self._given.setdefault(path, {}):
                 raise UsageError(f"{setting.label} is given twice: give it once")
             self._given[path][rank] = setting
-            if not source.is_stored:
-                self._add(item, source, rank, path)
-
-    def open(self, path: str) -> None:
-        """Add what the stored value of a node, or of a list or dict of nodes, holds."""
-        for rank, given in list(self._given.get(path, {}).items()):
-            self._add(given.value, given.source, rank, path)
+            self._add(item, source, rank, path)
 
     def rename(self, old: str, new: str) -> bool:
         """Read what is given for an old flag, or below it, as that of the new one; return True if there was anything.
