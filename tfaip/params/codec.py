@@ -306,7 +306,7 @@ class Decoder:
         known = [field.name for field in node_fields(cls)]
         for key in given:
             if key not in known:
-                self._unknown(cls, key, known, place)
+                self._unknown(cls, str(key), known, place)
         return given
 
     def _unknown(self, cls: type, key: str, known: Sequence[str], place: str) -> None:
