@@ -70,7 +70,7 @@ class Word(str):
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
     """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
-    with contextlib.suppress(TypeError):
+    with contextlib.suppress(TypeError, ValueError):  # an int may be too long to be written
         return repr(encode(field_default(field))) == repr(encoded)
     return False
 
@@ -243,6 +243,7 @@ class Decoder:
             return {key: self._decode_any(item, f"{place}.{key}") for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._decode_any(item, f"{place}.{index}") for index, item in enumerate(value)]
+        _check_number(value, place)
         return value
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:

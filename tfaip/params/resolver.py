@@ -285,10 +285,10 @@ class Resolver:
             if hit is not None and class_name is not None:
                 item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
             inner = place.below(name, default)
-            inner = dataclasses.replace(inner, meta={**inner.meta, **meta})
+            inner = inner._replace(meta={**inner.meta, **meta})
             item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, None)
             if hit is not None and item.required:
-                label = dataclasses.replace(hit, path=item.flag).label
+                label = hit._replace(path=item.flag).label
                 raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
             group.entries.append(item)
         return group
@@ -341,11 +341,11 @@ class Resolver:
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
-            leaf.origin, chosen = hit.source.origin, dataclasses.replace(hit, path=leaf.flag)
+            leaf.origin, chosen = hit.source.origin, hit._replace(path=leaf.flag)
             if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
-                item = self._decoded(dataclasses.replace(chosen, value={name: hit.value}), leaf)
+                item = self._decoded(chosen._replace(value={name: hit.value}), leaf)
                 leaf.value = {**(leaf.value if isinstance(leaf.value, dict) else {}), **item}
                 continue
             index, _, argument = name.rpartition(".")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
@@ -15,8 +14,7 @@ COMMAND_LINE = "command line"
 DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """One config file, or the command line.
 
     Args:
@@ -30,8 +28,7 @@ class Source:
     is_typed: bool = False
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Value for a param.
 
     Args:
@@ -98,7 +95,7 @@ class Settings:
                     shown = present[rank].label
                     raise UsageError(f"both {given.label} (the old name) and {shown} are given: give only {shown}")
                 parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
-                present[rank] = replace(given, parent=parent)  # messages name what was typed
+                present[rank] = given._replace(parent=parent)  # messages name what was typed
         return bool(paths)
 
     def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
@@ -123,7 +120,7 @@ class Settings:
                     self._used.add((flag, rank))
                 if CLASS_KEY not in given.value:
                     continue  # fields of the node are looked up by their own flags
-                given = replace(given, path=join_path(flag, CLASS_KEY), value=given.value[CLASS_KEY])
+                given = given._replace(path=join_path(flag, CLASS_KEY), value=given.value[CLASS_KEY])
             if is_fixed and not is_node(given.value) and given.value is not None:
                 continue
             self._used.add((given.path, rank))

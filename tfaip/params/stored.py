@@ -35,8 +35,12 @@ def to_dict(params: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: a value that params cannot store.
+        UsageError: if the params contain themselves.
     """
-    encoded: dict[str, Any] = encode(params)
+    try:
+        encoded: dict[str, Any] = encode(params)
+    except RecursionError as error:
+        raise UsageError("the params contain themselves: give the inner ones a copy") from error
     return encoded
 
 
