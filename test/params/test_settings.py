@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 import numpy as np
 import pytest
 
-from test.params import cli_params as p, parsing
+from test.params import cli_params as p
 from test.params.conftest import Write
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams
@@ -200,7 +200,7 @@ def test_a_flag_means_the_same_as_on_the_command_line(subtests: pytest.Subtests)
             start = p.RunParams(output_dir="out", gpus=[7])
             tree: Any = TreeParams(output_dir="out", gpus=[7])
             set_flags(tree, {flag: value})
-            expected = parsing.parse(line, start)
+            expected = p.parse(line, start)
             for name in vars(expected):
                 assert getattr(tree, name) == getattr(expected, name), name
             assert expected != start
@@ -240,7 +240,7 @@ def test_errors_are_those_of_the_command_line(subtests: pytest.Subtests) -> None
             tree: Any = TreeParams()
             before = tree.to_dict()
             with pytest.raises(UsageError) as expected:
-                parsing.parse(line)
+                p.parse(line)
             with pytest.raises(UsageError) as error:
                 set_flags(tree, {"run.mode": p.Mode.SLOW, **values})
             assert str(error.value) == str(expected.value)
