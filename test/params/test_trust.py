@@ -1,4 +1,4 @@
-"""Params files and config files cannot make us import, let alone run, what nobody trusts; the command line may."""
+"""Files cannot make us import, let alone run, what nobody trusts; the command line may: classes of params."""
 
 from __future__ import annotations
 
@@ -68,25 +68,20 @@ def test_trust_is_for_whole_names(foreign: Path) -> None:
         ("test.params.test_trust:Whole", "is not a params class derived from OptimizerParams"),
         ("tfaip.util.files:os", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Missing", "has no class 'Missing'"),
+        ("test.params.test_trust:Harmless", "defined in foreign, is refused"),
         ("test.params.no_such:X", "'test.params.no_such'): put the directory that holds it on the PYTHONPATH"),
     ],
 )
-def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str, tmp_path: Path) -> None:
+def test_allowed_modules_do_not_make_everything_allowed(
+    name: str, message: str, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import foreign as module  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(sys.modules[__name__], "Harmless", module.Mine, raising=False)
     with pytest.raises(UsageError) as error:
         from_dict(Whole, {"part": {"__cls__": name}})
     assert message in str(error.value)
     assert str(error.value).startswith("params.part: ")
-    (tmp_path / "config.yaml").write_text(f"optimizer: '{name}'")
-    with pytest.raises(UsageError, match=name.partition(":")[0]):
-        tiny_params("--config", str(tmp_path / "config.yaml"))
-
-
-def test_an_alias_of_a_class_from_elsewhere_is_refused(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import foreign as module  # type: ignore[import-not-found]
-
-    monkeypatch.setattr(sys.modules[__name__], "Harmless", module.Mine, raising=False)
-    with pytest.raises(UsageError, match="defined in foreign, is refused"):
-        from_dict(Whole, {"part": {"__cls__": f"{__name__}:Harmless"}})
 
 
 @dataclass
