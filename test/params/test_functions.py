@@ -98,11 +98,9 @@ def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path:
 
 
 def test_a_class_has_no_mark_of_its_base() -> None:
-    class Marked:
-        pass
+    class Marked: ...
 
-    class Derived(Marked):
-        pass
+    class Derived(Marked): ...
 
     nameable(Marked)
     assert (is_nameable(Marked), is_nameable(Derived)) == (True, False)

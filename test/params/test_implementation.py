@@ -122,21 +122,12 @@ def test_a_dot_means_beside_the_declaring_module(
 def test_every_class_that_is_named_in_the_package_exists() -> None:
     for module in pkgutil.walk_packages(tfaip.__path__, "tfaip."):
         importlib.import_module(module.name)
-    named = [cls for cls in all_subclasses(ParamsBase) if cls.__module__.startswith("tfaip.") and names_a_class(cls)]
-    assert {cls.__name__ for cls in named} >= {"TutorialModelParams", "MinModelParams", "CNNGraphParams"}
-    for cls in named:
-        assert callable(cls.cls()), cls  # activations of Keras are functions
-
-
-def names_a_class(cls: Any) -> bool:
-    """Return True if a params class names its implementation by a string."""
-    own = getattr(vars(cls).get("cls"), "__func__", None)
-    return getattr(own, "__module__", None) == "tfaip.params.classes"
-
-
-def all_subclasses(cls: type) -> set[type]:
-    """Return all classes that derive from a class."""
-    found = set()
-    for subclass in cls.__subclasses__():
-        found |= {subclass, *all_subclasses(subclass)}
-    return found
+    waiting, named = [ParamsBase], []
+    while waiting:
+        cls: Any = waiting.pop()
+        waiting += type.__subclasses__(cls)
+        own = getattr(vars(cls).get("cls"), "__func__", None)
+        if cls.__module__.startswith("tfaip.") and getattr(own, "__module__", None) == "tfaip.params.classes":
+            named.append(cls.__name__)
+            assert callable(cls.cls()), cls  # activations of Keras are functions
+    assert set(named) >= {"TutorialModelParams", "MinModelParams", "CNNGraphParams"}

@@ -131,12 +131,9 @@ def test_values_that_are_allowed_and_one_that_is_set_later() -> None:
 
 
 def test_an_error_gets_its_path_and_its_flags_from_above() -> None:
+    refused = FieldError("a", 1, "2", index="k", others=["b"])
     for error, path, named in [
-        (
-            FieldError("a", 1, "2", index="k", others=["b"]),
-            "node.a['k'] is 1, expected 2",
-            "a['k'] is 1, expected 2: change -a or -b",
-        ),
+        (refused, "node.a['k'] is 1, expected 2", "a['k'] is 1, expected 2: change -a or -b"),
         (FieldAdvice("{a} fits no {b.c}", "a", "b.c"), "node.a fits no node.b.c", "-a fits no -b.c"),
     ]:
         error.move_below("node")
