@@ -23,7 +23,7 @@ from tfaip.params.codec import Decoder, Words
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
-from tfaip.params.settings import RootParams, apply, check_flags, flag_values, get_flag, set_flags
+from tfaip.params.settings import RootParams, apply, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams
@@ -135,7 +135,7 @@ def test_wrong_text_is_wrong_everywhere(write: Write, name: str, text: str, mess
         parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))
     assert str(error.value) == f"a.yaml: {message}"
     with pytest.raises(UsageError) as error:
-        check_flags(TextParams(), {f"p.{name}": text})
+        set_flags(TextParams(), {f"p.{name}": text})
     assert str(error.value) == f"--{message}"
 
 
