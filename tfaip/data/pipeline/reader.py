@@ -23,7 +23,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, S
 from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
-from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import BlockExecutor
 from tfaip.errors import TfaipError, UsageError
 
@@ -166,22 +166,24 @@ class PipelineReader:
         for batch, position in self.batches(start, sizes, True):
             yield (batch if shard == UNSHARDED else shard_batch(batch, shard)), position
 
-    def _filled(self, result: BlockResult, cursor: Cursor, shard: Shard) -> Batch:
+    def _filled(self, block: Block, cursor: Cursor, shard: Shard) -> Batch:
         """Return the batch of the rows of a shard; a dropped sample is replaced by another one of these rows.
 
         So all processes stay at the same place of the data: each knows only of its own samples what was dropped. The
         others wait for an update with as many rows as planned.
         """
         samples: list[Sample] = []
-        for segment, outcomes in result.segments():
-            cursor.enter_pass(segment.pass_index)
-            samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
+        for outcome, (pass_index, _) in zip(block.outcomes or (), block.places(), strict=True):
+            cursor.enter_pass(pass_index)
+            if self.filter.accepts(outcome):
+                samples.append(outcome)  # type: ignore[arg-type]
+        size = len(block.items)
         if not samples:
             raise TfaipError(
-                f"all {result.block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
+                f"all {size} samples that process {shard[0]} has in a batch were dropped (so far: "
                 f"{self.filter.drops}): check the data, or make the batch larger"
             )
-        return self.stack(list(islice(cycle(samples), result.block.size)))
+        return self.stack(list(islice(cycle(samples), size)))
 
     def _blocks(
         self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -204,34 +206,31 @@ class PipelineReader:
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
         stacked = stacked and not self._has_dropped
         self._has_dropped = False
-        while True:
-            result = None
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
-                block, batch = result.block, None if self._has_dropped else result.batch
-                if batch is None and result.batch is not None:  # it was stacked ahead
-                    result = self.executor.in_samples(block)
+        is_end = False
+        while not is_end:
+            is_end = True
+            for block in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+                is_end = False
+                if self._has_dropped and block.batch is not None:  # it was stacked ahead
+                    self.executor.in_samples(block)
+                batch = block.batch
                 if batch is None and shard != UNSHARDED:
-                    batch = self._filled(result, cursor, shard)
+                    batch = self._filled(block, cursor, shard)
                 if batch is not None:
-                    cursor.enter_pass(block.end[0])
-                    cursor.emitted += block.end[1] - cursor.consumed
-                    cursor.consumed = block.end[1]
+                    cursor.move(block.end)
                     batch.is_whole = block.is_whole
                     yield batch, cursor
                     continue
-                for segment, outcomes in result.segments():
-                    if segment.pass_index != cursor.pass_index:
+                for outcome, (pass_index, number) in zip(block.outcomes or (), block.places(), strict=True):
+                    if pass_index != cursor.pass_index:
                         self._check_pass(cursor, repeat=True)
-                        cursor.enter_pass(segment.pass_index)
-                    for number, outcome in enumerate(outcomes, segment.first):
-                        cursor.consumed = number + 1
-                        if self.filter.accepts(outcome):
-                            cursor.emitted += 1
-                            yield outcome, cursor
-                        else:
-                            self._has_dropped = True
-            if result is None or result.block.size == 0:
-                break
+                        cursor.enter_pass(pass_index)
+                    cursor.consumed = number + 1
+                    if self.filter.accepts(outcome):
+                        cursor.emitted += 1
+                        yield outcome, cursor
+                    else:
+                        self._has_dropped = True
             sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass
         self._check_pass(cursor, repeat)
 
@@ -281,8 +280,8 @@ class PipelineReader:
     def _pass(self, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
             sizes = repeated(self.samples_per_batch)
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
-                for outcome in result.outcomes:
+            for block in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
+                for outcome in block.outcomes or ():
                     cursor.consumed += 1
                     if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:
                         raise TypeError(

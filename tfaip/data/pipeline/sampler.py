@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from operator import add, sub
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import UNSHARDED, Shard, is_whole, shard_bounds
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard, is_whole, shard_bounds
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import (
     FailedSample,
@@ -104,6 +105,12 @@ class Cursor:
             self.pass_index, self.consumed, self.emitted, self.pending = pass_index, 0, 0, ()
             self._filter.failed = 0
 
+    def move(self, place: tuple[int, int]) -> None:
+        """Move to a place, (pass, number of samples of it), after samples of which none was dropped."""
+        self.enter_pass(place[0])
+        self.emitted += place[1] - self.consumed
+        self.consumed = place[1]
+
     def position(self) -> Position:
         """Return the current position."""
         invalid, too_long, failed = map(add, self._before, self._filter.drops.numbers())
@@ -111,53 +118,50 @@ class Cursor:
         return Position(self.pass_index, self.consumed, self.emitted, self.pending, self._filter.failed, dropped)
 
 
-@dataclass(slots=True)
-class Segment:
-    """Consecutive raw samples of one pass.
+@dataclass(slots=True, eq=False)
+class Block:
+    """Consecutive raw samples, which are processed together, and what they become: the unit of work.
 
     Args:
-        pass_index: the pass.
-        first: number of the first sample in the pass.
+        pass_index: the pass of the first sample.
+        first: number of the first sample in its pass.
         items: the samples as a list, or with random access their indices in the generator as an array.
+        pass_size: number of samples of a pass; those after its end are of the next one.
+        end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
+        is_whole: several devices get all of it each.
+        stacked: make a batch of the samples if all of them are valid.
+        outcomes: the processed samples; None: it was not processed, or they are stacked in `batch`.
+        batch: all processed samples.
+        seconds: duration of the work in a worker.
+        nbytes: size of what the worker sent back.
     """
 
     pass_index: int
     first: int
     items: Any
-
-
-@dataclass(slots=True)
-class Block:
-    """Raw samples that are processed together: the unit of work.
-
-    Args:
-        segments: where the samples are; those of several passes follow each other.
-        end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
-        is_whole: several devices get all of it each.
-        stacked: make a batch of the samples if all of them are valid.
-    """
-
-    segments: list[Segment]
+    pass_size: int = sys.maxsize
     end: tuple[int, int] = (0, 0)
     is_whole: bool = False
     stacked: bool = False
+    outcomes: Sequence[Outcome] | None = None
+    batch: Batch | None = None
+    seconds: float = 0.0
+    nbytes: int = 0
 
-    @property
-    def size(self) -> int:
-        """Number of raw samples."""
-        return sum(len(segment.items) for segment in self.segments)
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the pass of a sample of the block, and its number in it."""
+        passes, number = divmod(self.first + index, self.pass_size)
+        return self.pass_index + passes, number
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the places of all samples."""
+        return map(self.place, range(len(self.items)))
 
     def part(self, shard: Shard) -> Block:
         """Return the samples of a shard."""
-        size = self.size
+        size = len(self.items)
         begin, end = shard_bounds(size, shard)
-        segments = []
-        for segment in self.segments:
-            first, last = max(begin, 0), max(end, 0)
-            if len(items := segment.items[first:last]):
-                segments.append(Segment(segment.pass_index, segment.first + first, items))
-            begin, end = begin - len(segment.items), end - len(segment.items)
-        return Block(segments, self.end, is_whole(size, shard))
+        return Block(*self.place(begin), self.items[begin:end], self.pass_size, self.end, is_whole(size, shard))
 
 
 class Sampler:
@@ -207,43 +211,41 @@ class Sampler:
         return outcome
 
     def blocks(
-        self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
+        self, pass_index: int, place: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
     ) -> Iterator[Block]:
-        """Yield blocks of raw samples, which may reach into the next passes.
+        """Yield blocks of raw samples; with random access they may reach into the next passes.
 
         Args:
             pass_index: first pass.
-            skip: samples of this pass to leave out.
+            place: samples of this pass to leave out.
             sizes: of the blocks.
-            repeat: continue with the next pass, up to an empty one; False: stop after this pass.
+            repeat: continue with the next pass, with random access; False: stop after this pass.
             shard: only its part of each block.
         """
-        place, take = skip, self._opened(pass_index, skip)
+        if not self.generator.has_random_access():
+            samples = self.iterate(pass_index, place)
+            for size in sizes:
+                items = list(islice(samples, size))
+                if not items:
+                    return
+                place += len(items)
+                yield Block(pass_index, place - len(items), items, end=(pass_index, place))
+            return
+        order = self.indices(pass_index)
         for size in sizes:
+            if place >= len(order) and repeat:
+                pass_index, place, order = pass_index + 1, 0, self.indices(pass_index + 1)
+            block = Block(pass_index, place, order[place : place + size], len(order))
+            place += len(block.items)
             # A block may be larger than several passes together, of small data.
-            segments: list[Segment] = []
-            missing = size
-            while True:
-                items = take(place, missing)
-                segments.append(Segment(pass_index, place, items))
-                place, missing = place + len(items), missing - len(items)
-                if not missing or not repeat or place == 0:
-                    break
-                pass_index, place = pass_index + 1, 0
-                take = self._opened(pass_index, 0)
-            if missing < size or repeat:  # of an endless stream an empty block shows which pass was empty
-                block = Block(segments, (pass_index, place))
-                yield block if shard == UNSHARDED else block.part(shard)
-            if missing:
+            while len(block.items) < size and repeat and len(order):
+                pass_index, order = pass_index + 1, self.indices(pass_index + 1)
+                place = min(size - len(block.items), len(order))
+                block.items = np.concatenate([block.items, order[:place]])
+            if not len(block.items):
                 return
-
-    def _opened(self, pass_index: int, skip: int) -> Callable[[int, int], Any]:
-        """Return the function that takes samples of a pass from a place on, at most so many: the next ones."""
-        if self.generator.has_random_access():
-            order = self.indices(pass_index)
-            return lambda place, count: order[place : place + count]
-        samples = self.iterate(pass_index, skip)
-        return lambda _, count: list(islice(samples, count))
+            block.end = pass_index, place
+            yield block.part(shard)
 
     def _rng(self, pass_index: int) -> np.random.Generator:
         # A generator of its own for each pass, so that a training can continue in any pass.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import (
@@ -325,13 +326,13 @@ class SampleMapper:
             sample = processed
         return sample
 
-    def outcomes(self, samples: Iterable[Outcome], seed: int, pass_index: int, first: int) -> Iterator[Outcome]:
-        """Process samples, from number `first` of a pass on; one that cannot be processed fails alone."""
+    def outcomes(self, samples: Iterable[Outcome], seed: int, places: Iterable[tuple[int, int]]) -> Iterator[Outcome]:
+        """Process samples with these places, (pass, number in it); one that cannot be processed fails alone."""
         if not self:
             yield from samples
             return
         process = self.map
-        for index, sample in enumerate(samples, first):
+        for sample, (pass_index, index) in zip(samples, places, strict=False):
             if sample.__class__ is not FailedSample:
                 try:
                     sample = process(sample, seed, pass_index, index)  # type: ignore[arg-type]
@@ -434,7 +435,8 @@ class ProcessorPipeline:
         processed: Iterable[Any]
         for processor, random in self._streaming:
             if isinstance(processor, MappingDataProcessor):
-                processed = SampleMapper([(processor, random)]).outcomes(samples, seed, pass_index, 0)
+                places = zip(repeat(pass_index), count())
+                processed = SampleMapper([(processor, random)]).outcomes(samples, seed, places)
             else:
                 random.move(seed, pass_index, 0)
                 processed = _generate(processor, samples)  # type: ignore[arg-type]
