@@ -355,7 +355,7 @@ class DataPipeline:
             in_order: keep the order of the data, where buckets would change it.
         """
         sizes = repeat(self.samples_per_batch)
-        batches = self._sample_stream.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
+        batches = self._sample_stream.batches(Position(), sizes, self._repeats(auto_repeat), in_order=in_order)
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)
@@ -388,7 +388,7 @@ class DataPipeline:
         sizes: Iterable[int] = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
             sizes = chain(sizes, [rest])
-        return self._opened(self._sample_stream.sharded_batches(start, sizes, shard))
+        return self._opened(self._sample_stream.batches(start, sizes, True, shard))
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Run the post-processors on predicted samples, in order.

@@ -69,11 +69,17 @@ class PipelineReader:
         is_last = not (measures or self.processors.after_parallel or generator.yields_batches())
         self.workers_stack = self._is_direct and is_last
         """True if workers, if there are some, stack the batches: nothing else is left to do."""
+        # Variable dimensions are padded to the longest sample of the whole batch.
+        specs = {**data.input_layer_specs(), **data.target_layer_specs()}
+        has_one_shape = not any(None in spec.shape for spec in specs.values())
         if not self.workers_read:
             spec = replace(spec, generator_params=None)
         if self.workers_stack:
             spec = replace(spec, batcher=batcher)
         self.executor = BlockExecutor(self.processors, spec, generator)
+        is_cut = has_one_shape or self.executor.cuts_batches
+        self._reads_shards = self._is_direct and is_cut and not generator.yields_batches()
+        """True if a process that trains with others makes its rows alone, not whole batches."""
         self._has_dropped = False
         """True if a sample of the last stream of blocks was dropped."""
         self._left: tuple[Any, Cursor, Iterator[Any]] | None = None
@@ -102,7 +108,9 @@ class PipelineReader:
             raise TypeError("the number of samples is not known before they are made")
         return self._params.limited_size(size_of(self._generator))
 
-    def batches(self, start: Position, sizes: Iterable[int], repeat: bool, in_order: bool = False) -> Batches:
+    def batches(
+        self, start: Position, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED, in_order: bool = False
+    ) -> Batches:
         """Yield batches, each with the position after it.
 
         Args:
@@ -110,6 +118,7 @@ class PipelineReader:
                 generating processors where the previous iterator was left; otherwise the pass is repeated up to it.
             sizes: of the batches; with buckets only their number counts.
             repeat: pass after pass, without end; False: stop at the end of the pass.
+            shard: only its rows; only these are read if possible.
             in_order: use no buckets, which change the order of the samples.
 
         Raises:
@@ -124,17 +133,17 @@ class PipelineReader:
                 )
             groups = self._kept_stream(start, repeat, LengthBuckets(params, self._length))
             for _, (group, cursor) in zip(sizes, groups, strict=False):
-                yield self.stack(group), cursor.position()
+                yield shard_batch(self.stack(group), shard), cursor.position()
             return
-        start = replace(start, pending=())
         planned, wanted = tee(sizes)
         size = next(wanted, None)  # of the next batch; None after the last one
         if size is None:
             return
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
-        smallest = self.samples_per_batch if params.batch_drop_remainder else 1
+        smallest = self.samples_per_batch if params.batch_drop_remainder and not repeat else 1
+        read, cut = (shard, UNSHARDED) if shard[1] > 1 and self._reads_shards else (UNSHARDED, shard)
         waiting: list[Sample] = []
-        for item, cursor in self._stream(start, planned, repeat, stacked=True):
+        for item, cursor in self._stream(replace(start, pending=()), planned, repeat, True, read):
             if isinstance(item, Batch):
                 batch = item
             else:
@@ -144,27 +153,12 @@ class PipelineReader:
                 batch, waiting = self.stack(waiting), []
             if batch.size < smallest:
                 return
-            yield batch, cursor.position()
+            yield shard_batch(batch, cut), cursor.position()
             size = next(wanted, None)
             if size is None:
                 return
         if len(waiting) >= smallest:
             yield self.stack(waiting), cursor.position()
-
-    def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
-        """Yield the rows of a shard of an endless stream; only these are read if possible."""
-        # Variable dimensions are padded to the longest sample of the whole batch.
-        specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
-        has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
-        depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
-        if shard[1] > 1 and has_one_shape and self._is_direct and not depends_on_batch:
-            planned, wanted = tee(sizes)
-            stream = self._direct_stream(replace(start, pending=()), planned, True, True, shard)
-            for _, (batch, cursor) in zip(wanted, stream, strict=False):
-                yield batch, cursor.position()
-            return
-        for batch, position in self.batches(start, sizes, True):
-            yield (batch if shard == UNSHARDED else shard_batch(batch, shard)), position
 
     def _filled(self, block: Block, cursor: Cursor, shard: Shard) -> Batch:
         """Return the batch of the rows of a shard; a dropped sample is replaced by another one of these rows.
@@ -192,16 +186,13 @@ class PipelineReader:
             block.stacked = stacked and not self._has_dropped
             yield block
 
-    def _stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
-        """Yield the samples after `start`, or blocks of these sizes that are stacked, with the cursor there."""
-        if self._is_direct:
-            return self._direct_stream(start, sizes, repeat, stacked)
-        return self._kept_stream(start, repeat, None)
-
-    def _direct_stream(
+    def _stream(
         self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
     ) -> Stream:
         """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
+        if not self._is_direct:
+            yield from self._kept_stream(start, repeat, None)
+            return
         cursor = Cursor(start, self.filter)
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
         stacked = stacked and not self._has_dropped

