@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
+    SampleSpecs,
 )
 from tfaip.data.specs import TensorSpec
 from tfaip.util.text import shorten
@@ -362,3 +364,55 @@ def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
         except (TypeError, ValueError, OverflowError):
             pass  # refused below
     raise ValueError(f"the padding value of {name} is {padding!r}, expected one value of type {spec.dtype}")
+
+
+class LengthPadding:
+    """Padding of variable dimensions to one of a few lengths, so that few shapes occur.
+
+    Args:
+        data: gives specs and padding values.
+        lengths: ascending; a dimension that is longer than all of them stays as it is.
+    """
+
+    def __init__(self, data: SampleSpecs, lengths: Sequence[int]) -> None:
+        self._specs = data.input_layer_specs(), data.target_layer_specs()
+        self._padding = data.padding_values()
+        self._lengths = lengths
+
+    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Pad inputs and targets of a batch."""
+        inputs, targets = map(self._padded, element, self._specs)
+        return inputs, targets
+
+    def _padded(self, part: dict[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
+        padded = dict(part)
+        for key, array in part.items():
+            missing = [(0, 0)]
+            for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
+                longest = size
+                if wanted is None:
+                    longest = next((length for length in self._lengths if length >= size), size)
+                missing.append((0, longest - size))
+            if any(more for _, more in missing):
+                padded[key] = np.pad(array, missing, constant_values=self._padding[key])
+        return padded
+
+
+def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
+    """Return the function that measures samples.
+
+    `element_length_fn` may also take no sample and return the function to measure with, which gets the
+    inputs and the targets in one dict.
+
+    Args:
+        data: has `element_length_fn`.
+    """
+    method: Any = data.element_length_fn
+    parameters = inspect.signature(method).parameters.values()
+    if any(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+        return data.element_length_fn
+    measure = method()
+    if not callable(measure):
+        owner = f"{type(data).__name__}.element_length_fn"
+        raise TypeError(f"{owner}() gave {measure!r}, expected a function of a sample: declare it as (self, sample)")
+    return lambda sample: int(measure({**(sample.targets or {}), **(sample.inputs or {})}))

@@ -11,18 +11,17 @@ The sampler counts the raw samples in a `Cursor`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
-from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
-from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, sample_length, shard_batch
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
+from tfaip.data.pipeline.sampler import Block, Cursor, DropCounts, Position, SampleFilter, Sampler
 from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import BlockExecutor
 from tfaip.errors import TfaipError, UsageError
@@ -311,3 +310,72 @@ class PipelineReader:
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
     """Return the samples of the generator per batch, 1 if it yields batches."""
     return 1 if generator.yields_batches() else params.batch_size
+
+
+class LengthBuckets:
+    """Collects samples by length; a bucket that is full is a batch.
+
+    At the end of a pass over the data the buckets are emptied, the shortest samples first, so that
+    every sample comes once in each pass, and all samples that wait in buckets are of one pass: a
+    position names them by their numbers, and a training that continues makes them again.
+
+    Bucket i has the lengths from `boundaries[i - 1]` to below `boundaries[i]`, the last one (there is one more than
+    boundaries) all from the last boundary on.
+
+    Args:
+        params: boundaries, batch sizes and what happens to the samples that are left at the end of a pass.
+        length: returns the length of a processed sample.
+    """
+
+    def __init__(self, params: DataPipelineParams, length: Callable[[Sample], int]) -> None:
+        self._boundaries = params.bucket_boundaries
+        self._batch_sizes = params.bucket_batch_sizes or [params.batch_size] * (len(self._boundaries) + 1)
+        self._length = length
+        self._drop_remainder = params.batch_drop_remainder
+        self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in self._batch_sizes]
+
+    def groups(
+        self, cursor: Cursor, passes: Iterable[Iterable[Sample]], recalled: Iterable[tuple[int, Sample]]
+    ) -> Iterator[list[Sample]]:
+        """Yield the samples of passes in groups, and note in the cursor which of them wait in the buckets.
+
+        Args:
+            cursor: moves with the samples.
+            passes: the samples after the first position of the cursor.
+            recalled: the samples that are pending there, with their numbers.
+
+        Raises:
+            TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
+        """
+        for number, sample in recalled:
+            self._add(number, sample)
+        has_groups = True
+        for samples in passes:
+            if not has_groups:
+                raise TfaipError(
+                    f"pass {cursor.pass_index - 1} over the data filled no bucket, and batch_drop_remainder drops the "
+                    f"rest: use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
+                )
+            has_groups = cursor.emitted > 0 or not self._drop_remainder
+            for sample in samples:
+                bucket = self._add(cursor.consumed - 1, sample)
+                if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
+                    has_groups = True
+                    yield self._take(bucket, cursor)
+            for bucket, waiting in enumerate(self._waiting):
+                if self._drop_remainder:
+                    waiting.clear()
+                while waiting:
+                    yield self._take(bucket, cursor)
+
+    def _add(self, number: int, sample: Sample) -> int:
+        """Put a sample into its bucket; return the index of the bucket."""
+        bucket = bisect_right(self._boundaries, self._length(sample))
+        self._waiting[bucket].append((number, sample))
+        return bucket
+
+    def _take(self, bucket: int, cursor: Cursor) -> list[Sample]:
+        waiting, size = self._waiting[bucket], self._batch_sizes[bucket]
+        taken, waiting[:size] = waiting[:size], []
+        cursor.pending = tuple(sorted(number for rest in self._waiting for number, _ in rest))
+        return [sample for _, sample in taken]

@@ -1,9 +1,9 @@
-"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass), cut into blocks."""
+"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass); positions, blocks, drops."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice, repeat as repeated
 from operator import add, sub
@@ -11,18 +11,20 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard, is_whole, shard_bounds
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, is_whole, shard_bounds
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import (
     FailedSample,
     Outcome,
     PipelineMode,
     Sample,
+    SampleGroup,
+    as_failure,
     require_iterable,
     require_sample,
 )
-from tfaip.data.pipeline.failures import SampleFilter, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
 T = TypeVar("T")
@@ -302,3 +304,121 @@ def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) ->
         buffer[chosen] = sample
     for chosen in rng.permutation(len(buffer)):
         yield buffer[chosen]
+
+
+log = logger(__name__)
+
+# In endless data every sample is a different one: the log would not stop growing.
+MOST_LOGGED = 10_000
+
+
+@dataclass(slots=True)
+class DropCounts:
+    """Numbers of samples that were left out.
+
+    Args:
+        invalid: declared invalid, or without the inputs or targets that the mode needs.
+        too_long: longer than `max_element_length`.
+        failed: could not be read or processed, see `on_error`.
+    """
+
+    invalid: int = 0
+    too_long: int = 0
+    failed: int = 0
+
+    def numbers(self) -> tuple[int, int, int]:
+        """Return the three numbers."""
+        return self.invalid, self.too_long, self.failed
+
+    @property
+    def total(self) -> int:
+        """Sum of the three numbers."""
+        return sum(self.numbers())
+
+    def __str__(self) -> str:
+        return f"{self.invalid} invalid, {self.too_long} too long, {self.failed} failed"
+
+
+class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed above it)
+    """Traceback of an error that happened in a worker process."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(f"\n{trace}")
+
+
+class SampleFilter:
+    """Selects the samples that can be used, and counts the others; some may fail within one pass over the data.
+
+    Args:
+        params: say how many may fail, and how long a sample may be.
+        drops: counts every time that a sample is left out.
+        batcher: knows what it needs of a sample; None: valid samples are not looked at.
+        length: returns the length of a processed sample.
+    """
+
+    def __init__(
+        self,
+        params: DataPipelineParams,
+        drops: DropCounts,
+        batcher: Batcher | None = None,
+        length: Callable[[Sample], int] | None = None,
+    ) -> None:
+        self.drops = drops
+        self.failed = 0
+        """Samples of the running pass that failed."""
+        self._allowed = params.allowed_failures()
+        self._logged = 0
+        self._needs_inputs = batcher is not None and batcher.needs_inputs
+        self._needs_targets = batcher is not None and batcher.needs_targets
+        self._failure = None if self._allowed == 0 or batcher is None else batcher.failure
+        self._longest = params.max_element_length
+        self._length = length
+
+    def keeps(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid; otherwise count it, or raise its error if no more may fail."""
+        if isinstance(outcome, FailedSample):
+            self.handle(outcome)
+        elif outcome._invalid:
+            self.drops.invalid += 1
+        else:
+            return True
+        return False
+
+    def accepts(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid and can be batched; otherwise count it. A group keeps those that can."""
+        if not self.keeps(outcome):
+            return False
+        sample: Sample = outcome  # type: ignore[assignment]
+        if isinstance(sample, SampleGroup):
+            sample.samples = list(filter(self.accepts, sample.samples))
+            return bool(sample.samples)
+        lacks_inputs = sample.inputs is None and self._needs_inputs
+        if lacks_inputs or (sample.targets is None and self._needs_targets):
+            self.drops.invalid += 1
+            return False
+        if self._failure is not None and (failed := self._failure(sample)) is not None:
+            self.handle(failed)
+            return False
+        if self._longest is not None and self._length is not None and self._length(sample) > self._longest:
+            self.drops.too_long += 1
+            return False
+        return True
+
+    def handle(self, failed: FailedSample) -> None:
+        """Count a sample, or raise its error if no more may fail."""
+        error = failed.error
+        if self._allowed is None or self.failed < self._allowed:
+            self.failed += 1
+            self.drops.failed += 1
+            # Most samples that fail do so in every pass.
+            if self._logged < self.failed <= MOST_LOGGED:
+                self._logged = self.failed
+                text = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+                log.warning("left out a sample, number %d of its pass: %s", self.failed, text)
+            return
+        if self._allowed:
+            error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
+        if failed.trace is None:
+            raise error
+        log.debug("traceback of the worker:\n%s", failed.trace)
+        raise error from WorkerTraceback(failed.trace)

@@ -26,11 +26,10 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.failures import DropCounts, SampleFilter, WorkerTraceback, as_failure
+from tfaip.data.pipeline.definitions import Sample, as_failure
 from tfaip.data.pipeline.params import available_cores
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
-from tfaip.data.pipeline.sampler import Block
+from tfaip.data.pipeline.sampler import Block, DropCounts, SampleFilter, WorkerTraceback
 from tfaip.data.pipeline.worker import (
     ALIVE,
     Answer,

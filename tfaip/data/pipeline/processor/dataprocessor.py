@@ -14,10 +14,10 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
+    raise_noted,
     require_iterable,
     require_sample,
 )
-from tfaip.data.pipeline.failures import raise_noted
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.tree import with_shared
