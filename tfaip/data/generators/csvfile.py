@@ -6,7 +6,7 @@ import csv
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO, TextIOWrapper
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from tfaip.data.pipeline.datagenerator import (
     Joined,
     columns_of,
     missing_columns,
-    open_tables,
+    open_files,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -54,7 +54,8 @@ class CsvGenerator(DataGenerator[P]):
 
     @cached_property
     def _rows(self) -> Joined:
-        return open_tables(_Table, "CSV", self.params, self.mode)
+        open_table = partial(_Table, params=self.params, mode=self.mode)
+        return Joined(open_files(open_table, "CSV", self.params, self.mode, "files"))
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -14,9 +14,8 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Joined,
     check_ratios,
-    missing_file,
+    open_files,
     scaled_sizes,
-    unreadable_file,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -54,17 +53,15 @@ class ListsFileGenerator(DataGenerator[P]):
 
     @cached_property
     def _lines(self) -> Joined:
-        params, lists = self.params, []
-        if not params.lists:
-            raise missing_file("list", self.mode, "lists")
-        for path in map(Path, params.lists):
-            try:
-                lines = TextLines(path, params.ignore_prefix)
-            except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
-                raise unreadable_file("list", path, error, "lists") from error
+        params = self.params
+
+        def open_list(path: str) -> tuple[Path, TextLines]:
+            lines = TextLines(Path(path), params.ignore_prefix)
             if not lines:
                 raise UsageError(f"the list file {path} names no sample: all its lines are empty or comments")
-            lists.append((path, lines))
+            return Path(path), lines
+
+        lists = open_files(open_list, "list", params, self.mode, "lists")
         sizes = [len(lines) for _, lines in lists]
         if params.list_ratios is not None:
             check_ratios(params, "list_ratios", len(lists))
