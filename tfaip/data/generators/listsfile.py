@@ -90,10 +90,9 @@ class TextLines:
     """
 
     def __init__(self, path: Path, ignore_prefix: str = "") -> None:
-        self._content = read_bytes(path, TABLE_BYTES)
+        self._content = read_bytes(path, TABLE_BYTES).removeprefix(BOM_UTF8)
         self._begins, self._ends = array("I"), array("I")
-        begin = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
-        for found in re.compile(rb"[^\r\n]+").finditer(self._content, begin):
+        for found in re.compile(rb"[^\r\n]+").finditer(self._content):
             line = found[0].decode().strip()
             if line and not (ignore_prefix and line.startswith(ignore_prefix)):
                 self._begins.append(found.start())

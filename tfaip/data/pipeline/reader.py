@@ -130,7 +130,7 @@ class PipelineReader:
                     f"bucket_boundaries is {params.bucket_boundaries}, but "
                     f"{type(self._generator).__name__} yields batches: buckets need single samples"
                 )
-            groups = self._kept_stream(start, repeat, LengthBuckets(params, self._length))
+            groups = self._kept_stream(start, repeat, in_buckets=True)
             for _, (group, cursor) in zip(sizes, groups, strict=False):
                 yield shard_batch(self.stack(group), shard), cursor.position()
             return
@@ -190,7 +190,7 @@ class PipelineReader:
     ) -> Stream:
         """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
         if not self._is_direct:
-            yield from self._kept_stream(start, repeat, None)
+            yield from self._kept_stream(start, repeat)
             return
         cursor = Cursor(start, self.filter)
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
@@ -224,27 +224,25 @@ class PipelineReader:
             sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass
         self._check_pass(cursor, repeat)
 
-    def _kept_stream(self, start: Position, repeat: bool, buckets: LengthBuckets | None) -> Stream:
+    def _kept_stream(self, start: Position, repeat: bool, in_buckets: bool = False) -> Stream:
         """Yield the samples after `start`, or the groups of buckets, with the cursor there.
 
         A stream that was left at `start` is continued. Otherwise a pass that cannot begin in the middle is repeated:
         generating processors may keep what they have read.
         """
         stream: Iterator[Any]
-        kind = repeat, buckets is None
+        kind = repeat, in_buckets
         left, self._left = self._left, None
         if left is not None and left[0] == (start, kind):
             _, cursor, stream = left
             cursor.resume(start)
         else:
-            can_begin = self._is_direct if buckets is not None else self.processors.is_mapping
+            can_begin = self._is_direct if in_buckets else self.processors.is_mapping
             skips = start.emitted > 0 and not can_begin
             begin = Position(start.pass_index, dropped=start.dropped) if skips else start
             cursor = Cursor(begin, self.filter)
             passes = self._passes(cursor, repeat)
-            stream = chain.from_iterable(passes)
-            if buckets is not None:
-                stream = buckets.groups(cursor, passes, self._recalled(begin))
+            stream = self._groups(cursor, passes, begin) if in_buckets else chain.from_iterable(passes)
             if skips:
                 wanted = start.pass_index, start.emitted, -len(start.pending)  # what grows along a stream
                 for _ in stream:
@@ -296,86 +294,61 @@ class PipelineReader:
                 f"processors, and max_element_length"
             )
 
-    def _recalled(self, start: Position) -> Iterator[tuple[int, Sample]]:
-        """Make the samples that are pending at `start` again, each with its number in the pass."""
-        # None of them fails or is dropped: each was accepted before it was put into a bucket.
-        if not start.pending:
-            return
-        order = self.sampler.indices(start.pass_index)
-        for number in start.pending:
-            raw = self.sampler.read(int(order[number]))
-            yield number, self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
+    def _groups(self, cursor: Cursor, passes: Iterable[Iterable[Sample]], start: Position) -> Iterator[list[Sample]]:
+        """Yield the samples of passes in groups of similar length, and note in the cursor which of them wait.
 
-
-def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
-    """Return the samples of the generator per batch, 1 if it yields batches."""
-    return 1 if generator.yields_batches() else params.batch_size
-
-
-class LengthBuckets:
-    """Collects samples by length; a bucket that is full is a batch.
-
-    At the end of a pass over the data the buckets are emptied, the shortest samples first, so that
-    every sample comes once in each pass, and all samples that wait in buckets are of one pass: a
-    position names them by their numbers, and a training that continues makes them again.
-
-    Bucket i has the lengths from `boundaries[i - 1]` to below `boundaries[i]`, the last one (there is one more than
-    boundaries) all from the last boundary on.
-
-    Args:
-        params: boundaries, batch sizes and what happens to the samples that are left at the end of a pass.
-        length: returns the length of a processed sample.
-    """
-
-    def __init__(self, params: DataPipelineParams, length: Callable[[Sample], int]) -> None:
-        self._boundaries = params.bucket_boundaries
-        self._batch_sizes = params.bucket_batch_sizes or [params.batch_size] * (len(self._boundaries) + 1)
-        self._length = length
-        self._drop_remainder = params.batch_drop_remainder
-        self._waiting: list[list[tuple[int, Sample]]] = [[] for _ in self._batch_sizes]
-
-    def groups(
-        self, cursor: Cursor, passes: Iterable[Iterable[Sample]], recalled: Iterable[tuple[int, Sample]]
-    ) -> Iterator[list[Sample]]:
-        """Yield the samples of passes in groups, and note in the cursor which of them wait in the buckets.
+        Bucket i has the lengths from `boundaries[i - 1]` to below `boundaries[i]`; one that is full is a batch. At the
+        end of a pass the buckets are emptied, the shortest samples first, so that every sample comes once in each pass,
+        and all that wait are of one pass: a position names them by their numbers, and they are made again.
 
         Args:
             cursor: moves with the samples.
             passes: the samples after the first position of the cursor.
-            recalled: the samples that are pending there, with their numbers.
+            start: this position.
 
         Raises:
             TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
         """
-        for number, sample in recalled:
-            self._add(number, sample)
+        params = self._params
+        boundaries, drops_rest = params.bucket_boundaries, params.batch_drop_remainder
+        sizes = params.bucket_batch_sizes or [params.batch_size] * (len(boundaries) + 1)
+        buckets: list[list[tuple[int, Sample]]] = [[] for _ in sizes]
+
+        def bucket_of(sample: Sample) -> int:
+            return bisect_right(boundaries, self._length(sample))
+
+        def taken(bucket: int) -> list[Sample]:
+            waiting, size = buckets[bucket], sizes[bucket]
+            group, waiting[:size] = waiting[:size], []
+            cursor.pending = tuple(sorted(number for rest in buckets for number, _ in rest))
+            return [sample for _, sample in group]
+
+        order = self.sampler.indices(start.pass_index) if start.pending else ()
+        for number in start.pending:  # none of them fails or is dropped: each was accepted before it waited
+            raw = self.sampler.read(int(order[number]))
+            sample = self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
+            buckets[bucket_of(sample)].append((number, sample))
         has_groups = True
         for samples in passes:
             if not has_groups:
                 raise TfaipError(
                     f"pass {cursor.pass_index - 1} over the data filled no bucket, and batch_drop_remainder drops the "
-                    f"rest: use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
+                    f"rest: use smaller batches ({sizes}), fewer buckets, or keep the remainder"
                 )
-            has_groups = cursor.emitted > 0 or not self._drop_remainder
+            has_groups = cursor.emitted > 0 or not drops_rest
             for sample in samples:
-                bucket = self._add(cursor.consumed - 1, sample)
-                if len(self._waiting[bucket]) >= self._batch_sizes[bucket]:
+                bucket = bucket_of(sample)
+                buckets[bucket].append((cursor.consumed - 1, sample))
+                if len(buckets[bucket]) >= sizes[bucket]:
                     has_groups = True
-                    yield self._take(bucket, cursor)
-            for bucket, waiting in enumerate(self._waiting):
-                if self._drop_remainder:
+                    yield taken(bucket)
+            for bucket, waiting in enumerate(buckets):
+                if drops_rest:
                     waiting.clear()
                 while waiting:
-                    yield self._take(bucket, cursor)
+                    yield taken(bucket)
 
-    def _add(self, number: int, sample: Sample) -> int:
-        """Put a sample into its bucket; return the index of the bucket."""
-        bucket = bisect_right(self._boundaries, self._length(sample))
-        self._waiting[bucket].append((number, sample))
-        return bucket
 
-    def _take(self, bucket: int, cursor: Cursor) -> list[Sample]:
-        waiting, size = self._waiting[bucket], self._batch_sizes[bucket]
-        taken, waiting[:size] = waiting[:size], []
-        cursor.pending = tuple(sorted(number for rest in self._waiting for number, _ in rest))
-        return [sample for _, sample in taken]
+def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
+    """Return the samples of the generator per batch, 1 if it yields batches."""
+    return 1 if generator.yields_batches() else params.batch_size

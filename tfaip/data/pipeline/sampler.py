@@ -32,6 +32,7 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 AUTOMATIC_BUFFER_SIZE = 256
 _ZEROS = (0, 0, 0)
+_COUNTS = {"pass_index", "consumed", "emitted", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,8 @@ class Position:
     dropped: tuple[int, int, int] = field(default=_ZEROS, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form; without `failed` and `dropped` if there are none."""
-        values = {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
-        for name in ("failed", "dropped"):
-            if getattr(self, name) in (0, _ZEROS):
-                del values[name]
-        return values
+        """Return a JSON-able form."""
+        return {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Position:
@@ -70,16 +67,15 @@ class Position:
         Raises:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
-        given = {"failed": 0, "dropped": list(_ZEROS), **values}
-        lists = [given.pop(name, None) for name in ("pending", "dropped")]
-        singles = ["pass_index", "consumed", "emitted", "failed"]
-        if sorted(given) == sorted(singles) and all(isinstance(one, list) for one in lists):
-            numbers = [*given.values(), *lists[0], *lists[1]]
-            if len(lists[1]) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
-                return cls(**given, pending=tuple(lists[0]), dropped=tuple(lists[1]))
+        given = dict(values)
+        pending, dropped = given.pop("pending", None), given.pop("dropped", None)
+        if given.keys() == _COUNTS and isinstance(pending, list) and isinstance(dropped, list):
+            numbers = [*given.values(), *pending, *dropped]
+            if len(dropped) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
+                return cls(**given, pending=tuple(pending), dropped=tuple(dropped))
         raise ValueError(
-            f"a data position needs {[*singles, 'pending', 'dropped']}, each a whole number from 0 (pending: a list, "
-            f"dropped: three), got {shorten(dict(values))}"
+            f"a data position needs {[*sorted(_COUNTS), 'pending', 'dropped']}, each a whole number from 0 (pending: a "
+            f"list, dropped: three), got {shorten(dict(values))}"
         )
 
 

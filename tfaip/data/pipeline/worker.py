@@ -146,7 +146,16 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         messages.get()  # until the connection is closed
         return
     _send(connection, pickle.dumps(Answer(messages=logged.take())))
-    processor.on_sample = _AliveSignal(connection)
+    sent_at = time.monotonic()
+
+    def signal_alive() -> None:
+        nonlocal sent_at
+        now = time.monotonic()
+        if now - sent_at > ALIVE_INTERVAL_S:
+            _send(connection, ALIVE)
+            sent_at = now
+
+    processor.on_sample = signal_alive
     slots = itertools.cycle([Slot(descriptor) for descriptor in slot_descriptors] or [None])
     for slot in slots:
         task = messages.get()
@@ -181,20 +190,6 @@ def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent:
             messages.put(connection.recv_bytes())
     except (EOFError, OSError):
         os._exit(0)  # whatever the main thread is doing
-
-
-class _AliveSignal:
-    """Function that sends `ALIVE` at intervals."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._sent = time.monotonic()
-
-    def __call__(self) -> None:
-        now = time.monotonic()
-        if now - self._sent > ALIVE_INTERVAL_S:
-            _send(self._connection, ALIVE)
-            self._sent = now
 
 
 class _Messages(logging.handlers.QueueHandler):
