@@ -19,7 +19,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display, result_line, shown_once
-from tfaip.trainer.scheduler.params import CyclicModulationParams
+from tfaip.trainer.scheduler.rules import CyclicModulationParams
 from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,

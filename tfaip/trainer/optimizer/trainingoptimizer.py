@@ -16,8 +16,15 @@ from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
 from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
-from tfaip.trainer.optimizer.rate import ScheduledRate
-from tfaip.trainer.optimizer.update import AverageRate, GradientNoise, LossScale, NonFiniteUpdates, WeightAverages, clip
+from tfaip.trainer.optimizer.update import (
+    AverageRate,
+    GradientNoise,
+    LossScale,
+    NonFiniteUpdates,
+    ScheduledRate,
+    WeightAverages,
+    clip,
+)
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.util.logging import logger
