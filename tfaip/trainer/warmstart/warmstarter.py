@@ -213,10 +213,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         return read_source(model, trim_graph_name)
     store = CheckpointStore(path)
     if store.checkpoints():
-        newest = store.read_newest()
-        if newest is None:
-            raise UsageError(f"all checkpoints in {path} are damaged")
-        name, checkpoint = newest
+        name, checkpoint = store.read()
         return _of_checkpoint(path / name, checkpoint)
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
