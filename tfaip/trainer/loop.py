@@ -224,7 +224,7 @@ class TrainingLoop:
         """Record an epoch in the history; return its values with the effective rate."""
         progress, optimizer = self._progress, self._training.model.optimizer
         meta = {
-            "updates": int(optimizer.updates),
+            "updates": int(optimizer.update_number),
             "seconds": round(epoch.seconds(), 3),
             "dropped": DropCounts(*progress.position.dropped).total,
             "position": progress.position.to_dict(),

@@ -191,7 +191,7 @@ def test_adam_begins_anew_with_its_bias_correction():
     # A first step is the rate. With the old count of updates it would be 0.1 / sqrt(0.001) = 3.2 times as far, less
     # the bias correction of step 51.
     assert training.step(1)[0] - before == pytest.approx(-1.0, abs=1e-4)
-    assert training.optimizer.updates == 51
+    assert int(training.optimizer.update_number) == 51
     assert int(training.optimizer.iterations) == 1
 
 

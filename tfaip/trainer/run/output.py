@@ -275,14 +275,15 @@ class CheckpointStore:
         Damaged ones are passed over with a warning, unless one is given by name.
         """
         if name is None:
-            found = self.checkpoints()
-            for path in found:
+            for path in self.checkpoints():
                 try:
                     return path.name, read_checkpoint(path)
                 except TfaipError as error:
                     log.warning("damaged checkpoint passed over: %s", error)
-            state = f"all {len(found)} checkpoints in {self._directory} are damaged"
-            raise UsageError(state if found else f"no checkpoint in {self._directory}: nothing to resume")
+            damaged = f"all checkpoints in {self._directory} are damaged"
+            raise UsageError(
+                damaged if self.checkpoints() else f"no checkpoint in {self._directory}: nothing to resume"
+            )
         try:
             checkpoint = read_checkpoint(self._directory / name)
         except TfaipError as error:
