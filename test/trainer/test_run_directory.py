@@ -258,16 +258,13 @@ def test_names_of_the_directory_of_checkpoints(tmp_path: Path) -> None:
         assert RunDirectory(tmp_path, value).checkpoints == tmp_path.joinpath(*parts)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "x" * 246, "a/" * 2048 + "b"])
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 246])
 def test_output_directories_that_cannot_be(name: str) -> None:
-    message = r"^output_dir is .*, expected a directory \(it .*\)$"
     params = PARAMS()
     params.output_dir = name
-    with pytest.raises(UsageError, match=message):
-        params.run_directory()
+    with pytest.raises(UsageError, match=r"^output_dir is .*, expected a directory \(it .*\)$"):
+        post_init(params) if name else params.run_directory()
     if name:
-        with pytest.raises(ValueError, match=message):
-            post_init(params)
         with pytest.raises(UsageError, match=r"the path (is|holds|has)"):
             RunDirectory(Path(name))
 

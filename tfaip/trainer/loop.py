@@ -76,8 +76,6 @@ class TrainingLoop:
         logs = progress.history.values(progress.epoch)
         self._publish_early_stopping()
         if not self._training.is_finished():
-            if self._params.learning_rate.is_held():
-                log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
             for value in scheduled_values(model).values():
                 value.assign(value.declared)

@@ -12,8 +12,8 @@ import pytest
 from keras import ops
 
 from tfaip.trainer.optimizer import AdaBeliefOptimizer
-from tfaip.trainer.optimizer.adabelief import AdaBelief
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.optimizer.update import AdaBelief
 
 RATE = 0.0625  # the same number in float32
 

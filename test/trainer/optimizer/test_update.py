@@ -51,11 +51,8 @@ def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forg
     training.optimizer.reset()
     # The update comes with the third batch all the same, of that batch alone; those after it are whole again.
     assert weights_after(training, [3, 4, 5, 6]) == [-3, -3, -3, -8]
-    assert weights_after(training, [100]) == [-8]
-    training.optimizer.reset()
-    assert weights_after(training, [1, 2]) == [-8, -9.5]
     training.optimizer.reset()  # between two updates there is nothing to forget
-    assert weights_after(training, [1, 2, 3]) == [-9.5, -9.5, -11.5]
+    assert weights_after(training, [1, 2, 3]) == [-8, -8, -10]
 
 
 @pytest.mark.backend

@@ -27,7 +27,6 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PiecewiseParams,
     PolynomialDecayParams,
-    ReduceOnPlateauParams,
     Warmup,
     WarmupConstantParams,
     WarmupCosineDecayParams,
@@ -119,19 +118,6 @@ def test_piecewise_rates_are_exactly_those_typed() -> None:
     assert [params.rate(epoch, History()) for epoch in (1, 2, 3, 5, 1000)] == [0.1, 0.3, 0.7, 1e-5, 1e-5]
     # Half a unit before 3.5 two thirds of the way are done.
     assert params.rate(4, History()) == pytest.approx(0.7 + (1e-5 - 0.7) * 2 / 3)
-
-
-@pytest.mark.parametrize(
-    ("rule", "is_held"),
-    [
-        (CosineDecayParams(epochs=4), True),
-        (CosineDecayParams(epochs=4, step_function=False), False),
-        (ExponentialDecayParams(epochs=9), False),  # constant between two decays
-        (ReduceOnPlateauParams(epochs=4), False),
-    ],
-)
-def test_rules_that_change_within_an_epoch_are_held(rule: LearningRateParams, is_held: bool) -> None:
-    assert rule.is_held() is is_held
 
 
 def test_the_trainer_shares_its_number_of_epochs() -> None:

@@ -246,11 +246,6 @@ class TrainingOptimizer(SlotOptimizer):
         return self.update_number - self._uncounted
 
     @property
-    def completed_epochs(self) -> Tensor:
-        """Time of the update that the next batch belongs to: completed epochs with a fraction."""
-        return self.schedule.completed_epochs(self.batch_counter + 0)
-
-    @property
     def update_number(self) -> Tensor:
         """Number of the update that the next batch belongs to, from 0."""
         return self.batch_counter // self.accum_steps

@@ -65,13 +65,8 @@ def is_id_file(path: Path) -> bool:
 
 
 def lav_events(index: int) -> str:
-    """Return the events directory of the LAV generator `index` (from 0)."""
+    """Return the events directory of the LAV generator `index` (from 0); its values have this prefix, and `_`."""
     return f"lav_l{index}"
-
-
-def lav_prefix(index: int) -> str:
-    """Return the prefix of the values of the LAV generator `index` (from 0)."""
-    return f"{lav_events(index)}_"
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -86,7 +81,7 @@ def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
     """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name."""
     if not logs_lav or not name.startswith(VALIDATION_PREFIX) or name in logged:
         return name
-    return f"{lav_prefix(0)}{name.removeprefix(VALIDATION_PREFIX)}"
+    return f"{lav_events(0)}_{name.removeprefix(VALIDATION_PREFIX)}"
 
 
 def check_logged(values: Mapping[str, object]) -> None:

@@ -216,15 +216,6 @@ class LearningRateParams(ParamsBase):
         """Return True if the rule is computed for every update."""
         return not self.step_function
 
-    def is_held(self) -> bool:
-        """Return True if an epoch has one rate although the rule has others within it."""
-        import numpy as np
-
-        if self.is_continuous() or type(self).value is LearningRateParams.value:
-            return False
-        epochs = range(min(self.epochs or 1, 1000))
-        return any(self.value_after(np.float64(x), np) != self.value_after(np.float64(x + 0.5), np) for x in epochs)
-
     def needs_scores(self) -> bool:
         """Return True if the rate depends on values measured in earlier epochs."""
         return False
