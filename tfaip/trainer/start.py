@@ -27,10 +27,11 @@ from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
-from tfaip.trainer.stages.records import RUNNING, numbered
+from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.stages.records import RUNNING
 from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 # Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
 _SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_element)|scenario\.data\.|loss_weights")
@@ -89,19 +90,24 @@ def state_to_continue(
 
 
 def _state_before_stage(directories: StageDirectories, params: Params, stage: str) -> StartState:
-    repeated, trained = numbered(directories, stage)
-    if trained is None:
+    records = directories.records()
+    names = [record["name"] for record in records] or [MAIN]
+    if stage not in names:
+        raise UsageError(f"no stage {shorten(stage)} has begun; those that have are {', '.join(names)}")
+    before = records[: names.index(stage)]
+    repeated, trained = len(before), [record["name"] for record in before if record["kind"] == TrainStage.kind]
+    if not trained:
         return StartState(checkpoint_name(0), beginning(params, {RUNNING: None}), None, stage, repeated)
-    path = directories.state(trained)
+    path = directories.state(trained[-1])
     if not path.is_dir():
         raise UsageError(
-            f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
+            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
             "done yet; choose an earlier stage"
         )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
+        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
     _check_state(checkpoint.state, path / STATE_FILE)
     return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
 

@@ -48,7 +48,8 @@ class ConstructionScenario(TinyScenario):
 class OwnRepetitionsScenario(TinyScenario):
     """Says the number of epochs itself in some stages."""
 
-    def pretraining(self, idx: int, params: TinyTrainerParams) -> Any:  # type: ignore[override]
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
         if idx == 3:
             return None
         params.scenario.model.units = idx + 1
@@ -73,15 +74,6 @@ class AllEpochsScenario(TinyScenario):
     def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> TinyTrainerParams:
         if epoch < 3:
             params.scenario.model.units = 2
-        return params
-
-
-class HistoryScenario(TinyScenario):
-    """As many units as there are epochs with values."""
-
-    @classmethod
-    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, history: Any = None, **kwargs: Any) -> Any:
-        params.scenario.model.units = 10 + len(history)
         return params
 
 

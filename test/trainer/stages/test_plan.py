@@ -252,7 +252,7 @@ def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams
     return found, {change.path: change.new for change in diff(params, found)}
 
 
-def stage_of(params: Any, texts: dict[str, str], files: dict[str, str] | None = None) -> Any:
+def stage_of(params: Any, texts: dict[str, str], **files: str) -> Any:
     return overridden(params, flags_of_overrides(params, texts.items(), "small"), "small", files)
 
 
@@ -318,7 +318,7 @@ class FilesParams(RootParams):
 
 def test_files_may_hold_blanks() -> None:
     texts = {"names": "{align.file}/1 b", "title": "in {align.file}", "files.sizes": "x={align.file}"}
-    found = stage_of(FilesParams(), texts, {"align": "/a 'b/c"})
+    found = stage_of(FilesParams(), texts, align="/a 'b/c")
     assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
 
 
@@ -415,18 +415,6 @@ def test_pretraining_comes_before_the_stages() -> None:
 def test_params_of_each_epoch(scenario: Any, expected: list[Any]) -> None:
     plan = plan_of(scenario)
     assert [(*span, number) for span, number in zip(spans(plan), units(plan), strict=True)] == expected
-
-
-def test_a_hook_that_asks_for_the_history_is_asked_when_the_epoch_is_reached() -> None:
-    params = tiny_params(5, pretraining=PretrainingParams(max_epochs=3))
-    preview = preview_stages(params, scenarios.HistoryScenario)
-    assert (list(preview.stages), preview.is_complete) == ([], False)
-    history, plan = History(), []
-    for stage in planned_stages(params, scenarios.HistoryScenario, history):
-        plan.append(stage)
-        history.record(stage.first_epoch, EpochRecord(0.1, {"loss": 1.0}))
-    assert spans(plan) == [("epoch.1", 1, 1), ("epoch.2", 2, 2), ("epoch.3", 3, 3), ("main", 4, 5)]
-    assert units(plan) == [10, 11, 12, 8]
 
 
 class Both(scenarios.EpochScenario, ConstructionScenario):
