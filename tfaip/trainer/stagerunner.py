@@ -1,52 +1,53 @@
-"""The stages of a run, one after the other: set up, train or do other work, hand over to the next."""
+"""The stages of a run, one after the other: set up, train or do other work, record, hand over to the next."""
 
 from __future__ import annotations
 
 import gc
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 
+from tfaip.backend import distributed
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.device.collectives import run_long_on_chief
-from tfaip.device.devices import precision_scope
+from tfaip.device.collectives import all_gather, broadcast, run_long_on_chief
+from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import full_precision
-from tfaip.model.structure.axis import Structure
-from tfaip.model.weights import assign_arrays, built_within, variable_arrays
+from tfaip.model.weights import built_within
+from tfaip.params.codec import encode
 from tfaip.params.settings import flags_of
+from tfaip.params.stored import flat_params
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.trainer.build import Run, StopReason, Training, build_training
+from tfaip.trainer.build import Run, StageEnd, StopReason, Training, build_training, hand_over
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
-from tfaip.trainer.modelbuilding import weight_structure
-from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
+from tfaip.trainer.run.directory import StageDirectories
+from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, begins, copy_for_stage, planned_stages
-from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage, planned_stages
+from tfaip.trainer.state import RUNNING, TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, counts_text, is_whole, log_table, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
 log = logger(__name__)
 
@@ -60,6 +61,194 @@ _BATCHING = """
 """
 # Params of a scenario of which its graph is independent.
 _BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
+_ROOT = "{output_dir}"
+_ADVICE = "change it back, or repeat from a stage with --from_stage"
+_PLACE = ("number", "name", "kind", "first_epoch")
+# Of the facts in the record of a stage that is done.
+_TYPES: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object, "stop_reason": str}
+
+
+# Records
+
+
+def _relative(value: Any, root: Path | None) -> Any:
+    """Return a JSON value in whose texts the directory of the run is `{output_dir}`."""
+    text = json.dumps(value)
+    if root is not None:
+        # At the beginning of a text, or of a word in it.
+        text = re.sub(rf"(?<![^\s'\"=]){re.escape(_json_text(root))}(?=[/\"])", lambda match: _ROOT, text)
+    return json.loads(text)
+
+
+def _json_text(root: Path) -> str:
+    return json.dumps(str(root))[1:-1]
+
+
+def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if another stage has the place of one that is done or running."""
+    if any(record.get(key) != now.get(key) for key in _PLACE):
+        raise UsageError(
+            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
+            f"{now['first_epoch']}) has its place: {_ADVICE}"
+        )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old, new = flat_params(before), flat_params(now)
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
+
+
+class StageSequence:
+    """Stages of a run, one after the other; those that are done are answered from their records.
+
+    Args:
+        program: see `planned_stages`.
+        history: what the program sees: it grows with every finished stage.
+        progress: of the training, with the history of all epochs.
+        devices: the processes, which all run the program; the chief reads and writes the records.
+        directories: of the stages; None: the run writes nothing, or has no stages.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        history: History,
+        progress: TrainingProgress,
+        devices: Devices,
+        directories: StageDirectories | None,
+    ) -> None:
+        self._program, self._history, self._progress = program, history, progress
+        self._devices, self._directories = devices, directories
+        self._root = None if directories is None else directories.root
+        self._stored: dict[int, dict[str, Any]] = {}  # the records of the run that is resumed
+        self._results: dict[str, StageResult] = {}
+        self.stage: PlannedStage | None = None
+        """The stage that is reached; None: all are done."""
+
+    def directories(self) -> dict[str, Path]:
+        """Return the directories of the finished stages by name."""
+        return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
+
+    @property
+    def reached(self) -> PlannedStage:
+        """The stage that is reached; there is one."""
+        assert self.stage is not None  # noqa: S101 (the caller knows it)
+        return self.stage
+
+    def record(self) -> dict[str, Any]:
+        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
+        stage = self.reached
+        settings = {} if stage.name == MAIN else encode(stage.settings)
+        settings.pop("epochs", None)
+        place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
+        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
+
+    def begin(self) -> None:
+        """Write what the stage is that is reached, and remove the records of what is run again."""
+        record = self.record()
+        if self._directories is not None and self._devices.is_chief:
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def finish(self, newest: Path | None, **facts: Any) -> None:
+        """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
+        stage, own, trained = self.reached, self._directories, self._progress.history
+        stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
+        if own is not None and self._devices.is_chief:
+            if stage.trains:
+                own.keep_history(stage.name, trained.of_epochs(stage.first_epoch, stage.last_epoch))
+            if stage.trains and newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        self._next(self._result(stored))
+
+    def start(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:
+        """Go to the stage of a checkpoint, or to the first one to run; return its changes, in words.
+
+        Args:
+            state: of the checkpoint; None: nothing is resumed.
+            repeated: number of the stage from which on all are run again; None: those that are done stay.
+        """
+        if self._directories is not None and state is not None:
+            records = broadcast(self._devices, self._directories.records() if self._devices.is_chief else [])
+            self._stored = {r["number"]: r for r in records if repeated is None or r["number"] < repeated}
+        running = None if state is None else state[RUNNING]
+        self._next(None)
+        if state is None or running is None:
+            self.skip_done()
+            return []
+        while self.stage is not None and self.stage.number < running["number"]:
+            if not self._answer():
+                raise UsageError(
+                    f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
+                    f"repeat from it with --from_stage {self.stage.name}"
+                )
+        if self.stage is None:
+            raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
+        now, epochs = self.record(), state["epoch"]
+        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["last_epoch"]:
+            return []  # of a later call of `Trainer.fit`
+        _check_place(running, now, "running")
+        if now["last_epoch"] < epochs:
+            raise UsageError(
+                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
+            )
+        return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
+
+    def skip_done(self, has_ended: bool = False) -> None:
+        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
+        while self.stage is not None and (has_ended or not self.stage.trains) and self._answer():
+            has_ended = False
+
+    def _answer(self) -> bool:
+        """Go to the stage after the one that is reached if that is done; else return False."""
+        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        if "result" not in stored:
+            return False
+        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+        _check_place(record, now, "done")
+        if record != now:
+            changes = "; ".join(_changes(record, now))
+            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        self._next(self._result(stored["result"]))
+        return True
+
+    def _next(self, result: StageResult | None) -> None:
+        """Send the result of the stage into the program, and go to the stage that it yields."""
+        if result is not None:
+            self._results[result.name] = result
+            for epoch in self._progress.history.epochs:
+                if epoch <= result.last_epoch and epoch not in self._history:
+                    self._history.record(epoch, self._progress.history[epoch])
+        try:
+            self.stage = self._program.send(result)
+        except StopIteration:
+            self.stage = None
+        if self._devices.num_processes == 1:
+            return
+        own = json.dumps(None if self.stage is None else self.record(), sort_keys=True)
+        found = all_gather(self._devices, own.encode())
+        for number, text in enumerate(found):
+            if text != found[0]:
+                distributed.leave_together()
+                shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
+                raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
+
+    def _result(self, stored: Mapping[str, Any]) -> StageResult:
+        """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
+        stage = self.reached
+        if "last_epoch" not in stored or not all(isinstance(stored[key], _TYPES.get(key, ())) for key in stored):
+            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
+        if self._root is None:
+            return StageResult(stage.name, stage.first_epoch, **stored)
+        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", getattr(stage.settings, "file_name", None)
+        facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
+        file = None if file_name is None else f"{directory}/{file_name}"
+        return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
+
+
+# The run
 
 
 class StageRunner:
@@ -145,7 +334,7 @@ class StageRunner:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
         elif sequence.stage.number == 0 and not sequence.stage.trains:
             # A checkpoint from which a run can be resumed that begins with other work than training.
-            state = beginning(self._run.params, {RUNNING: None})
+            state = beginning(self._run.params)
             output.save_checkpoint(lambda buffer: state, 0)
             output.wait()
         while (stage := sequence.stage) is not None:
@@ -243,7 +432,7 @@ class StageRunner:
         before, end, model = self.latest, None, None
         if before is not None:
             keeps = keeps_graph(before.params, params, stage.settings.transfer)
-            model, end = before.model if keeps else None, _End.of(before, has_structure=not keeps)
+            model, end = before.model if keeps else None, StageEnd.of(before, has_structure=not keeps)
             self.progress.position = next_position(before.params, params, self.progress, stage.first_epoch)
             self.progress.begin_epoch_after(stage.first_epoch - 1)
         self._opened.close()
@@ -261,8 +450,8 @@ class StageRunner:
         try:
             with flags_of(params, "trainer"):
                 scenario = self._scenario_of(stage, before)
-                place = {RUNNING: self._sequence.record()}
-                self.latest = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
+                record = self._sequence.record()
+                self.latest = build_training(self._run, stage, scenario, warmstarter, before, self.progress, record)
         except UsageError as error:
             if stage.name == MAIN:
                 raise
@@ -380,57 +569,6 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
         return False
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
-
-
-@dataclass(frozen=True)
-class _End:
-    """Copies of what a training had at its end, as the memory of its model may be needed for the next one."""
-
-    params: Params
-    weights: Source
-    slots: Mapping[str, np.ndarray]
-
-    @classmethod
-    def of(cls, training: Training, has_structure: bool) -> _End:
-        structure = weight_structure(training.model, training.scenario) if has_structure else {}
-        arrays = variable_arrays(training.state.weights_by_path())
-        source = Source(f"stage {training.stage.name}", arrays, structure=structure)
-        return cls(training.params, source, variable_arrays(training.state.optimizer_variables()))
-
-
-def hand_over(end: _End, training: Training, transfer: TransferParams) -> None:
-    """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
-    targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
-    name = source.description
-    structure: Structure = {}
-    if transfer.mode is TransferMode.SUBSET and source.structure:
-        structure = weight_structure(training.model, training.scenario)
-    shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
-    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
-    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
-        raise UsageError(
-            f"stage {training.stage.name} takes over no weight of {name}: their paths differ, or transfer "
-            "excludes all; correct transfer.rename, or set transfer.mode none"
-        )
-    initial = variable_arrays(targets)
-    weights = {**initial, **planned.arrays(initial)}
-    assign_arrays(targets, weights, name)
-    # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(end.params.optimizer) == _rules(training.params.optimizer)
-    variables = training.state.optimizer_variables()
-    slots = slot_arrays(planned, end.slots, variable_arrays(variables), weights, same_rule)
-    assign_arrays(variables, slots, name)
-    optimizer.continue_after(end.params.train_accum_steps)
-    if not same_rule:
-        optimizer.reset_moments()
-    log.info("weights of %s: %s", name, counts_text(planned))
-    if not is_whole(planned):
-        log_table(planned)
-
-
-def _rules(params: OptimizerParams) -> list[Any]:
-    """Return the update rules of an optimizer, without their constants."""
-    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
 
 
 def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:

@@ -28,8 +28,7 @@ from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.params import MAIN, TrainStage
-from tfaip.trainer.stages.records import RUNNING
-from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
+from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 
@@ -97,7 +96,7 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
     before = records[: names.index(stage)]
     repeated, trained = len(before), [record["name"] for record in before if record["kind"] == TrainStage.kind]
     if not trained:
-        return StartState(checkpoint_name(0), beginning(params, {RUNNING: None}), None, stage, repeated)
+        return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
     path = directories.state(trained[-1])
     if not path.is_dir():
         raise UsageError(

@@ -43,9 +43,8 @@ from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import StageRunner
+from tfaip.trainer.stagerunner import StageRunner, StageSequence
 from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
-from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -449,7 +448,7 @@ class Trainer(Generic[P]):
                 seed_run(params, scenario, devices, None)
                 stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
-                self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
+                self._training = build_training(run, stage, scenario, self.create_warmstarter())
             yield self._training
 
     def check_resume(self) -> tuple[str, int] | None:
