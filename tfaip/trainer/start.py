@@ -240,14 +240,15 @@ def _end_comparisons(
 
 def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited."""
-    if run.output.history_file is not None and (is_resumed or run.params.history_file):
-        _read_history_file(run, run.output.history_file, progress, is_resumed)
+    params, path = run.params, run.output.history_file
+    if path is not None and (is_resumed or params.history_file):
+        _read_history_file(run, path, progress, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
     if is_resumed:
         return
-    given, rules = progress.history, [run.params.learning_rate]
-    if reached is not None and reached is not run.params and reached.learning_rate == run.params.learning_rate:
+    given, rules = progress.history, [params.learning_rate]
+    if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
         rules.append(reached.learning_rate)
     for rule in rules:
         progress.history = rule.continue_from(given)
@@ -264,15 +265,15 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
     if not path.exists():
         return
     file = read_history(path)
-    if is_resumed and file.is_returnn:
-        text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
-        raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
+    if is_resumed:
+        if file.is_returnn:
+            text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
+            raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
+        progress.history = progress.history.edited(file, progress.epoch)
+        return
     if file.is_returnn:
         # It is read and never replaced: the run writes its history to the default place.
         params.history_file = None
         run.output.history_file = None if directory is None else directory.history_file
-    if is_resumed:
-        progress.history = progress.history.edited(file, progress.epoch)
-    else:
-        progress.history = file.rates_only()
-        log.info("rates of %d epochs are those in %s", len(progress.history), path)
+    progress.history = file.rates_only()
+    log.info("rates of %d epochs are those in %s", len(progress.history), path)

@@ -94,7 +94,10 @@ class PlannedStage:
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
-        return "" if self.name == MAIN else shorten_text(", ".join(self.settings.describe()), _MAX_TEXT)
+        if self.name == MAIN:
+            return ""
+        given = [f"{flag}={text}" for flag, text in getattr(self.settings, "overrides", {}).items()]
+        return shorten_text(", ".join([*self.settings.describe(), *given]), _MAX_TEXT)
 
 
 def main_stage(params: Any, number: int = 0, first_epoch: int = 1) -> PlannedStage:
