@@ -21,7 +21,6 @@ from test.trainer.stages.scenarios import (
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.settings import RootParams
-from tfaip.params.tree import diff
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -51,16 +50,10 @@ def units(stage: Any) -> int:
     return int(stage.params.scenario.model.units)
 
 
-def test_no_stage_means_one() -> None:
-    params = tiny_params(7, transfer=EXACT)
-    (main,) = preview_stages(params, TinyScenario).stages
-    assert (*spans([main])[0], main.trains, main.settings.rate_control) == ("main", 1, 7, True, True)
-    assert main.params is params
-    assert main.settings.transfer == EXACT
-
-
 def test_stages_are_numbered_through_and_have_copies_of_the_params() -> None:
-    grow = {"model.units": 3, "gen.val.samples": 7, "val.seed": 5, "optimizer": "SGD"}
+    grow: dict[str, Any] = {"model.units": 3, "gen.val.samples": 7, "--val.seed": "5", "optimizer": "SGD"}
+    grow |= {"loss_weights": {"mse": 1}, "learning_rate.rates": {"2": 0.25}, "lav_silent": "no", "calc_ema": 0}
+    grow |= {"optimizer.clip_value": None}
     stages: dict[str, StageParams] = {
         "linear": TrainStage(epochs=1, rate_control=False, transfer=TransferParams(mode=TransferMode.NONE)),
         "f": CALL,
@@ -85,10 +78,26 @@ def test_stages_are_numbered_through_and_have_copies_of_the_params() -> None:
     assert plan[3].settings.overrides == {"val.samples": "4"}
     grown = plan[2].params
     assert isinstance(grown.optimizer, SGDOptimizer)
-    assert (grown.stages, grown.epochs) == ({}, 10)
+    assert (grown.stages, grown.epochs, grown.loss_weights, grown.learning_rate.rates) == (
+        {},
+        10,
+        {"mse": 1.0},
+        {2: 0.25},
+    )
+    assert (grown.lav_silent, grown.calc_ema, grown.optimizer.clip_value, grown.no_train_scope) == (
+        False,
+        0.0,
+        None,
+        None,
+    )
     assert grown.scenario.model is not params.scenario.model
     assert params.to_dict() == before
     assert plan[-1].params is params
+    # No stage means one.
+    params.stages = {}
+    (main,) = preview_stages(params, TinyScenario).stages
+    assert (*spans([main])[0], main.settings.transfer) == ("main", 1, 10, EXACT)
+    assert main.params is params
 
 
 def test_a_reference_is_the_file_of_a_stage_before(tmp_path: Path) -> None:
@@ -234,35 +243,6 @@ def test_values_that_no_field_can_have(make: Any, message: str) -> None:
         make()
 
 
-def changed(overrides: dict[str, Any], **values: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the params of a stage, and what differs from those of the run by path."""
-    params = tiny_params(**values)
-    params.stages = {"small": TrainStage(epochs=1, overrides=overrides)}
-    found = preview_stages(params, TinyScenario).stages[0].params
-    params.stages = {}
-    return found, {change.path: change.new for change in diff(params, found)}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "path", "expected"),
-    [
-        ("--model.units", "32", "scenario.model.units", 32),
-        ("model.dropout", 0, "scenario.model.dropout", 0.0),
-        ("no_train_scope", "a b c", "no_train_scope", "a b c"),
-        ("lav_silent", "no", "lav_silent", False),
-        ("loss_weights", {"mse": 0.5, "x": 1}, "loss_weights", {"mse": 0.5, "x": 1.0}),
-        ("trainer.loss_weights", "mse=0.5 x=1", "loss_weights", {"mse": 0.5, "x": 1.0}),
-        ("learning_rate.rates", [0.5, 0.25], "learning_rate.rates", [0.5, 0.25]),
-        ("learning_rate.rates", {"2": 0.25}, "learning_rate.rates", {2: 0.25}),
-        ("optimizer.clip_value", None, "optimizer.clip_value", None),
-    ],
-)
-def test_a_value_has_the_type_of_its_field(name: str, value: Any, path: str, expected: Any) -> None:
-    _, found = changed({name: value}, optimizer=SGDOptimizer(clip_value=1.0))
-    assert found == {path: expected}
-    assert isinstance(found[path], type(expected))
-
-
 class FilesParams(RootParams):
     flag_root: ClassVar[str] = "files"
 
@@ -300,11 +280,14 @@ OTHER = ScheduleParams(CLIPS.target, {0.0: 1.0, 1.0: 2.0})
 def test_a_value_of_a_stage_goes_before_the_schedule_of_the_run(
     overrides: dict[str, Any], left: list[ScheduleParams]
 ) -> None:
-    assert changed(overrides, schedules=[CLIPS, WEIGHTS])[0].schedules == left
-    message = "stage small, overrides: optimizer.clip_global_norm has a value and a schedule: leave out one of them"
-    if left[:1] == [OTHER]:
-        with pytest.raises(UsageError, match=message):
-            changed({**overrides, "optimizer.clip_global_norm": 3.0}, schedules=[CLIPS])
+    def schedules(**others: Any) -> Any:
+        stages = {"small": TrainStage(epochs=1, overrides={**overrides, **others})}
+        return plan_of(stages=stages, schedules=[CLIPS, WEIGHTS])[0].params.schedules
+
+    assert schedules() == left
+    if OTHER in left:
+        with pytest.raises(UsageError, match="stage small, overrides: optimizer.clip_global_norm has a value and a"):
+            schedules(**{"optimizer.clip_global_norm": 3.0})
 
 
 def repeated(scenario: Any = ConstructionScenario, **pretraining: Any) -> Any:
