@@ -43,9 +43,8 @@ from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import StageRunner
+from tfaip.trainer.stagerunner import StageRunner, StageSequence
 from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
-from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -125,7 +124,6 @@ class Trainer(Generic[P]):
         self._runner: StageRunner | None = None
         self._training: Training | None = None
         self._is_fitted = False
-        self._logs: Logs = {}
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -301,9 +299,9 @@ class Trainer(Generic[P]):
             if run.output.directory is not None:
                 run.output.save_history(self._progress.history)
             # Train all stages, and export the final model.
-            logs = self._run(stages)
+            self._run(stages)
             barrier(devices, "end of the training")
-            return logs
+            return self._progress.history.values(self._progress.epoch)
 
     def _call_setup_hooks(self) -> None:
         """Call `setup_data` and `setup_steps_per_epoch`; warn if they set numbers of steps, as for tfaip 1.2."""
@@ -322,7 +320,7 @@ class Trainer(Generic[P]):
         is_done = 0 < params.epochs <= params.current_epoch
         return is_done and directory is not None and directory.checkpoints.is_dir() and not params.overwrite
 
-    def _run(self, stages: StageRunner) -> Logs:
+    def _run(self, stages: StageRunner) -> None:
         """Train all stages, export the final model, and log the summary."""
         self._runner = stages
         self._is_fitted = False
@@ -350,7 +348,6 @@ class Trainer(Generic[P]):
             pairs = {"Best epoch": training.best.describe(history), **rows}
             for line in table_lines(list(pairs.items()), left=2):
                 log.info("%s", line)
-        return self._logs
 
     def fit(self) -> Logs:
         """Train with the params as they are, as a part of `train`; override it to train more than once.
@@ -382,10 +379,10 @@ class Trainer(Generic[P]):
             runner.train_again(self._params)
         else:
             self._params.current_epoch = runner.current_epoch
-        self._logs = runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
-        return self._logs
+        return self._progress.history.values(runner.epoch)
 
     @property
     def model(self) -> keras.layers.Layer:
@@ -451,7 +448,7 @@ class Trainer(Generic[P]):
                 seed_run(params, scenario, devices, None)
                 stage = main_stage(params)
                 run = build_run(params, Preview([stage]), None, devices, stop)
-                self._training = build_training(run, stage, scenario, {RUNNING: None}, self.create_warmstarter())
+                self._training = build_training(run, stage, scenario, self.create_warmstarter())
             yield self._training
 
     def check_resume(self) -> tuple[str, int] | None:
@@ -473,19 +470,18 @@ class Trainer(Generic[P]):
                 return None
             check_params(self._params, self._scenario)
             # A stage that is done was perhaps changed, and is not repeated.
-            stored, history = state.checkpoint.state, History()
-            trained = History.from_dict(stored["history"])
+            progress, history = TrainingProgress(), History()
+            progress.load(state.checkpoint.state)
             program = planned_stages(self._params, self._scenario, history)
-            stages = directory.stage_directories()
-            sequence = StageSequence(program, history, Devices(), stages, is_resumed=True, repeated=state.repeated)
-            sequence.reach(stored, trained)
-            has_ended = sequence.stage is not None and stored["epoch"] >= sequence.stage.last_epoch
-            sequence.skip_done(trained, has_ended)
+            sequence = StageSequence(program, history, progress, Devices(), directory.stage_directories())
+            sequence.start(state.checkpoint.state, state.repeated)
+            if sequence.stage is not None and progress.epoch >= sequence.stage.last_epoch:
+                sequence.skip_done(has_ended=True)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
                     read_history(history_file)
-            return state.name, int(stored["epoch"])
+            return state.name, progress.epoch
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
