@@ -184,7 +184,7 @@ SUB, DEEP, BEST = (
         *((DEEP, file) for file in ("my/thesis.tex", "my/old", "my/old/epoch_0001/thesis.tex")),
         *((BEST, file) for file in ("my/thesis.tex", "my")),
         *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
-        *(("{}", file) for file in ("train/thesis.tex", "validation", "stages/thesis.tex", "export/thesis.tex")),
+        *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex")),
     ],
 )
 def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
