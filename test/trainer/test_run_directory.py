@@ -307,22 +307,6 @@ def stored(run: Path, **changes: Any) -> Path:
     return file
 
 
-def test_params_and_run_belong_to_the_record(tmp_path: Path, state: Path) -> None:
-    file = stored(tmp_path / "run")
-    assert read_permission(file) == EXPECTED
-    assert read_permission(tmp_path / "run" / ".." / "run" / "trainer_params.json") == EXPECTED
-    (tmp_path / "link").symlink_to(tmp_path / "run")
-    assert read_permission(tmp_path / "link" / "trainer_params.json") == EXPECTED
-    text = file.read_text()
-    file.write_text(text + " ")
-    assert read_permission(file) == Permission()
-    file.write_text(text)
-    assert read_permission(file) == EXPECTED
-    file.rename(tmp_path / "trainer_params.json")
-    assert read_permission(file) == read_permission(tmp_path / "trainer_params.json") == Permission()
-    assert state.stat().st_mode & 0o777 == 0o700
-
-
 def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
     stages = {"a": TrainStage(epochs=1, overrides={"learning_rate.decay": "colorsys:rgb_to_hls"})}
     assert read_permission(stored(tmp_path / "run", stages=stages)) == Permission(("statistics", "colorsys"))
@@ -351,6 +335,7 @@ def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp
     assert read_permission(file) == Permission()
     save_params(file, params)
     assert read_permission(file) == Permission(("colorsys",))
+    assert state.stat().st_mode & 0o777 == 0o700
     # Params that name nothing need no record.
     record_permission(file, TinyScenario.default_trainer_params(), TinyScenario, Permission())
     assert list(state.iterdir()) == []
