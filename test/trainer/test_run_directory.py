@@ -315,7 +315,7 @@ def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
 def test_a_function_without_a_mark_of_the_package_of_the_scenario_is_typed_too(tmp_path: Path) -> None:
     for name, expected in (("halve", Permission(("test",))), ("third", Permission())):
         params = replace(TinyScenario.default_trainer_params(), output_dir=str(tmp_path))
-        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_functions:{name}"))
+        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_trust:{name}"))
         record_permission(tmp_path / "trainer_params.json", params, TinyScenario, Permission())
         save_params(tmp_path / "trainer_params.json", params)
         assert read_permission(tmp_path / "trainer_params.json") == expected

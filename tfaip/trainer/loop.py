@@ -15,8 +15,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.failures import DropCounts
-from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.sampler import DropCounts, Position
 from tfaip.device.collectives import broadcast
 from tfaip.device.device_config import Precision
 from tfaip.errors import TfaipError
