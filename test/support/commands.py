@@ -19,6 +19,14 @@ from typing import NamedTuple
 from test.support.processes import PROC, ZOMBIE, list_processes
 from test.support.warm.client import WarmProcess, start_warm
 
+# Of all processes of tests: equal numbers from process to process, on the CPU.
+VARIABLES = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_DETERMINISTIC_OPS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "JAX_PLATFORMS": "cpu",
+}
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of `sitecustomize.py`, which every started interpreter imports.
 STARTUP = Path(__file__).resolve().parent / "startup"
