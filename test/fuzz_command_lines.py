@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if __name__ == "__main__":  # before a backend is imported
-    VARIABLES = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    os.environ.update({**VARIABLES, "JAX_PLATFORMS": "cpu", **os.environ})
-
 import yaml
 
-from test.support.commands import CommandResult, environment, finish_command, start_command
+from test.support.commands import VARIABLES, CommandResult, environment, finish_command, start_command
+
+if __name__ == "__main__":  # before a backend is imported
+    os.environ |= {**VARIABLES, **os.environ}
+
 from test.support.warm.client import allow_servers
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.scheduler import MODULATIONS, SCHEDULES
@@ -234,12 +234,7 @@ def run_here(main: Main, argv: Sequence[str]) -> CommandResult:
 
 
 def complaints(ended: CommandResult, may_fail: bool) -> list[str]:
-    """What is wrong with the end of a command.
-
-    Args:
-        ended: how it ended.
-        may_fail: exit codes 1 and 130 are clear ends, too, and libraries may warn of what is trained.
-    """
+    """What is wrong with the end of a command."""
     found: list[str] = []
     for text in (ended.stdout, ended.stderr):
         if (begin := text.find("Traceback")) >= 0:

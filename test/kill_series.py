@@ -127,11 +127,7 @@ class Series:
         self._expected: dict[str, tuple[dict[str, Any], float]] = {}
 
     def run(self, number: int, setting: str, moments: Sequence[float]) -> tuple[list[str], list[str]]:
-        """Kill a training at these shares of the time of the uninterrupted run, and resume it until it has finished.
-
-        Returns:
-            a description of each kill; what differs from the uninterrupted run, or was left.
-        """
+        """Kill a training at these shares of the time of the uninterrupted run, and resume it until it has finished."""
         if setting not in self._expected:
             self._expected[setting] = self._uninterrupted(setting)
         expected, duration = self._expected[setting]
@@ -179,11 +175,7 @@ class Series:
 
 
 def _kill_after(process: Process, seconds: float) -> bool:
-    """Kill a process at this moment; False if it had ended before.
-
-    Raises:
-        RuntimeError: if what it started does not end with it.
-    """
+    """Kill a process at this moment; False if it had ended before."""
     try:
         process.communicate(timeout=seconds)
         return False
