@@ -69,10 +69,12 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
     leaks += [f"shared memory {name}" for name in after.segments - before.segments if is_left(name)]
     for name in sorted({*before.variables, *after.variables}):
         old, new = before.variables.get(name), after.variables.get(name)
-        leaks += [f"environment variable {name}: {old!r} became {new!r}"] * (old != new)
+        if old != new:
+            leaks.append(f"environment variable {name}: {old!r} became {new!r}")
     for number, handler in after.handlers.items():
         old = before.handlers[number]
-        leaks += [f"handler of {number.name}: {old!r} became {handler!r}"] * (old != handler)
+        if old != handler:  # real-time signals have no name
+            leaks.append(f"handler of {number.name}: {old!r} became {handler!r}")
     if before.directory != after.directory:
         leaks.append(f"working directory: {before.directory} became {after.directory}")
     return leaks
