@@ -120,21 +120,19 @@ def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_dropped_samples_are_counted_and_told(tmp_path: Path) -> None:
-    params = line_params([1.0, 2.0, 3.0, 4.0], None, tmp_path / "run", samples_per_epoch=5)
+    params, file = line_params([1.0, 2.0, 3.0, 4.0], None, tmp_path, samples_per_epoch=5), tmp_path / "history.json"
     params.scenario.data.pre_proc = SequentialProcessorPipelineParams(processors=[DropLine()])
     params.epochs = 2
     train(params)
-    file = tmp_path / "run" / "history.json"
     # 2 4 | 2 4 | 2: before them 1 and 3 twice, and 1. Then 4 | 2 4 | 2 4: 3, and both twice.
-    assert [record["meta"]["dropped"] for record in history(tmp_path / "run").values()] == [5, 10]
-    assert (tmp_path / "run" / "train.log").read_text().count("dropped training samples: 5 invalid") == 2
+    assert [record["meta"]["dropped"] for record in history(tmp_path).values()] == [5, 10]
     # The user may edit the history, also to what is no position.
     records = json.loads(file.read_text())
     records["2"]["meta"]["position"] = "none"
     file.write_text(json.dumps(records))
     params.epochs = 3
     train(params, restore=True)
-    assert (tmp_path / "run" / "train.log").read_text().count("dropped training samples: 5 invalid") == 3
+    assert (tmp_path / "train.log").read_text().count("dropped training samples: 5 invalid") == 3
 
 
 class DropLine(Processor):

@@ -10,7 +10,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -169,25 +168,6 @@ def test_an_error_of_the_validation_data_is_raised_as_itself() -> None:
         train(params)
 
 
-def test_the_trainer_can_be_configured_by_subclass() -> None:
-    seen: list[Any] = []
-
-    class MyTrainer(LineScenario.trainer_cls()):  # type: ignore[misc]
-        def setup_callbacks(self, optimizer: Any, callbacks: Any) -> list[keras.callbacks.Callback]:
-            seen.append(optimizer)
-            return [*super().setup_callbacks(optimizer, callbacks), weights]
-
-    weights = Weights()
-    params = line_params([1])
-    trainer = MyTrainer(params, LineScenario(params.scenario))
-    trainer.train()
-    assert weights.values == [-1.0]
-    assert seen[0].schedule.base.shape == ()
-    assert type(trainer.params) is type(params)
-    assert trainer.params.scenario is trainer.scenario.params
-    assert trainer.data is trainer.scenario.data
-
-
 X = [{"x": np.array([value], "float32")} for value in (0.5, 3.0)]
 
 
@@ -206,6 +186,7 @@ def test_after_a_training(rate: float, final: float, tmp_path: Path) -> None:
         assert [sample.outputs["y"].tolist() for sample in found] == [[0.5 * final], [3 * final]]
     assert weight(trainer) == -4.0
     assert trainer.model is trainer.scenario.graph
+    assert (trainer.params.scenario, trainer.data) == (trainer.scenario.params, trainer.scenario.data)
 
 
 @pytest.mark.backend
