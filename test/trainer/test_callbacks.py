@@ -202,27 +202,24 @@ def test_named_callbacks_are_called_and_built_again_by_a_resume(project: Path) -
     assert "--trust mine" in error
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_mistakes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(project)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    params = TinyScenario.default_trainer_params()
+    for name, message in [
         ("mine:Other", "callbacks[0] is 'mine:Other', expected a Keras callback; it gives Other"),
         ("mine:Needs", "expected a function of params, scenario; it needs 'accuracy'"),
         ("mine:Gone", "--trainer.callbacks.0 is 'mine:Gone', expected a function that module mine has"),
         ("none:X", "--trainer.callbacks.0 is 'none:X', expected a module that can be imported"),
         ("Tell", "callbacks.0 is 'Tell', expected module:function"),
-    ],
-)
-def test_mistakes(project: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(project)
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
-    params = TinyScenario.default_trainer_params()
-    params.output_dir, params.callbacks = str(project / "run"), [name]
-    with pytest.raises(ValueError, match=re.escape(message)):
-        TinyScenario.create_trainer(params).train()
-    assert not (project / "run").exists()
-    if name == "Tell":  # programs name callbacks as the command line does
-        for given in (["keras.callbacks:History"], "keras.callbacks:History keras.callbacks:TerminateOnNaN"):
-            params.set_flags({"trainer.callbacks": given})
-            assert params.callbacks == (given.split() if isinstance(given, str) else given)
-        with pytest.raises(UsageError, match=r"callbacks\[0\] is 'tell', expected module:function"):
-            params.set_flags({"trainer.callbacks": ["tell"]})
+    ]:
+        params.output_dir, params.callbacks = str(project / "run"), [name]
+        with pytest.raises(ValueError, match=re.escape(message)):
+            TinyScenario.create_trainer(params).train()
+        assert not (project / "run").exists()
+    # Programs name callbacks as the command line does.
+    for given in (["keras.callbacks:History"], "keras.callbacks:History keras.callbacks:TerminateOnNaN"):
+        params.set_flags({"trainer.callbacks": given})
+        assert params.callbacks == (given.split() if isinstance(given, str) else given)
+    with pytest.raises(UsageError, match=r"callbacks\[0\] is 'tell', expected module:function"):
+        params.set_flags({"trainer.callbacks": ["tell"]})
