@@ -19,6 +19,7 @@ import pytest
 from test.support.commands import finish_command, start_python
 from test.support.runs import checkpoints, latest
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
+from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.weights import HostBuffer, load_arrays
