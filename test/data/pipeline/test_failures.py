@@ -14,8 +14,8 @@ from test.data.faults import FaultParams
 from test.data.support import (
     IterableRowsParams,
     NoiseParams,
-    PairParams,
-    RepeatParams,
+    Pair,
+    Repeat,
     RowData,
     RowDataParams,
     make_pipeline,
@@ -101,19 +101,19 @@ def test_samples_that_were_read_ahead_count_when_they_are_trained() -> None:
 
 def test_the_count_is_that_of_the_pass_that_is_run_again_after_a_generating_processor() -> None:
     # Pairs are named by their first row: in order these are 0, 2, 4 ..., so that only sample 2 of the bad ones is seen.
-    made = pipeline(1, before=[PairParams()], shuffle_buffer_size=0)
+    made = pipeline(1, before=[Pair()], shuffle_buffer_size=0)
     with made, made.training_batches(Position(), 12) as batches:
         positions = [position for _, position in batches]
     assert [(position.pass_index, position.failed) for position in positions][-1] == (2, 1)
     # The pass is replayed from its beginning, which counts nothing twice.
-    again = pipeline(1, before=[PairParams()], shuffle_buffer_size=0)
+    again = pipeline(1, before=[Pair()], shuffle_buffer_size=0)
     with again, again.training_batches(positions[2], 6) as batches:
         assert [position for _, position in batches] == positions[3:]
     with giving_up(0):
-        train(pipeline(0, before=[PairParams()], shuffle_buffer_size=0), 1)
+        train(pipeline(0, before=[Pair()], shuffle_buffer_size=0), 1)
 
 
-@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "after a generating one"])
+@pytest.mark.parametrize("before", [[], [Repeat()]], ids=["mapping", "after a generating one"])
 def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any]) -> None:
     processors = SequentialProcessorPipelineParams(processors=[*before, FaultParams(fault="raise", at=2)])
     params = DataPipelineParams(mode=PipelineMode.PREDICTION, num_processes=0, on_error="skip:3")

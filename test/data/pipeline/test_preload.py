@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from test.data.support import (
-    DropParams,
+    Drop,
     IterableRowsParams,
     NoiseParams,
-    PairParams,
-    RepeatParams,
+    Pair,
+    Repeat,
     epoch,
     make_pipeline,
     row,
@@ -60,11 +60,11 @@ def calls(kind: str = "plain") -> list[int]:
     return [index for name, index in CALLS if name == kind]
 
 
-MAPPING: list[DataProcessorParams] = [AddParams(), DropParams(every=4), NoiseParams(), AddParams(kind="refuses")]
+MAPPING: list[DataProcessorParams] = [AddParams(), Drop(every=4), NoiseParams(), AddParams(kind="refuses")]
 
 
 @given(
-    processors=st.lists(st.sampled_from([*MAPPING, RepeatParams(), PairParams()]), max_size=5),
+    processors=st.lists(st.sampled_from([*MAPPING, Repeat(), Pair()]), max_size=5),
     random_access=st.booleans(),
     limit=st.sampled_from([-1, 9]),
     buckets=st.sampled_from([[], [2, 3]]),
@@ -199,7 +199,7 @@ def test_a_processor_may_keep_several_samples_of_one(gives: str) -> None:
 
 
 def test_samples_in_memory_as_a_list() -> None:
-    pipeline = make_pipeline(rows(4), [DropParams(every=2), AddParams(), NoiseParams()])
+    pipeline = make_pipeline(rows(4), [Drop(every=2), AddParams(), NoiseParams()])
     assert [(s.meta["id"], s.inputs["x"][0]) for s in pipeline.preload_input_samples()] == [(1, 2.0), (3, 4.0)]
     with pytest.raises(TypeError, match=r"Own\.preload_input_samples would never be called: override as_preloaded"):
         type("Own", (DataPipeline,), {"preload_input_samples": lambda self: []})

@@ -21,11 +21,11 @@ import pytest
 import tfaip.data.pipeline.workerpool as executor
 from test.data.faults import FaultParams, FilesParams, SlowParams
 from test.data.support import (
-    DropParams,
+    Drop,
     IterableRowsParams,
     NoiseParams,
-    PairParams,
-    RepeatParams,
+    Pair,
+    Repeat,
     RowData,
     RowDataParams,
     epoch,
@@ -53,8 +53,8 @@ BATCH, SAMPLES = 7, 100
     ("processors", "source"),
     [
         ([NoiseParams()], rows(45)),
-        ([NoiseParams(), DropParams(every=9)], rows(45)),
-        ([DropParams(), NoiseParams(), RepeatParams(), NoiseParams(), PairParams()], rows(45)),
+        ([NoiseParams(), Drop(every=9)], rows(45)),
+        ([Drop(), NoiseParams(), Repeat(), NoiseParams(), Pair()], rows(45)),
     ],
     ids=["mapping", "dropping", "generating"],
 )
@@ -79,7 +79,7 @@ def test_any_number_of_workers_gives_the_same_bytes(processors: list[Any], sourc
 
 
 def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
-    processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
+    processors = [NoiseParams(), NoiseParams(high=7), Drop()]
 
     def composed(split: int, processes: int) -> list[Any]:
         """An epoch in which the processors from number `split` on must run in the training process."""
@@ -139,7 +139,7 @@ def test_workers_are_replaced_after_their_tasks() -> None:
 
 def test_post_processing_in_workers_is_in_order() -> None:
     def processed(processes: int) -> list[Any]:
-        post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), DropParams(), PairParams()])
+        post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), Drop(), Pair()])
         data = RowData(RowDataParams(post_proc=post_proc))
         params = DataPipelineParams(mode=PipelineMode.PREDICTION, batch_size=4, num_processes=processes)
         pipeline = data.create_pipeline(params, IterableRowsParams()).with_seed(3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import DropParams, NoiseParams, PairParams, RepeatParams, RowDataParams, row, rows
+from test.data.support import Drop, NoiseParams, Pair, Repeat, RowDataParams, row, rows
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import (
@@ -37,31 +37,31 @@ def apply(processors: list[Any], samples: Iterable[Sample], seed: int = 0) -> li
 
 
 def sequential() -> SequentialProcessorPipelineParams:
-    processors = [NoiseParams(high=1), DropParams(), NoiseParams(high=2)]
+    processors = [NoiseParams(high=1), Drop(), NoiseParams(high=2)]
     return SequentialProcessorPipelineParams(run_parallel=False, processors=processors)
 
 
 def composed() -> ComposedProcessorPipelineParams:
-    parts = [[NoiseParams(high=1), DropParams()], [NoiseParams(high=2)]]
+    parts = [[NoiseParams(high=1), Drop()], [NoiseParams(high=2)]]
     return ComposedProcessorPipelineParams([SequentialProcessorPipelineParams(processors=part) for part in parts])
 
 
 @pytest.mark.parametrize("make", [sequential, composed])
 def test_queries_and_changes(make: type[DataProcessorPipelineParams]) -> None:
     params = make()
-    assert params.flatten_processors() == [NoiseParams(high=1), DropParams(), NoiseParams(high=2)]
+    assert params.flatten_processors() == [NoiseParams(high=1), Drop(), NoiseParams(high=2)]
     assert params.processors_of_type(NoiseParams) == [NoiseParams(high=1), NoiseParams(high=2)]
-    assert (params.has_processor(DropParams), params.has_processor(RepeatParams)) == (True, False)
-    assert params.replace_all(NoiseParams, RepeatParams()) == 2
-    assert params.flatten_processors() == [RepeatParams(), DropParams(), RepeatParams()]
-    assert (params.erase_all(RepeatParams), params.erase_all(RepeatParams)) == (2, 0)
-    assert params.flatten_processors() == [DropParams()]
+    assert (params.has_processor(Drop), params.has_processor(Repeat)) == (True, False)
+    assert params.replace_all(NoiseParams, Repeat()) == 2
+    assert params.flatten_processors() == [Repeat(), Drop(), Repeat()]
+    assert (params.erase_all(Repeat), params.erase_all(Repeat)) == (2, 0)
+    assert params.flatten_processors() == [Drop()]
 
 
 @pytest.mark.parametrize("make", [sequential, composed])
 def test_create_builds_the_processors_of_the_mode(make: type[DataProcessorPipelineParams]) -> None:
     params, data_params = make(), RowDataParams()
-    params.processors_of_type(DropParams)[0].modes = {PipelineMode.TRAINING}
+    params.processors_of_type(Drop)[0].modes = {PipelineMode.TRAINING}
     for mode, names in [("training", ["Noise", "Drop", "Noise"]), ("prediction", ["Noise", "Noise"])]:
         built = params.create(DataPipelineParams(mode=mode), data_params).processors
         assert [type(processor).__name__ for processor in built] == names
@@ -83,11 +83,11 @@ def test_what_processors_ask_of_the_workers() -> None:
 
 def test_order_of_mapping_and_generating_processors() -> None:
     # 0..5 without 0 and 3: 1 2 4 5; pairs keep the first target: 1 4.
-    assert apply([DropParams(every=3), PairParams()], rows(6)) == [1, 4]
+    assert apply([Drop(every=3), Pair()], rows(6)) == [1, 4]
     # Pairs of 0..5 keep 0 2 4; without multiples of 3: 2 4.
-    assert apply([PairParams(), DropParams(every=3)], rows(6)) == [2, 4]
+    assert apply([Pair(), Drop(every=3)], rows(6)) == [2, 4]
     # An invalid sample is not processed further.
-    assert apply([DropParams(every=1), FaultyParams(fault="map raise")], rows(3)) == []
+    assert apply([Drop(every=1), FaultyParams(fault="map raise")], rows(3)) == []
 
 
 def test_randomness_depends_on_seed_sample_and_processor() -> None:
@@ -98,7 +98,7 @@ def test_randomness_depends_on_seed_sample_and_processor() -> None:
     twice = apply([NoiseParams(), NoiseParams()], rows(5), seed=3)
     assert [value - first for value, first in zip(twice, once, strict=True)] != noise
     # A processor of another mode keeps its number.
-    other = [DropParams(modes={mode}) for mode in (PipelineMode.PREDICTION, PipelineMode.TARGETS)]
+    other = [Drop(modes={mode}) for mode in (PipelineMode.PREDICTION, PipelineMode.TARGETS)]
     assert apply([other[0], NoiseParams()], rows(4)) == apply([other[1], NoiseParams()], rows(4))
 
 
@@ -155,7 +155,7 @@ class FaultyGenerating(GeneratingDataProcessor[FaultyParams]):
 )
 def test_an_error_names_the_processor_and_the_sample(fault: str, note: str) -> None:
     with pytest.raises(ZeroDivisionError, match="bad") as info:
-        apply([DropParams(every=2), FaultyParams(fault=fault)], rows(3))
+        apply([Drop(every=2), FaultyParams(fault=fault)], rows(3))
     (found,) = info.value.__notes__
     assert found.startswith(note)
 
