@@ -75,8 +75,6 @@ class TrainingLoop:
         logs = progress.history.values(progress.epoch)
         self._publish_early_stopping()
         if not self._training.is_finished():
-            if self._params.learning_rate.is_held():
-                log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
             for value in scheduled_values(model).values():
                 value.assign(value.declared)
@@ -223,7 +221,7 @@ class TrainingLoop:
         """Record an epoch in the history; return its values with the effective rate."""
         progress, optimizer = self._progress, self._training.model.optimizer
         meta = {
-            "updates": int(optimizer.updates),
+            "updates": int(optimizer.update_number),
             "seconds": round(epoch.seconds(), 3),
             "dropped": DropCounts(*progress.position.dropped).total,
             "position": progress.position.to_dict(),
