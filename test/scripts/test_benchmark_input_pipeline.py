@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from test.data.faults import FilesParams, SlowParams
-from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
+from test.data.support import Drop, Pair, Repeat, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.data.pipeline.batching import Batch
 from tfaip.scripts.benchmark_input_pipeline import main
@@ -109,7 +109,7 @@ def test_rates_begin_behind_the_first_batch() -> None:
 
 
 def test_parts_show_where_the_time_goes() -> None:
-    processors = [DropParams(every=3), SlowParams(seconds=0.005), RepeatParams(), PairParams()]
+    processors = [Drop(every=3), SlowParams(seconds=0.005), Repeat(), Pair()]
     parts = measure_parts(make_pipeline(rows(20), processors, batch_size=2), 0.4)
     assert [part.name for part in parts] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
     # The samples are in memory; what comes behind the first generating processor runs in one process.
@@ -123,8 +123,8 @@ def test_parts_show_where_the_time_goes() -> None:
 @pytest.mark.parametrize(
     ("source", "processors", "params", "in_workers"),
     [
-        (rows(20), [DropParams(every=3)], {}, [False, True, True]),
-        (rows(20), [DropParams(every=3)], {"max_element_length": 3}, [False, True, False]),
+        (rows(20), [Drop(every=3)], {}, [False, True, True]),
+        (rows(20), [Drop(every=3)], {"max_element_length": 3}, [False, True, False]),
         (FilesParams(), [], {}, [True, True]),
     ],
 )
