@@ -96,8 +96,8 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         return self.build_train_graph(inputs, targets, training=bool(training))
 
 
-def require_outputs(graph: GenericGraphBase[Any], outputs: Any) -> TensorDict:
-    """Return the outputs of the root graph of a model.
+def require_outputs(graph: keras.layers.Layer, outputs: Any) -> TensorDict:
+    """Return the outputs of the root graph of a model, or of a Keras model.
 
     Raises:
         TypeError: if they are no dict.
