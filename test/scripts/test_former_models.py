@@ -168,9 +168,6 @@ def test_a_file_of_1_2_names_no_code_and_no_place_outside(change: Any, message: 
 
 
 def test_a_graph_that_differs_is_refused_with_its_weights(former: Path) -> None:
-    # A third layer has two weights; behind it the sizes of four statistics and one kernel differ.
     edit(former / "export" / "scenario_params.json", lambda p: p["model"].update(units=[5, 4, 3]))
-    with pytest.raises(
-        TfaipError, match="not have 7 of the 15 weights of the graph: encoder/dense/2/.*; give the layers"
-    ):
+    with pytest.raises(TfaipError, match=r"missing .'encoder/dense/2/.*2 and 0 in all(?s:.*)give the layers"):
         WaveScenario.create_predictor(former / "export", PredictorParams(silent=True))
