@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
 
 from test.fuzz_command_lines import complaints, run_here
 from test.support.commands import finish_command, start_python
-from tfaip.scripts import export, train
-from tfaip.scripts.common.command import print_results
+from tfaip.scripts import train
+from tfaip.scripts.common.command import print_results, run_command
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,6 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
 
-    from tfaip.scripts.common.command import run_command
-
     ended = run_here(lambda argv: run_command(fail, argv), [])
     assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])
     message, where = ended.stderr.splitlines()
@@ -47,17 +45,16 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_the_check_of_an_end_finds_what_is_wrong() -> None:
-    def ended_with(text: str, rc: int = 2) -> list[str]:
-        import sys
-
-        return complaints(run_here(lambda argv: (sys.stderr.write(text), rc)[1], []), may_fail=False)
-
-    assert ended_with("error: one line\n") == []
-    assert ended_with("error: one line\n", rc=1) == ["exit code 1"]
-    assert ended_with("error: " + "x" * 294 + "\n") == ["a message of 301 characters"]
-    assert ended_with("error: one\nanother\n") == ["2 lines on stderr, 1 of them errors"]
-    assert ended_with("error: \x1b[1m\n") == ["characters in the message that cannot be printed"]
-    assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
+    for text, rc, found in (
+        ("error: one line\n", 2, []),
+        ("error: one line\n", 1, ["exit code 1"]),
+        ("error: " + "x" * 294 + "\n", 2, ["a message of 301 characters"]),
+        ("error: one\nanother\n", 2, ["2 lines on stderr, 1 of them errors"]),
+        ("error: \x1b[1m\n", 2, ["characters in the message that cannot be printed"]),
+        ("something\n", 0, ["something on stderr, but exit code 0"]),
+    ):
+        ended = run_here(lambda argv, text=text, rc=rc: (sys.stderr.write(text), rc)[1], [])
+        assert complaints(ended, may_fail=False) == found
 
 
 # The interpreter's own clean-up would wait for the reader of the data for ever.
@@ -99,10 +96,3 @@ def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         "confusion  [[0 1 2] [3 4 5]]",
         "text                     a b",
     ]
-
-
-def test_a_called_command_that_fails_ends_its_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        export.main([str(tmp_path / "gone")])
-    assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("error: ")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from test.support.commands import exit_code
+from test.support.tiny.scenario import TinyScenario
 from tfaip.scripts.train import main
 
 IMPORTS = """
 import keras
+from test.scripts.test_user_errors import Changed
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import *
-from tfaip.imports import (
-    EvaluatorBase,
-    EvaluatorParams,
-    ScenarioBase,
-    ScenarioBaseParams,
-    TrainerParams,
-    TrainerPipelineParams,
-)
+from tfaip.imports import EvaluatorBase, EvaluatorParams
 """
 GRAPH = """
 class Params(TinyModelParams):
@@ -41,21 +38,10 @@ class Model(TinyModel):
         {in_model}
         return super()._loss(inputs, targets, outputs)
 
-class ScenarioParams(ScenarioBaseParams[TinyData, Params]):
-    pass
-
-class PipelineParams(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
-    pass
-
-class Training(TrainerParams[ScenarioParams, PipelineParams]):
-    pass
-
-class Bad(ScenarioBase[ScenarioParams, Training]):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
+        params.scenario.model = Params()
         params.scenario.export_serve, params.samples_per_epoch = False, 8
-        return params
 """
 PROCESSOR = """
 class BadJitter(Jitter):
@@ -65,40 +51,31 @@ class BadJitter(Jitter):
     def helper(self, sample):
         raise KeyError("no such pixel")  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.scenario.data.pre_proc.processors = [BadJitter()]
         params.gen.setup.train.num_processes = {processes}
-        return params
 """
 GENERATOR = """
 class BadGenerator(TinyGenerator):
     def load(self):
         return open("/nowhere/data")  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.gen.train = BadGenerator()
-        return params
 """
 EVALUATOR = """
 class BadEvaluator(EvaluatorBase[EvaluatorParams]):
     def update_state(self, sample):
         self.nothing.append(sample)  # HERE
 
-class Bad(TinyScenario):
+class Bad(Changed):
     @classmethod
     def evaluator_cls(cls): return BadEvaluator
 
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+    def change(params):
         params.lav_every_n, params.epochs = 1, 1
-        return params
 """
 CALLBACK = """
 class BadCallback(keras.callbacks.Callback):
@@ -118,12 +95,9 @@ class BadJitter(Jitter):
     def __post_init__(self):
         self.amount / 0  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.scenario.data.pre_proc.processors = [BadJitter()]
-        return params
 """
 STYLED = 'raise ValueError("bad layer")  # HERE'
 CASES = {
@@ -140,6 +114,18 @@ CASES = {
     "callback": (CALLBACK, "ZeroDivisionError: division by zero"),
     "params": (POST_INIT, "ZeroDivisionError: "),
 }
+
+
+class Changed(TinyScenario):
+    """A scenario that changes the params that a training starts with."""
+
+    change: Callable[[Any], None]
+
+    @classmethod
+    def default_trainer_params(cls) -> Any:
+        params = super().default_trainer_params()
+        cls.change(params)
+        return params
 
 
 @pytest.fixture(autouse=True)
@@ -186,13 +172,11 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_graph_that_returns_no_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "bad_output.py").write_text(
-        IMPORTS + GRAPH.format(in_graph="return next(iter(inputs.values()))", in_model="pass")
-    )
+    returned = "return next(iter(inputs.values()))"
+    (tmp_path / "bad_output.py").write_text(IMPORTS + GRAPH.format(in_graph=returned, in_model="pass"))
     assert exit_code(main, ["bad_output", "--trainer.output_dir", "run"]) == 1
     line = capsys.readouterr().err.splitlines()[0]
-    assert line.startswith("error: TypeError: Graph returns ")
-    assert "expected a dict of tensors by name" in line
+    assert re.match("error: TypeError: Graph returns .*, expected a dict of tensors by name", line)
 
 
 def test_a_value_that_a_base_class_refuses_is_no_error_of_the_line_that_calls_it(
