@@ -196,20 +196,6 @@ def test_a_layer_of_ours_is_called_in_inference_mode_when_inlined(tmp_path: Path
     np.testing.assert_allclose(loaded, keras.ops.convert_to_numpy(layer(x, training=False)), rtol=1e-6)
 
 
-def test_code_in_a_keras_file_is_refused(tmp_path: Path) -> None:
-    marker = str(tmp_path / "marker")
-
-    attack = lambda x: (open(marker, "w").close(), x)[1]  # noqa: E731 (what Keras stores with its code)
-    inputs = keras.Input((1,), name="x")
-    (tmp_path / "keras").mkdir()
-    attacked = keras.Model({"x": inputs}, {"y": keras.layers.Lambda(attack, output_shape=(1,))(inputs)})
-    Path(marker).unlink(missing_ok=True)  # it was called to find out its shape
-    attacked.save(tmp_path / "keras" / "serve.keras")
-    with pytest.raises(TfaipError, match="serve.keras cannot be loaded: Requested the deserialization of a `Lambda`"):
-        KerasExporter.load(tmp_path / "keras", "serve")
-    assert not Path(marker).exists()
-
-
 @pytest.mark.slow
 @on_tensorflow
 def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test.kill_series import PACKAGE, RUN, TEMPORARY, differences, facts_of, left_over
+from test.kill_series import differences, facts_of
 from test.scripts.conftest import SEED
 from test.support.commands import CommandResult
 from test.support.runs import (
@@ -25,9 +25,6 @@ from test.support.runs import (
 )
 
 RunCommand = Callable[..., CommandResult]
-
-
-FLAGS = ["--trainer.checkpoint_save_freq", "3"]
 
 
 @dataclass(frozen=True)
@@ -51,46 +48,6 @@ def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: R
     for moment, (kill, newest) in kills.items():
         run_into(kill, "resume_training", run, "--trainer.epochs", "4", run_command=run_command, cwd=cwd)
         assert re.fullmatch(newest, checkpoints(run)[-1]), f"{moment}: {checkpoints(run)}"
-
-
-@pytest.mark.backend
-@pytest.mark.series
-def test_killed_around_the_first_checkpoints(
-    whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
-    run = tmp_path / "run"
-    train = ["train", "tiny", "--trainer.output_dir", run, *SEED, *FLAGS]
-    # Before the first file has its name: the directory is still free.
-    run_into(Kill("os.rename", r"/trainer_params\.json"), *train, run_command=run_command, cwd=workplace)
-    # Complete under its temporary name, not committed yet.
-    before_commit = Kill("os.rename", "epoch_0000_step_000004")
-    run_into(before_commit, *train, run_command=run_command, cwd=workplace)
-    assert checkpoints(run) == [".tmp-epoch_0000_step_000004"]
-    # The run begins again, and is killed again.
-    run_into(before_commit, "resume_training", run, run_command=run_command, cwd=workplace)
-    assert checkpoints(run) == [".tmp-epoch_0000_step_000004"]
-
-    # While the run is replaced by another one: it still can be replaced.
-    within_removal = Kill("os.rmdir", "/checkpoint ")
-    run_into(within_removal, *train, "--overwrite", run_command=run_command, cwd=workplace)
-
-    # Committed, but `latest` does not know of it.
-    before_latest = Kill("os.rename", r"/latest")
-    run_into(before_latest, *train, "--overwrite", run_command=run_command, cwd=workplace)
-    assert checkpoints(run) == ["epoch_0000_step_000004"]
-    assert not (run / "checkpoint" / "latest").exists()
-    kills = {
-        "while a checkpoint is written": (Kill("open", r"step_000006/state\.json"), "epoch_0000_step_000004"),
-        "in the data, while batches are read ahead": (Kill("tiny.sample", "training", 20), "epoch_0000_step_00000[46]"),
-        # The last checkpoint of the epoch may still be written.
-        "in the first validation": (Kill("tiny.sample", "evaluation", 5), "epoch_0000_step_0000(06|10)"),
-        "while best is written": (Kill("open", r"tmp-best/weights"), "epoch_0000_step_000010"),
-        "between best and its checkpoint": (Kill("os.rename", r"/epoch_0001 "), "epoch_0000_step_000010"),
-        "before the history": (Kill("os.rename", r"/epoch_0000_step_000006 .*/\.tmp-"), "epoch_0001"),
-    }
-    resume_through(kills, run, run_command, workplace)
-    run_well("resume_training", run, cwd=workplace)
-    assert_same_run(run, whole / "run")
 
 
 WRITING = {
@@ -170,13 +127,3 @@ def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
     (run / "best" / "more").touch()
     found = ["export/weights.safetensors differs", "best/more differs"]
     assert sorted(differences(facts_of(run), facts)) == sorted(found)
-
-
-def test_what_is_left_is_found(tmp_path: Path) -> None:
-    for name in (RUN, TEMPORARY, PACKAGE.name):
-        (tmp_path / name).mkdir()
-    assert list(left_over(tmp_path)) == []
-    left = {"stray": "is left beside the run", f"{TEMPORARY}/x": "is left", f"{RUN}/.tmp-x": "is left in the run"}
-    for name in left:
-        (tmp_path / name).touch()
-    assert list(left_over(tmp_path)) == [f"{tmp_path / name} {where}" for name, where in left.items()]

@@ -81,30 +81,25 @@ def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, ru
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="pending signals are read from /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_the_second_signal_ends_at_once(number: signal.Signals, workplace: Path, tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize(
+    ("number", "mode", "count"), [(signal.SIGINT, "evaluation", 5), (signal.SIGTERM, "training", 25)]
+)
+def test_the_second_signal_ends_at_once(
+    number: signal.Signals, mode: str, count: int, workplace: Path, whole: Path, tmp_path: Path, start: Start
+) -> None:
     """Also where no border is ever reached: the data hangs, the main thread waits for it in compiled code."""
-    hanging = faulty(fault("HANG", "tiny.sample", "evaluation", 5))
-    flags = ["--trainer.output_dir", tmp_path / "run"]
-    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
+    run, hanging = tmp_path / "run", faulty(fault("HANG", "tiny.sample", mode, count))
+    process = start("train", "tiny", "--trainer.output_dir", run, *SEED, cwd=workplace, env=hanging)
     wait_for_line(process, "HANGING")
-    send_twice(process, number)
+    process.send_signal(number)
+    status = Path(f"/proc/{process.pid}/status")
+    while not re.search(r"^ShdPnd:\s+0+$", status.read_text(), re.MULTILINE):
+        pass  # the system joins equal signals that it has not delivered yet
+    process.send_signal(number)
     result = finish_command(process, timeout_s=30)
-    assert result.rc == 128 + number, result
-
-
-def send_twice(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Send a signal twice; the system joins equal ones that it has not delivered yet."""
-    process.send_signal(number)
-    while int(status(process.pid)["ShdPnd"], 16):
-        pass
-    process.send_signal(number)
-
-
-def status(pid: int) -> dict[str, str]:
-    """What the system knows of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    assert (result.rc, result.stderr) == (128 + number, ""), result
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, whole / "run")
 
 
 def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
@@ -166,18 +161,4 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     finished = submit()
     assert (finished.rc, finished.stderr) == (0, ""), finished
     assert (directory / "requeued").read_text() == "requeue 17\n"
-    assert_same_run(run, whole / "run")
-
-
-@pytest.mark.slow
-def test_two_signals_while_data_never_come(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:
-    run = tmp_path / "run"
-    hanging = faulty(fault("HANG", "tiny.sample", "training", 25))
-    flags = ["--trainer.output_dir", run, *SEED]
-    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
-    wait_for_line(process, "HANGING")
-    send_twice(process, signal.SIGTERM)
-    result = finish_command(process)
-    assert (result.rc, result.stderr) == (143, ""), result
-    run_well("resume_training", run, cwd=workplace)
     assert_same_run(run, whole / "run")

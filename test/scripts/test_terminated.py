@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 import shutil
 import signal
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
-from test.support.commands import exit_code
-from test.support.trained import trained_tutorial
+from test.support.commands import CommandResult
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scripts.common.command import run_command
 
+Run = Callable[..., CommandResult]
 
-@pai_dataclass
-@dataclass
-class SignalImagesParams(DataGeneratorParams):
+
+class SignalImagesParams(DataGeneratorParams, cls=":SignalImages"):
     """Images, of which the 30th one comes with a signal."""
 
-    number: int = field(default=signal.SIGTERM, metadata=pai_meta(help="Signal to send"))
-    pid: int = field(default=0, metadata=pai_meta(help="Process to send it to"))
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return SignalImages
+    number: int = option(signal.SIGTERM, "Signal to send")
+    pid: int = option(0, "Process to send it to")
 
 
 class SignalImages(DataGenerator[SignalImagesParams]):
@@ -53,32 +44,6 @@ class SignalImages(DataGenerator[SignalImagesParams]):
         return self._images[index]
 
 
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The best model of a run of the tutorial; not to be changed."""
-    return trained_tutorial(tmp_path_factory) / "best"
-
-
-@pytest.fixture(autouse=True)
-def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty working directory; afterwards the toolkit's logger is as before."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    root = logging.getLogger("tfaip")
-    before = (root.level, root.propagate, root.handlers[:])
-    yield
-    root.level, root.propagate, root.handlers[:] = before
-
-
-def run(command: str, *arguments: str | Path) -> int:
-    return exit_code(importlib.import_module(f"tfaip.scripts.{command}").main, [*map(str, arguments)])
-
-
-def data(number: signal.Signals) -> list[str]:
-    name = f"{SignalImagesParams.__module__}:{SignalImagesParams.__name__}"
-    return ["--data", name, "--data.number", str(int(number)), "--data.pid", str(os.getpid())]
-
-
 @pytest.mark.parametrize(
     ("command", "number", "dump"),
     [
@@ -89,25 +54,24 @@ def data(number: signal.Signals) -> list[str]:
     ],
 )
 def test_a_dump_is_whole_or_not_there(
-    command: str, number: signal.Signals, dump: str, model: Path, capfd: pytest.CaptureFixture[str]
+    command: str, number: signal.Signals, dump: str, tutorial: Path, run: Run
 ) -> None:
-    other = model.with_name("other")
-    if not other.exists():
-        shutil.copytree(model, other)
-    models = ["--export_dirs", model, other] if command == "multi_lav" else ["--export_dir", model]
+    models = ["--export_dir", tutorial / "best"]
+    if command == "multi_lav":
+        models = ["--export_dirs", tutorial / "best", tutorial / "export"]
     Path(dump).write_text("of an earlier run")
     handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    code = run(command, *models, "--dump", dump, *data(number))
-    assert (code, capfd.readouterr().err) == (128 + number, f"{number.name}: stopped\n")
+    name = f"{SignalImagesParams.__module__}:{SignalImagesParams.__name__}"
+    data = ["--data", name, "--data.number", int(number), "--data.pid", os.getpid()]
+    result = run(command, *models, "--dump", dump, *data)
+    assert (result.rc, result.stderr) == (128 + number, f"{number.name}: stopped\n")
     assert [(path.name, path.read_text()) for path in Path().iterdir()] == [(dump, "of an earlier run")]
     assert {one: signal.getsignal(one) for one in handlers} == handlers
 
 
-def test_export(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_export(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """The signal comes when a file of the new format has been written."""
-    copy = Path(shutil.copytree(model, tmp_path / "model"))
+    copy = Path(shutil.copytree(tutorial / "best", tmp_path / "model"))
     before = sorted(copy.rglob("*"))
     save = keras.Model.save
 
@@ -116,7 +80,8 @@ def test_export(
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(keras.Model, "save", save_and_signal)
-    assert (run("export", copy, "--format", "keras"), capfd.readouterr().err) == (143, "SIGTERM: stopped\n")
+    result = run("export", copy, "--format", "keras")
+    assert (result.rc, result.stderr) == (143, "SIGTERM: stopped\n")
     assert sorted(copy.rglob("*")) == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
