@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
-import struct
 import sys
-import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -32,7 +29,6 @@ from tfaip.params.resource import Resource
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.scripts import export, predict
-from tfaip.trainer.run.output import read_checkpoint
 from tfaip.trainer.warmstart.warmstarter import read_source
 from tfaip.util.manifest import write_manifest
 
@@ -144,50 +140,10 @@ def test_training_data_that_name_what_they_must_not(model: Path, marker: Path) -
             load_training_data(model, Words)
 
 
-class Payload:
-    """Executed when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (str(Payload.path), "w")
-
-    path = Path()
-
-
 def zip_bomb(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("weights.npy", "w") as member:
         for _ in range(80):
             member.write(bytes(1 << 20))
-
-
-def header_bomb(path: Path) -> None:
-    header = json.dumps({"x": {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header)
-
-
-def pickled(path: Path) -> None:
-    path.write_bytes(pickle.dumps(Payload()))
-
-
-@pytest.mark.parametrize("write", [zip_bomb, header_bomb, pickled])
-def test_weights_that_are_something_else(
-    write: Callable[[Path], None], model: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Payload, "path", marker)
-    checkpoint = model.parent / "checkpoint"
-    checkpoint.mkdir()
-    for path in (model / "weights.safetensors", checkpoint / "state.safetensors"):
-        write(path)
-    (checkpoint / "state.json").write_text("{}")
-    for directory in (model, checkpoint):
-        write_manifest(directory, {"backend": "tensorflow", "versions": {}})
-    tracemalloc.start()
-    loaders = ((load_exported, model), (read_source, model), (read_source, checkpoint), (read_checkpoint, checkpoint))
-    for load, path in loaders:
-        with pytest.raises(TfaipError, match="safetensors cannot be read as weights: "):
-            load(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 64 << 20  # most of it the code of the scenario
 
 
 def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from test.support.commands import CommandResult
-from test.support.former.scenario import WaveGeneratorParams, WaveModelParams, WaveScenario
+from test.support.former.scenario import WaveGeneratorParams, WaveScenario
 from test.support.former12 import expected_of, unpack_former
 from tfaip.errors import TfaipError, UsageError
 from tfaip.imports import WarmStarter, WarmStartParams
@@ -134,12 +134,6 @@ def edit(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     content = json.loads(file.read_text())
     change(content)
     file.write_text(json.dumps(content))
-
-
-def test_values_that_do_not_fit_are_those_of_the_training(former: Path) -> None:
-    params = WaveScenario.params_from_path(former / "export")
-    assert (params.model.window, params.model.limit) == ((4, 1.0, 0.5), None)
-    assert params.model.units == WaveModelParams().units
 
 
 def test_names_that_the_options_of_1_2_chose(former: Path) -> None:
