@@ -311,6 +311,7 @@ def test_writing_leaves_the_loggers_as_they_were(tmp_path: Path, monkeypatch: py
     assert logging.root.handlers == []
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="elsewhere TensorFlow is imported already")
 def test_what_is_found_before_and_with_the_first_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from test.scripts.conftest import read_params, well
-from test.support.commands import CommandResult
+from test.scripts.conftest import SEED, read_params, well
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
 from test.support.runs import (
     assert_same_run,
     checkpoints,
@@ -146,3 +146,24 @@ def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> Non
     damaged = store / BEFORE / "state.safetensors"
     assert named.stderr == f"error: checkpoint {BEFORE} cannot be used: {damaged} differs from its manifest\n"
     assert files_below(half) == before
+
+
+SCRIPTS = REPOSITORY / "tfaip" / "scripts"
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_train_and_resume(workplace: Path, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    # Only the package itself is on the path; the scenario lies in the working directory.
+    environment = {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": os.environ["TF_CPP_MIN_LOG_LEVEL"]}
+    flags = ["--trainer.output_dir", run, "--trainer.epochs", "2", *SEED]
+    first = finish_command(start_python(SCRIPTS / "train.py", "tiny", *flags, cwd=workplace, env=environment))
+    assert first.rc == 0, first
+    assert [record["meta"]["updates"] for record in history(run).values()] == [11, 22]
+    resume = [SCRIPTS / "resume_training.py", run, "--trainer.epochs", "4"]
+    second = finish_command(start_python(*resume, cwd=workplace, env=environment))
+    assert second.rc == 0, second
+    assert_same_run(run, whole / "run")
+    assert [printed_epochs(result.stdout) for result in (first, second)] == [[1, 2], [3, 4]]
+    assert result_lines(run) == result_lines(whole / "run")
