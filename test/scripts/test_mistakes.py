@@ -40,6 +40,7 @@ def contents(directory: Path) -> dict[str, Any]:
     return {**{str(path): None for path in directory.rglob("*")}, **files_below(directory)}
 
 
+CSV = "tfaip.imports:CsvGeneratorParams --data.files no.csv"
 TINY = "tiny --trainer.output_dir new"
 STAGE = "--stages small=TrainStage --stages.small.epochs 2"
 FILES = {
@@ -82,6 +83,8 @@ MISTAKES = {
     "multi_lav": "which model? expected: tfaip-multi-lav --export_dirs DIR",
     "multi_lav --export_dirs BEST RUN/train": "no exported model at ; has no scenario_params.json",
     "predict --export_dir RUN/checkpoint/epoch_0002": "is a checkpoint; best",
+    f"lav --export_dir BEST --data {CSV}": "cannot read the CSV file no.csv: No such file; change --data.files",
+    f"predict --export_dir BEST --data {CSV}": "cannot read the CSV file no.csv: No such file; change --data.files",
     "predict --export_dir BEST --dump_inputs": "--dump_inputs; give --dump FILE",
     "evaluate": "which scenario?; --prediction FILE",
     "evaluate --scenario BEST": "missing required flag: --prediction",
