@@ -165,7 +165,7 @@ def add_formats(
 ) -> None:
     """Write an existing model in further formats, in one commit of its directory."""
     formats = ExportFormats(export_graphs(scenario), names, advice)
-    formats.check(inputs)
+    formats.check_with_write(inputs)
     path = path.resolve()  # `.` has no name, and a link to the directory must not be replaced
     origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
     origin[ADDED_FORMATS] = sorted({*ModelDirectory.at(path).added_formats, *names})

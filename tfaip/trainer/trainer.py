@@ -341,7 +341,7 @@ class Trainer(Generic[P]):
             output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             copy_to = training.params.early_stopping.best_model_output_dir
-            if copy_to:
+            if copy_to and training.run.devices.is_chief:
                 output.copy_best(Path(copy_to))
             history = self._progress.history
             rows = output.summary(has_best=training.best.epoch(history) is not None)
