@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from functools import partial
 from typing import Any
@@ -16,17 +17,18 @@ from tfaip.backend.active import backend
 from tfaip.backend.keras_private import (
     OpenOptimizer,
     RecordingScope,
-    forget_global_random_state,
     global_random_state,
-    mask_of,
     set_global_random_state,
     stop_evaluation,
 )
 from tfaip.backend.kerastools import (
     FunctionLoss,
     SynchronousCallbacks,
+    attach_mask,
     is_functional,
     layers_of,
+    mask_of,
+    metrics_named_by,
     own_training_flag,
     snake_case,
     sublayers,
@@ -72,24 +74,39 @@ def test_the_optimizer_calls_what_replaces_its_steps() -> None:
 
 
 def test_the_generator_without_a_seed_has_a_state() -> None:
-    before = global_random_state()
     set_global_random_state([1, 7])
     first = ops.convert_to_numpy(keras.random.normal((2,)))
     assert global_random_state() != [1, 7]
     set_global_random_state([1, 7])
     np.testing.assert_array_equal(ops.convert_to_numpy(keras.random.normal((2,))), first)
-    forget_global_random_state()
-    assert global_random_state() is None
-    if before is not None:
-        set_global_random_state(before)
+    before = random.getstate()
+    backend.seed(3)
+    # What `random.Random(3).randint(1, 10**9)` gives, from which Python's generator continues unchanged.
+    assert global_random_state() == [255512576, 0]
+    assert random.getstate() == random.Random(3).getstate()  # noqa: S311
+    random.setstate(before)
 
 
-def test_masks_of_layers_are_found() -> None:
+def test_masks_are_found_and_given() -> None:
     words = np.array([[3, 0], [1, 2]])
     embedded = keras.layers.Embedding(4, 2, mask_zero=True)(words)
     mask = mask_of(keras.layers.Dense(3)(embedded))
-    assert keras.ops.convert_to_numpy(mask).tolist() == [[True, False], [True, True]]
-    assert mask_of(keras.layers.Dense(3)(np.ones((2, 2)))) is None
+    other = ops.ones((2, 2))
+    for given, found in ((None, None), (mask, [[True, False], [True, True]])):
+        attach_mask(other, given)
+        here = mask_of(other)
+        assert found == (None if here is None else ops.convert_to_numpy(here).tolist())
+
+
+def test_metrics_without_a_name_are_counted_in_their_context() -> None:
+    keras.metrics.AUC()
+    counts: dict[str, int] = {}
+    names = []
+    for _ in range(2):
+        with metrics_named_by(counts):
+            metrics = keras.metrics.AUC(), keras.metrics.AUC(name="mine"), keras.metrics.Precision()
+            names += [metric.name for metric in metrics]
+    assert names == ["auc", "mine", "precision", "auc_1", "mine", "precision_1"]
 
 
 def test_a_function_becomes_a_loss_as_in_compile() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +22,7 @@ from tfaip.backend.jaxsteps import (
     dataset as dataset,
     local_value,
 )
-from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
+from tfaip.backend.keras_private import assign_kept_state, running_metrics, seed_global_generator
 from tfaip.backend.kerastools import Execution, without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -78,9 +77,8 @@ def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
 def seed(number: int) -> None:
     """Seed the global generators of Python, NumPy and Keras; JAX has none."""
     # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.
-    random.seed(number)
     np.random.seed(number)
-    forget_global_random_state()
+    seed_global_generator(number)
 
 
 # Compiled steps

@@ -114,7 +114,7 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private import metrics_named_by
+        from tfaip.backend.kerastools import metrics_named_by
 
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
