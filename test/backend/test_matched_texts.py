@@ -15,7 +15,7 @@ from test.device.support import free_port
 from test.support.commands import finish_command, start_python
 from tfaip.backend.distributed import lost_connection
 from tfaip.events.plugin import _is_worth_a_warning
-from tfaip.util.logging import message_of
+from tfaip.scripts.common.command import message_of
 
 pytestmark = pytest.mark.backend
 

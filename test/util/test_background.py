@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from tfaip.errors import TfaipError
-from tfaip.util.process import BackgroundWriter, collecting_new_objects
+from tfaip.trainer.run.output import BackgroundWriter
+from tfaip.trainer.trainer import collecting_new_objects
 
 
 def fail(text: str) -> None:

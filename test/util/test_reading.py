@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
+from tfaip.predict.samplefile import read_lines
 from tfaip.util.reading import (
     MAX_DEPTH,
     MIB,
@@ -24,7 +25,6 @@ from tfaip.util.reading import (
     parse_whole_number,
     read_bytes,
     read_json,
-    read_lines,
     read_text,
     require_regular_files,
 )

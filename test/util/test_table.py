@@ -13,9 +13,10 @@ import termios
 import numpy as np
 import pytest
 
+from tfaip.scripts.runs import cell_texts
 from tfaip.util.chart import needs_log_scale, text_plot
 from tfaip.util.terminal import align_right, cut, is_terminal, print_table, terminal_width
-from tfaip.util.text import cell_texts, number_text, shorten, shorten_text
+from tfaip.util.text import number_text, shorten, shorten_text
 
 HEADER, ROWS = ["", "値"], [["文字", "0.5"], ["a [longer] name", "10"]]
 

@@ -190,20 +190,10 @@ def link_tree(source: Path, target: Path) -> None:
 
     The files take no space, and are replaced but never changed. Symbolic links stay links.
     """
-    shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy, dirs_exist_ok=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=link_or_copy, dirs_exist_ok=True)
 
 
-def link_entry(source: Path, target: Path) -> None:
-    """Copy a file, directory or link to `target`, which does not exist, as `link_tree` does."""
-    if source.is_symlink():
-        target.symlink_to(os.readlink(source))
-    elif source.is_dir():
-        link_tree(source, target)
-    else:
-        _link_or_copy(str(source), str(target))
-
-
-def _link_or_copy(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:

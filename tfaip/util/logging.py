@@ -277,9 +277,6 @@ LIBRARIES = frozenset(
 )
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# Keras puts a page around the message of an error in a layer, whose type it keeps: only the text separates them.
-_KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
-_KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
 
 
 class Place(NamedTuple):
@@ -297,18 +294,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
-
-
-def message_of(error: BaseException) -> str:
-    """Return the text of an error without terminal styles, and without Keras' page around it."""
-    text = str(error)
-    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        # Its text is the `repr` of its argument: the page of Keras as one escaped line.
-        page = error.args[0]
-        text = page if _KERAS_CALL.match(page) else text
-    if inner := _KERAS_CALL.match(text):
-        text = inner[1]
-    return without_styles(_KERAS_SHAPES.sub("", text))
 
 
 def without_styles(text: str) -> str:

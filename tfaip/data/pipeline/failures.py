@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.util.classes import is_data_worker
 from tfaip.util.logging import logger
-from tfaip.util.process import is_data_worker
 
 if TYPE_CHECKING:  # params modules import this one, without NumPy
     from tfaip.data.pipeline.batching import Batcher
