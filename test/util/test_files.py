@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,15 +64,6 @@ def test_a_file_that_cannot_be_written_is_refused_in_time(name: str, problem: st
     with pytest.raises(UsageError, match=f"cannot be written: {problem}") as caught:
         require_writable(tmp_path / name)
     assert len(str(caught.value)) <= 300
-
-
-@pytest.fixture
-def full_disk() -> Iterator[None]:
-    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.usefixtures("full_disk")
