@@ -50,7 +50,7 @@ def plugin(directory: Path, tag: str) -> str:
     return str(accumulator(directory).SummaryMetadata(tag).plugin_data.plugin_name)
 
 
-def test_values(tmp_path: Path) -> None:
+def test_scalars(tmp_path: Path) -> None:
     write(tmp_path, {1: {"loss": 2.5, "acc": 0.5}, 2: {"loss": float("inf")}, 5: {"loss": 0.25}})
     assert sorted(accumulator(tmp_path).Tags()["tensors"]) == ["acc", "loss"]
     assert points(tmp_path, "acc") == [(1, 0.5)]
