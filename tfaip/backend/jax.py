@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -123,15 +124,9 @@ def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Itera
         first = next(data, None)
         if first is None:
             return data
-        loops, data = steps.can_loop(first), _with_first(first, data)
+        loops, data = steps.can_loop(first), (item for item in chain([first], data))  # `fit` takes a generator
     execution.loops, execution.platform = loops, platform
     return data
-
-
-def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
-    """Return a generator, as `fit` demands it, of an element and those after it."""
-    yield first
-    yield from data
 
 
 def synchronize(model: keras.Model) -> None:

@@ -26,8 +26,7 @@ from tfaip.util.typing import Tensor
 
 def global_random_state() -> list[int]:
     """Return the state of the generator that draws without a seed."""
-    state: list[int] = keras.ops.convert_to_numpy(global_seed_generator().state).tolist()
-    return state
+    return [int(number) for number in keras.ops.convert_to_numpy(global_seed_generator().state)]
 
 
 def set_global_random_state(state: list[int]) -> None:
@@ -142,8 +141,7 @@ def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
 
 def running_metrics(model: keras.Model) -> Sequence[Any]:
     """Return the values of the metrics in a running `fit` on JAX: to assign all that it keeps takes longer."""
-    values: Sequence[Any] = model._jax_state["metrics_variables"]
-    return values
+    return list(model._jax_state["metrics_variables"])
 
 
 def assign_kept_state(model: keras.Model) -> None:

@@ -199,6 +199,8 @@ def metrics_named_by(counts: dict[str, int]) -> Iterator[dict[str, int]]:
 
 
 class _MaskOf(keras.layers.Layer):
+    """Returns the mask that a layer has given to a tensor, or None."""
+
     def call(self, tensor: Tensor, mask: Tensor | None = None) -> Tensor | None:
         return mask
 
@@ -214,13 +216,8 @@ class _WithMask(keras.layers.Layer):
         return tensor_and_mask[1]
 
 
-_mask_of = _MaskOf(name="mask_of", autocast=False)
+mask_of = _MaskOf(name="mask_of", autocast=False)
 _with_mask = _WithMask(name="with_mask", autocast=False)
-
-
-def mask_of(tensor: Tensor) -> Tensor | None:
-    """Return the mask that a layer has given to a tensor."""
-    return _mask_of(tensor)
 
 
 def attach_mask(tensor: Tensor, mask: Tensor | None) -> None:

@@ -14,7 +14,7 @@ import sys
 from argparse import SUPPRESS, ArgumentError, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from paiargparse import PAIArgumentParser, RequiredArgumentError
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
@@ -129,16 +129,15 @@ class TFAIPArgumentParser(PAIArgumentParser):
         try:
             namespace, rest = self.parse_known_args(args, namespace)
             if rest:
-                self._refuse(rest)
+                given, _ = _split(rest)
+                general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
+                refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._trees.resolved, general)
+                raise UsageError(
+                    f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value"
+                )
         except UsageError as error:
             self.exit(2, f"error: {error}\n")
         return namespace
-
-    def _refuse(self, rest: Sequence[str]) -> NoReturn:
-        given, _ = _split(rest)
-        general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
-        refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._trees.resolved, general)
-        raise UsageError(f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value")
 
 
 def _split(args: Sequence[str]) -> tuple[dict[str, Words], list[tuple[str | None, list[str]]]]:

@@ -102,37 +102,28 @@ def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
         work()
         return
     result = _DONE
-    if devices.is_chief:
-        try:
-            with _reporting(devices):
-                work()
-        except BaseException as error:
-            result = shorten_text(f"{type(error).__name__}: {error}", 200)
+    if not devices.is_chief:
+        while (result := broadcast(devices, None)) == _WORKING:
+            pass
+        if result != _DONE:
             distributed.leave_together()
-            raise
-        finally:
-            broadcast(devices, result)
+            raise TfaipError(f"process 0 has failed: {result}")
         return
-    while (result := broadcast(devices, result)) == _WORKING:
-        pass
-    if result != _DONE:
-        distributed.leave_together()
-        raise TfaipError(f"process 0 has failed: {result}")
-
-
-@contextlib.contextmanager
-def _reporting(devices: Devices) -> Iterator[None]:
-    """Context in which the others learn once a second that the chief is at work."""
     ended = threading.Event()
 
     def report() -> None:
         while not ended.wait(1.0):
             broadcast(devices, _WORKING)
+        broadcast(devices, result)
 
     with ThreadPoolExecutor(1) as pool:
         reports = pool.submit(report)
         try:
-            yield
+            work()
+        except BaseException as error:
+            result = shorten_text(f"{type(error).__name__}: {error}", 200)
+            distributed.leave_together()
+            raise
         finally:
             ended.set()
     reports.result()
