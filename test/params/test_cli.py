@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,16 +12,11 @@ from typing import Any
 import pytest
 
 from test.params import cli_params as p
+from test.params.cli_params import failure, make_parser, parse, parser_of
 from test.params.conftest import Write
-from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta
-from tfaip.params.commandline import ParamsParser
-from tfaip.params.resolver import ClassChoice
-
-
-def test_defaults() -> None:
-    assert parse("") == p.RunParams(output_dir="out")
+from tfaip.params import ParamsBase, option, pai_meta
+from tfaip.params.choices import ClassChoice
 
 
 def test_values_arrive(subtests: pytest.Subtests) -> None:
@@ -134,30 +128,20 @@ def test_errors_are_one_clear_line(subtests: pytest.Subtests) -> None:
             assert failure(line).startswith(message)
 
 
-def parser_of(cls: type, default: Any = None, **metadata: Any) -> ParamsParser:
-    parser = ParamsParser("x")
-    parser.add_params("p", cls, default=default, metadata=metadata)
-    return parser
-
-
-class Clashing(ParamsBase):
-    one: p.RangeParams = field(default_factory=p.RangeParams, metadata=pai_meta(mode="flat", fix_dc=True))
-    low: int = field(default=1, metadata=pai_meta(mode="flat"))
-
-
 class FlatInside(p.RangeParams):
-    low: float = field(default=0.0, metadata=pai_meta(mode="flat"))
+    low: float = option(0.0, mode="flat")
 
 
-class ReallyClashing(Clashing):
-    one: p.RangeParams = field(default_factory=FlatInside, metadata=pai_meta(mode="flat", fix_dc=True))
+class Flat(ParamsBase):
+    one: p.RangeParams = option(p.RangeParams(), mode="flat", fix_dc=True)
+    low: int = option(1, mode="flat")
 
 
 def test_flat_flags_and_their_clashes() -> None:
-    parsed = parser_of(Clashing).parse(["--one.low", "2", "--low", "3"]).p
+    parsed = parser_of(Flat).parse(["--one.low", "2", "--low", "3"]).p
     assert (parsed.one.low, parsed.low) == (2.0, 3)
     with pytest.raises(TypeError, match="two fields share the flag --low"):
-        parser_of(ReallyClashing).parse([])
+        parser_of(Flat, Flat(one=FlatInside())).parse([])
 
 
 class Shape(ParamsBase, ABC):
@@ -174,7 +158,7 @@ class SquareShape(Shape):
 
 class ShapesParams(ParamsBase):
     main: Shape
-    more: list[Shape] | None = field(default=None, metadata=pai_meta(nargs="+"))
+    more: list[Shape] | None = option(None, nargs="+")
     limit: float = 5.0
 
     def __post_init__(self) -> None:
@@ -203,8 +187,8 @@ def test_abstract_and_optional_classes(write: Write) -> None:
 
 class NeedsParams(ParamsBase):
     a: int
-    items: list[p.LayerParams] = field(default_factory=list)
-    b: str = field(default="x", metadata=pai_meta(required=True))
+    items: list[p.LayerParams] = []
+    b: str = option("x", required=True)
 
 
 class NeedsItemsParams(ParamsBase):
@@ -214,8 +198,8 @@ class NeedsItemsParams(ParamsBase):
 class PromptedParams(ParamsBase):
     """Fields that must be given hold an empty value until then."""
 
-    text: str = field(default="", metadata=pai_meta(required=True, help="What to say"))
-    words: list[str] = field(default_factory=list, metadata=pai_meta(required=True))
+    text: str = option("", required=True)
+    words: list[str] = option([], required=True)
 
 
 def test_missing_required_values_are_listed() -> None:

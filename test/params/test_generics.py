@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from types import new_class
 from typing import Any, Generic, Optional, TypeVar
 
 import paiargparse
@@ -45,7 +46,7 @@ class Scenario(ParamsBase, Generic[TData, TModel]):
     before: int = 5
     data: TData = bound_field(pai_meta(help="the data"))
     model: TModel = bound_field()
-    many: list[TData] = field(default_factory=list)
+    many: list[TData] = []
     maybe: Optional[TModel] = None  # noqa: UP045 - the old spelling must work as well
 
 
@@ -55,8 +56,7 @@ class Full(Scenario[MyData, MyModel]):
     after: int = 6
 
 
-class Partial(Scenario[MyData, TModel], Generic[TModel]):
-    pass
+class Partial(Scenario[MyData, TModel], Generic[TModel]): ...
 
 
 class Completed(Partial[MyModel]):
@@ -64,8 +64,7 @@ class Completed(Partial[MyModel]):
 
 
 # The same TypeVar again, for another position and another meaning.
-class Rebound(Scenario[OtherData, TData], Generic[TData]):
-    pass
+class Rebound(Scenario[OtherData, TData], Generic[TData]): ...
 
 
 class NonGeneric(Completed):
@@ -83,8 +82,7 @@ class OnlyDefaults(Scenario[MyData, MyModel]):
 
 
 @dataclass
-class Forward(Scenario["Later", "MyModel"]):
-    pass
+class Forward(Scenario["Later", "MyModel"]): ...
 
 
 class Later(Data):
@@ -98,25 +96,22 @@ class Outer(ParamsBase, Generic[TData, TModel]):
     chosen: TData = bound_field()
 
 
-class OuterBound(Outer[MyData, MyModel]):
-    pass
+class OuterBound(Outer[MyData, MyModel]): ...
 
 
 class Holder(ParamsBase, Generic[TAny]):
     it: TAny = bound_field()
 
 
-class HoldsAlias(Holder[Scenario[OtherData, MyModel]]):
-    pass
+class HoldsAlias(Holder[Scenario[OtherData, MyModel]]): ...
 
 
 class Box(ParamsBase, Generic[TAny]):
-    it: TAny = field(default=None)  # type: ignore[assignment]
-    items: TAny = field(default_factory=lambda: [3])  # type: ignore[assignment]
+    it: TAny = None  # type: ignore[assignment]
+    items: TAny = [3]  # type: ignore[assignment]
 
 
-class IntBox(Box[int]):
-    pass
+class IntBox(Box[int]): ...
 
 
 class DataBox(Box[MyData]):
@@ -188,40 +183,30 @@ def test_declarations_that_cannot_work() -> None:
 SP = TypeVar("SP", bound=Scenario)
 
 
-class Root(Generic[SP, TAny]):
-    pass
+class Root(Generic[SP, TAny]): ...
 
 
-class Middle(Root[SP, int]):
-    pass
+class Middle(Root[SP, int]): ...
 
 
-class Leaf(Middle[Full]):
-    pass
+class Leaf(Middle[Full]): ...
 
 
-class Mixin(Root):
-    pass
+class Mixin(Root): ...
 
 
-class Diamond(Mixin, Leaf):
-    pass
+class Diamond(Mixin, Leaf): ...
 
 
-class AliasArgument(Root[Full, Scenario[MyData, MyModel]]):
-    pass
-
-
-class StringArgument(Root["Full", "Later"]):
-    pass
+class Named(Root["Full", "Later"]): ...
 
 
 def test_type_argument_through_several_levels() -> None:
     for cls in (Leaf, Diamond):
         assert (type_argument(cls, Root, 0), type_argument(cls, Root, 1)) == (Full, int)
     assert type_argument(Middle, Root, 0) is Scenario
-    assert type_argument(StringArgument, Root, 1) is Later
+    assert type_argument(Named, Root, 1) is Later
     with pytest.raises(TypeError, match=r"Mixin must bind TAny of Root to a class, got typing\.Any"):
         type_argument(Mixin, Root, 1)
     with pytest.raises(TypeError, match="generic itself needs a class of its own"):
-        type_argument(AliasArgument, Root, 1)
+        type_argument(new_class("Alias", (Root[Full, Scenario[MyData, MyModel]],)), Root, 1)

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from test.params.cli_params import RunParams
-from test.params.parsing import make_parser
-from test.params.test_cli import parser_of
+from test.params.cli_params import RunParams, make_parser, parser_of
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.fields import help_of as field_help, source_help

@@ -31,9 +31,9 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, post_init
+from tfaip.params.choices import ClassChoice
 from tfaip.params.classes import is_part
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.resolver import ClassChoice
 from tfaip.params.settings import prepare, require_readable
 from tfaip.params.stored import flat_params, to_dict
 from tfaip.params.tree import diff, fill_shared, with_shared

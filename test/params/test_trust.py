@@ -1,4 +1,4 @@
-"""Params files and config files cannot make us import, let alone run, what nobody trusts; the command line may."""
+"""Files cannot make us import, let alone run, what nobody trusts; the command line may: classes of params."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.codec import Words
-from tfaip.params.resolver import NodeDecoder
+from tfaip.params.codec import Decoder, Words
 from tfaip.params.stored import from_dict
 from tfaip.params.trust import OwnPackage, UntrustedName
 from tfaip.trainer.optimizer import OptimizerParams, SGDOptimizer
@@ -69,25 +68,20 @@ def test_trust_is_for_whole_names(foreign: Path) -> None:
         ("test.params.test_trust:Whole", "is not a params class derived from OptimizerParams"),
         ("tfaip.util.files:os", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Missing", "has no class 'Missing'"),
+        ("test.params.test_trust:Harmless", "defined in foreign, is refused"),
         ("test.params.no_such:X", "'test.params.no_such'): put the directory that holds it on the PYTHONPATH"),
     ],
 )
-def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str, tmp_path: Path) -> None:
+def test_allowed_modules_do_not_make_everything_allowed(
+    name: str, message: str, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import foreign as module  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(sys.modules[__name__], "Harmless", module.Mine, raising=False)
     with pytest.raises(UsageError) as error:
         from_dict(Whole, {"part": {"__cls__": name}})
     assert message in str(error.value)
     assert str(error.value).startswith("params.part: ")
-    (tmp_path / "config.yaml").write_text(f"optimizer: '{name}'")
-    with pytest.raises(UsageError, match=name.partition(":")[0]):
-        tiny_params("--config", str(tmp_path / "config.yaml"))
-
-
-def test_an_alias_of_a_class_from_elsewhere_is_refused(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import foreign as module  # type: ignore[import-not-found]
-
-    monkeypatch.setattr(sys.modules[__name__], "Harmless", module.Mine, raising=False)
-    with pytest.raises(UsageError, match="defined in foreign, is refused"):
-        from_dict(Whole, {"part": {"__cls__": f"{__name__}:Harmless"}})
 
 
 @dataclass
@@ -116,7 +110,7 @@ def test_the_user_may_name_any_class_and_a_config_file_may_not(choice: str, fore
     with pytest.raises(UsageError, match=r"foreign.* is refused.*; if you know the file, trust it: --trust"):
         tiny_params("--config", str(config))
     with pytest.raises(UsageError, match=r"^--x: __cls__ 'foreign:Mine' is refused"):
-        NodeDecoder(None).decode(Words(['{"__cls__": "foreign\\u003aMine"}']), OptimizerParams, "--x")  # hidden by JSON
+        Decoder(None).decode(Words(['{"__cls__": "foreign\\u003aMine"}']), OptimizerParams, "--x")  # hidden by JSON
     assert not (foreign / "marker").exists()
     assert type(tiny_params("--optimizer", "foreign:Mine").optimizer).__name__ == "Mine"
     assert (foreign / "marker").exists()

@@ -19,10 +19,11 @@ from types import FunctionType, ModuleType
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
+from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import encode
 from tfaip.params.fields import limits_of, versions_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
-from tfaip.params.resolver import ClassChoice, Entry, Resolver, walk_entries
+from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.settings import flags_of_other_classes
 from tfaip.params.sources import Settings
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip

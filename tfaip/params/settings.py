@@ -15,10 +15,11 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
+from tfaip.params.choices import full_name
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Text, encode, is_own_default
+from tfaip.params.codec import Decoder, Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
-from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, walk_entries
+from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
 from tfaip.params.stored import flat_params
@@ -428,7 +429,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
             )
 
 
-class _OwnValues(NodeDecoder):
+class _OwnValues(Decoder):
     """Decoder of what the running program has encoded: its functions are imported."""
 
     def _check_function(self, name: str, place: str) -> None:

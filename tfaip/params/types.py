@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, NamedTuple, TypeVar, Union
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -390,8 +390,7 @@ def type_name(declared: Any) -> str:
     return f"{name}[{', '.join(map(type_name, arguments))}]" if arguments else name
 
 
-@dataclasses.dataclass(frozen=True)
-class FieldKind:
+class FieldKind(NamedTuple):
     """Kind of a field.
 
     Args:

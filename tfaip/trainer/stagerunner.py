@@ -43,7 +43,7 @@ from tfaip.trainer.stages.program import PlannedStage, begins, copy_for_stage, p
 from tfaip.trainer.stages.records import RUNNING, StageSequence
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, Transfer, counts_text, is_whole, log_table, plan_transfer, slot_arrays
+from tfaip.trainer.transfer.plan import Source, Transfer, log_transfer, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
@@ -282,9 +282,7 @@ class StageRunner:
             path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
             with flags_of(self._run.params, "trainer", f"{path}transfer"):
                 planned = hand_over(end, slots, params, self.training, transfer)
-            log.info("weights of %s: %s", end.description, counts_text(planned))
-            if not is_whole(planned):
-                log_table(planned)
+            log_transfer(planned, f"weights of {end.description}", only_if_changed=True)
 
     def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
         """Set up a stage."""

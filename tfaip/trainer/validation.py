@@ -26,7 +26,7 @@ from tfaip.params.tree import flag_of
 from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.datasets import Feeder, Scenario, known_size
 from tfaip.trainer.params import Params
-from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.util.logging import logger
@@ -137,7 +137,7 @@ class EpochEvaluation:
                 seeded = pipeline.with_seed(self.params.random_seed or 0)
                 results = self._prediction.run_pipeline(seeded)
                 values = with_epoch_mean(scalar_results(results))
-                measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
+                measured.values.update({f"{lav_events(i)}_{name}": value for name, value in values.items()})
                 measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
         return measured
 
