@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 import socket
 import tracemalloc
@@ -160,13 +161,23 @@ def test_whole_numbers() -> None:
         assert parse_whole_number(text) is None
 
 
-def sharing(archive: zipfile.ZipFile) -> None:
-    """Let two more names share the content of the first member."""
-    for number in (1, 2):
+def sharing(archive: zipfile.ZipFile, names: int = 3) -> None:
+    """Let so many names share the content of the first member."""
+    for number in range(1, names):
         member = copy.copy(archive.infolist()[0])
         member.filename = f"{number}.npy"
         archive.filelist.append(member)
         archive.NameToInfo[member.filename] = member
+    archive._didModify = True
+
+
+def overlapping(names: int, content: bytes) -> bytes:
+    """Return a zip file in which so many names share their content."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("0.npy", content)
+        sharing(archive, names)
+    return buffer.getvalue()
 
 
 def claiming(archive: zipfile.ZipFile) -> None:
