@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from functools import partial
 from typing import Any
 
 import keras
@@ -30,7 +29,6 @@ from tfaip.backend.kerastools import (
     mask_of,
     metrics_named_by,
     own_training_flag,
-    snake_case,
     sublayers,
     watched_methods,
 )
@@ -117,11 +115,6 @@ def test_a_function_becomes_a_loss_as_in_compile() -> None:
     assert float(loss(np.array([[1.0], [2.0]]), np.array([3.0, 5.0]))) == 2.5
 
 
-def test_names_of_objects_are_those_that_keras_counts() -> None:
-    assert snake_case("SparseTopKCategoricalAccuracy") == "sparse_top_k_categorical_accuracy"
-    assert keras.metrics.AUC().name.startswith(snake_case("AUC"))
-
-
 def test_values_in_the_place_of_variables() -> None:
     class Counting(keras.layers.Layer):
         def __init__(self) -> None:
@@ -149,15 +142,6 @@ def test_values_in_the_place_of_variables() -> None:
         assert [float(loss) for loss in layer.losses] == [6.0]
     assert float(scope.get_current_value(layer.calls)) == 9.0
     assert float(layer.calls) == 5.0
-
-
-def test_the_mean_of_the_loss_is_a_metric_that_fit_updates() -> None:
-    model = fitted(Net())
-    tracker = model.loss_mean
-    assert isinstance(tracker, keras.metrics.Mean)
-    assert tracker in model.metrics
-    # The weight is 1 and 0.5.
-    assert float(tracker.result()) == pytest.approx(0.75)
 
 
 def test_a_forgotten_step_is_compiled_again() -> None:
@@ -190,14 +174,18 @@ def test_jax_keeps_its_state_under_the_name_that_is_not_tracked() -> None:
     assert synchronized == [0.5, 0.0]
 
 
-def test_functional_models_are_told_from_subclasses_and_all_layers_are_listed() -> None:
+def test_functional_models_are_told_from_subclasses_and_layers_are_listed() -> None:
     layers = layers_of(fitted(Net()))
     assert {type(layer).__name__ for layer in layers} >= {"Net", "Sequential", "Dense"}
     assert all(isinstance(layer.supports_jit, bool) for layer in layers)
     x = keras.Input((1,))
-    assert is_functional(keras.Model(x, keras.layers.Dense(1)(x)))
-    assert is_functional(keras.Sequential([keras.layers.Dense(1)]))
-    assert not is_functional(Net())
+    models = keras.Model(x, keras.layers.Dense(1)(x)), keras.Sequential([keras.layers.Dense(1)]), Net()
+    assert [is_functional(model) for model in models] == [True, True, False]
+    # In the order of their definition.
+    layer = keras.layers.Layer()
+    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
+    layer.first = keras.layers.Dense(1)
+    assert sublayers(layer) == [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
 
 
 def test_callbacks_run_in_the_thread_of_the_training() -> None:
@@ -215,32 +203,17 @@ def test_callbacks_run_in_the_thread_of_the_training() -> None:
     assert threads == [threading.current_thread()]
 
 
-@pytest.mark.parametrize("name", ["stop_training", "stop_evaluating"])
-def test_fit_and_evaluate_end_when_a_callback_asks(name: str) -> None:
+def test_an_evaluation_ends_when_a_callback_asks() -> None:
     batches: list[int] = []
 
     class Stop(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             batches.append(batch)
-            if name == "stop_training":
-                self.model.stop_training = True
-            else:
-                stop_evaluation(self.model)
-
-        on_test_batch_end = on_train_batch_end
+            stop_evaluation(self.model)
 
     model, x = fitted(Net()), np.ones((6, 1), np.float32)
-    run = partial(model.fit, shuffle=False) if name == "stop_training" else model.evaluate
-    run(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
+    model.evaluate(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
     assert batches == [0]
-
-
-def test_sublayers_in_the_order_of_their_definition() -> None:
-    layer = keras.layers.Layer()
-    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
-    layer.first = keras.layers.Dense(1)
-    expected = [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
-    assert sublayers(layer) == expected
 
 
 def test_calls_of_layers_are_watched_for_a_while() -> None:
