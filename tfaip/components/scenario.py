@@ -111,7 +111,7 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private import metrics_named_by
+        from tfaip.backend.kerastools import metrics_named_by
 
         with metrics_named_by({}) as counts:
             model: ModelBase[Any] = self._build("model", ModelBaseParams, data=lambda: self.data)
