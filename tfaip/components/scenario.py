@@ -111,7 +111,7 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private import metrics_named_by
+        from tfaip.backend.kerastools import metrics_named_by
 
         with metrics_named_by({}) as counts:
             model: ModelBase[Any] = self._build("model", ModelBaseParams, data=lambda: self.data)
@@ -285,8 +285,7 @@ class ScenarioComponents(Generic[SP, TP]):
     def params_for_epoch(cls, epoch: int, params: TP, **kwargs: Any) -> TP | None:
         """Return the trainer params of an epoch before the training proper, or None at the end; override it.
 
-        Epochs that follow each other with equal params are one stage. An override with an argument
-        `history` gets the rates and values of the epochs before; it is asked when the epoch begins.
+        Epochs that follow each other with equal params are one stage.
 
         Args:
             epoch: from 1; it is asked until it returns None.

@@ -10,8 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private import mask_of
-from tfaip.backend.kerastools import FunctionLoss, snake_case
+from tfaip.backend.kerastools import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.losses import shapes_named, weights_like

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private import attach_mask, mask_of
-from tfaip.backend.kerastools import own_training_flag
+from tfaip.backend.kerastools import attach_mask, mask_of, own_training_flag
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.classes import check_hook_names
 from tfaip.util.oldnames import old_names

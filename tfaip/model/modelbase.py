@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private import metrics_named_by
+from tfaip.backend.kerastools import metrics_named_by
 from tfaip.errors import UsageError
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
