@@ -304,6 +304,7 @@ class OwnParams(ParamsBase):
     kind: str = option("a", choices=["a", "b"])
     sizes: dict[str, int] = option({}, high=3)
     any_number: float = option(0.0, finite=True)
+    ratio: float = option(1.0, above=0)
     computed: int = field(init=False, metadata=limits(low=1))
 
 
@@ -326,6 +327,7 @@ class Again(OwnParams):
         (OwnParams, {"share": "half"}, "share is 'half', expected a number in [0, 1)"),
         (OwnParams, {"size": 0}, "size is 0, expected at least 1, or -1 for all, or None"),
         (OwnParams, {"size": -math.inf}, "size is -inf, expected a finite number, at least 1, or -1 for all, or None"),
+        (OwnParams, {"ratio": 0}, "ratio is 0, expected a number above 0"),
         (OwnParams, {"kind": "c"}, "kind is 'c', expected one of a, b"),
         (OwnParams, {"sizes": {"x": 1, "y": 4}}, "sizes['y'] is 4, expected at most 3"),
         (OwnParams, {"any_number": math.inf}, "any_number is inf, expected a finite number"),

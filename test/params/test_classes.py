@@ -263,6 +263,8 @@ def test_order_help_and_values_of_inherited_fields_are_kept() -> None:
 def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
     it = HoldsAlias().it
     assert (type(it), type(it.data), type(it.model)) == (Scenario, OtherData, MyModel)
+    stored = {"it": {"__cls__": f"{__name__}:Scenario", "data": {"size": 5}}}
+    assert type(HoldsAlias.from_dict(stored).it.data) is OtherData
     assert field_types(Partial[MyModel])["model"] is MyModel
     assert field_types(Scenario[OtherData, MyModel])["data"] is OtherData
     assert (field_types(Full)["many"], field_types(Full)["maybe"]) == (list[MyData], Optional[MyModel])  # noqa: UP045

@@ -164,8 +164,9 @@ def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> 
 
 def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    monkeypatch.setattr(oldnames, "REMOVED_FIELDS", {"Needs": {"gone": ""}})
     monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", f"{__name__}:Point3")
-    assert Needs.from_dict({"old": 3}) == Needs.from_json('{"a": 3}') == Needs(3)
+    assert Needs.from_dict({"old": 3, "gone": 1}) == Needs.from_json('{"a": 3}') == Needs(3)
     with pytest.raises(UsageError, match=r"^both params\.old \(the old name\) and params\.a are given: give only"):
         Needs.from_dict({"old": 3, "a": 4})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
