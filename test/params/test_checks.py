@@ -13,6 +13,7 @@ from typing import Any, Tuple  # noqa: UP035
 import numpy as np
 import pytest
 
+from test.params.cli_params import PromptedParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, post_init
 from tfaip.params.commandline import ParamsParser
@@ -194,14 +195,9 @@ def test_keys_are_those_of_the_file_and_take_no_memory_of_their_own() -> None:
         tracemalloc.stop()
 
 
-class RequiredParams(ParamsBase):
-    units: list[int] = option([], required=True)
-    file: str | None = option(None, required=True)
-
-
 def test_a_required_value_must_not_be_empty_in_python_either() -> None:
-    conform(RequiredParams(units=[1]), "holder")  # None is a value of its type
-    for params, name in [(RequiredParams(), "units"), (RequiredParams(units=[1], file=""), "file")]:
+    conform(PromptedParams(text="a", words=["a"]), "holder")
+    for params, name in [(PromptedParams(words=["a"]), "text"), (PromptedParams("a"), "words")]:
         with pytest.raises(UsageError, match=f"^--holder.{name} is required, and empty: give it a value$"):
             conform(params, "holder")
 

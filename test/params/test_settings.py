@@ -128,15 +128,14 @@ def test_equal_text_means_the_same_everywhere(write: Write, name: str, yaml: str
     ],
 )
 def test_wrong_text_is_wrong_everywhere(write: Write, name: str, text: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse(f"--p.{name}={text}")
-    assert str(error.value) == f"--{message}"
-    with pytest.raises(UsageError) as error:
-        parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))
-    assert str(error.value) == f"a.yaml: {message}"
-    with pytest.raises(UsageError) as error:
-        set_flags(TextParams(), {f"p.{name}": text})
-    assert str(error.value) == f"--{message}"
+    for start, call in [
+        ("--", lambda: parse(f"--p.{name}={text}")),
+        ("a.yaml: ", lambda: parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))),
+        ("--", lambda: set_flags(TextParams(), {f"p.{name}": text})),
+    ]:
+        with pytest.raises(UsageError) as error:
+            call()
+        assert str(error.value) == start + message
 
 
 def test_texts_in_quotes_are_texts_but_may_be_values_too(write: Write) -> None:
@@ -330,13 +329,10 @@ def test_words_of_every_type(words: list[str], declared: Any, value: Any) -> Non
     ("words", "declared", "message"),
     [
         (["\udcff"], str, ": '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
-        ([str(2**63)], int, ": expected an int of at most 64 bits, got 9223372036854775808"),
         (["maybe"], bool, ": expected True or False, got 'maybe'"),
-        (["a"], int | float, ": expected int | float, got 'a'"),
         (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
         ([], int, " needs a value: expected int"),
         (["1", "2"], int, " takes one value, got 2: 1 2"),
-        (["1"], tuple[int, int], ": expected 2 values, got 1: 1"),
         (["a"], dict[str, int], ": expected key=value, got 'a'"),
         (["0=1", "0.0=2"], dict[float, float], ": key 0.0 is given twice"),
         (["[1"], list[list[int]], ".0: expected list[int], got '[1'"),
