@@ -47,6 +47,7 @@ from tfaip.trainer.stagerunner import StageRunner, StageSequence
 from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
+from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
@@ -289,10 +290,9 @@ class Trainer(Generic[P]):
             if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
                 stack.enter_context(run.output.directory.locked())
-            stack.enter_context(run.output)
-            if run.output.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.output.directory.log_file)
+            stack.enter_context(run.output)
             if restored is not None and stages.later is None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
@@ -404,7 +404,7 @@ class Trainer(Generic[P]):
             UsageError: if there are no data, or the trainer resumes a run and has not trained yet.
         """
         with self._ready() as training, training.model.optimizer.with_averages():
-            params, pipeline = training.params, training.evaluation.val
+            params, pipeline = training.params, training.val_data
             if data is not None:
                 generator = data if isinstance(data, DataGeneratorParams) else RawDataGeneratorParams(list(data))
                 pipeline = evaluation_pipeline(
@@ -412,7 +412,7 @@ class Trainer(Generic[P]):
                 )
             if pipeline is None:
                 raise UsageError("there are no validation data: give evaluate the params of a generator, or samples")
-            return training.evaluation.validate(pipeline)
+            return EpochEvaluation(training).validate(pipeline)
 
     def predict(self, data: Any) -> list[Sample]:
         """Return the predicted samples, as a predictor with the final model gives them; see `evaluate` for the weights.
