@@ -97,7 +97,7 @@ from tfaip.trainer.params import (
     TrainerPipelineParams as TrainerPipelineParams,
     TrainerPipelineParamsBase as TrainerPipelineParamsBase,
 )
-from tfaip.trainer.scheduler.params import LearningRateParams as LearningRateParams
+from tfaip.trainer.scheduler.rules import LearningRateParams as LearningRateParams
 from tfaip.trainer.stages.params import (
     CallStage as CallStage,
     PredictStage as PredictStage,

@@ -10,8 +10,7 @@ import pytest
 from paiargparse import PAIArgumentParser, RequiredArgumentError
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser, UnknownArgumentError
 
-from test.params.cli_params import RunParams, SGDOptimizer
-from test.params.parsing import parse
+from test.params.cli_params import RunParams, SGDOptimizer, parse
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.errors import UsageError
 

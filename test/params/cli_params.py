@@ -1,4 +1,4 @@
-"""Params classes for the tests of the command line: a small training, as scenarios declare them."""
+"""A small training, as scenarios declare them; its command lines, parsed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
+from tfaip.params.commandline import ParamsParser
 from tfaip.params.types import bound_field
 
 
@@ -18,18 +22,17 @@ class Mode(Enum):
 class RateParams(ParamsBase):
     """A learning rate."""
 
-    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate"))
+    lr: float = option(0.001, "Base learning rate")
     max_lr: float | None = None
 
 
-class ConstantRateParams(RateParams):
-    pass
+class ConstantRateParams(RateParams): ...
 
 
 class CosineRateParams(RateParams):
     """Falls like a cosine."""
 
-    alpha: float = field(default=0.1, metadata=pai_meta(help="Fraction at the end"))
+    alpha: float = option(0.1, "Fraction at the end")
 
 
 class OptimizerParams(ParamsBase):
@@ -65,8 +68,7 @@ class GraphParams(ParamsBase):
     heads: dict[str, LayerParams] = field(default_factory=dict)
 
 
-class MLPGraphParams(GraphParams):
-    pass
+class MLPGraphParams(GraphParams): ...
 
 
 class CNNGraphParams(GraphParams):
@@ -87,12 +89,11 @@ class SetupParams(ParamsBase):
     val: PipelineParams = field(default_factory=PipelineParams, metadata=pai_meta(fix_dc=True, mode="ssnake"))
 
 
-class GeneratorParams(ParamsBase):
-    pass
+class GeneratorParams(ParamsBase): ...
 
 
 class ListsGeneratorParams(GeneratorParams):
-    lists: list[str] = field(default_factory=list, metadata=pai_meta(nargs="+"))
+    lists: list[str] = option([], nargs="+")
 
 
 class CountedListsGeneratorParams(ListsGeneratorParams):
@@ -103,12 +104,11 @@ TGen = TypeVar("TGen", bound=GeneratorParams)
 
 
 class GenParams(ParamsBase, Generic[TGen]):
-    setup: SetupParams = field(default_factory=SetupParams, metadata=pai_meta(fix_dc=True, mode="ssnake"))
+    setup: SetupParams = option(SetupParams(), fix_dc=True, mode="ssnake")
     train: TGen = bound_field(pai_meta(mode="ssnake"))
 
 
-class ListsGenParams(GenParams[ListsGeneratorParams]):
-    pass
+class ListsGenParams(GenParams[ListsGeneratorParams]): ...
 
 
 class RangeParams(ParamsBase):
@@ -119,38 +119,57 @@ class RangeParams(ParamsBase):
 class RunParams(ParamsBase):
     """Everything about a run."""
 
-    output_dir: str | None = field(default=None, metadata=pai_meta(required=True, help="Where results go"))
-    epochs: int = field(default=100, metadata=pai_meta(help="Number of epochs"))
-    overwrite: bool = field(default=False, metadata=pai_meta(mode="flat"))
+    output_dir: str | None = option(None, "Where results go", required=True)
+    epochs: int = option(100, "Number of epochs")
+    overwrite: bool = option(False, mode="flat")
     mode: Mode = Mode.FAST
-    gpus: list[int] = field(default_factory=list)
-    weights: dict[str, float] = field(default_factory=dict)
-    points: dict[float, float] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
+    gpus: list[int] = []
+    weights: dict[str, float] = {}
+    points: dict[float, float] = {}
+    names: set[str] = set()
     either: int | str = 1
     anything: Any = None
     size: str = field(default="s", metadata=pai_meta(choices=["s", "m", "l"]))
-    grid: list[list[int]] = field(default_factory=list)
-    secret: int = field(default=3, metadata=pai_meta(mode="ignore"))
+    grid: list[list[int]] = []
+    secret: int = option(3, mode="ignore")
     doubled: int = 0
-    span: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(fix_dc=True))
-    slashed: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(separator="/", fix_dc=True))
-    optimizer: OptimizerParams = field(
-        default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=[AdamOptimizer, SGDOptimizer])
-    )
-    learning_rate: RateParams = field(
-        default_factory=CosineRateParams, metadata=pai_meta(mode="ssnake", help="Schedule")
-    )
-    graph: GraphParams = field(
-        default_factory=MLPGraphParams,
-        metadata=pai_meta(choices=[MLPGraphParams, CNNGraphParams], enforce_choices=True),
-    )
+    span: RangeParams = option(RangeParams(), fix_dc=True)
+    slashed: RangeParams = option(RangeParams(), separator="/", fix_dc=True)
+    optimizer: OptimizerParams = option(AdamOptimizer(), mode="ssnake", choices=[AdamOptimizer, SGDOptimizer])
+    learning_rate: RateParams = option(CosineRateParams(), "Schedule", mode="ssnake")
+    graph: GraphParams = option(MLPGraphParams(), choices=[MLPGraphParams, CNNGraphParams], enforce_choices=True)
     backup: OptimizerParams | None = None
-    data: DataParams = field(default_factory=DataParams, metadata=pai_meta(mode="ssnake", fix_dc=True))
-    gen: ListsGenParams = field(default_factory=ListsGenParams, metadata=pai_meta(mode="ssnake", fix_dc=True))
+    data: DataParams = option(DataParams(), mode="ssnake", fix_dc=True)
+    gen: ListsGenParams = option(ListsGenParams(), mode="ssnake", fix_dc=True)
 
     def __post_init__(self) -> None:
         if self.epochs < 0:
             raise ValueError(f"epochs is {self.epochs}, expected at least 0: change --run.epochs")
         self.doubled = 2 * self.epochs
         self.gen.setup.val.batch_size = self.gen.setup.train.batch_size
+
+
+def make_parser(default: RunParams | None = None) -> ParamsParser:
+    parser = ParamsParser("tfaip-test", "Tests flags.")
+    parser.add_option("--dry_run", help="Do nothing")
+    parser.add_option("--limit", type=int, default=3)
+    parser.add_option("--dirs", type=list[str])
+    parser.add_params("run", RunParams, default=default)
+    return parser
+
+
+def parser_of(cls: type, default: Any = None, **metadata: Any) -> ParamsParser:
+    parser = ParamsParser("x")
+    parser.add_params("p", cls, default=default, metadata=metadata)
+    return parser
+
+
+def parse(line: str, default: RunParams | None = None) -> Any:
+    return make_parser(default).parse(["--run.output_dir", "out", *line.split()]).run
+
+
+def failure(line: str) -> str:
+    with pytest.raises(UsageError) as error:
+        parse(line)
+    assert "\n" not in str(error.value)
+    return str(error.value)

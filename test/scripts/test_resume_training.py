@@ -182,7 +182,7 @@ def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> Non
     before = files_below(half)
     newest = run("resume_training", half, cwd=workplace)
     assert newest.rc == 2, newest
-    assert newest.stderr == f"error: all 2 checkpoints in {store} are damaged: nothing to resume\n"
+    assert newest.stderr == f"error: all checkpoints in {store} are damaged\n"
     named = run("resume_training", store / BEFORE, cwd=workplace)
     assert named.rc == 2, named
     damaged = store / BEFORE / "state.safetensors"

@@ -17,7 +17,7 @@ from test.trainer.test_resume_changes import StopAfter, tiny_params
 from tfaip.backend.kerastools import Execution
 from tfaip.trainer.run.output import Checkpoint, read_checkpoint
 from tfaip.trainer.scheduler import ConstantParams
-from tfaip.trainer.scheduler.params import CyclicModulationParams
+from tfaip.trainer.scheduler.rules import CyclicModulationParams
 from tfaip.trainer.signals import TrainingInterrupted
 
 pytestmark = pytest.mark.backend

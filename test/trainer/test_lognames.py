@@ -12,18 +12,15 @@ from keras import ops
 
 from test.trainer.line import (
     LineDataParams,
-    LineGraph,
     LineModel,
     LineModelParams,
     LineScenario,
-    LineScenarioParams,
     PointsParams,
     by_hand,
     line_params,
     train,
 )
 from tfaip.errors import UsageError
-from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.scenario.scenario import Scenario
 from tfaip.trainer.history import read_history
@@ -31,84 +28,8 @@ from tfaip.trainer.stages.params import TrainStage
 from tfaip.util.typing import Tensor, TensorDict
 
 
-class WiderModelParams(LineModelParams, cls=":WiderModel"):
-    """With `is_wide` there are one more output, one more loss and one more metric; they come first."""
-
-    is_wide: bool = False
-
-    def graph_cls(self) -> type[GraphBase[Any]]:
-        return WiderGraph
-
-
 def scenario_of(model: type[ModelBase[Any]]) -> type[LineScenario]:
     return type("OwnScenario", (LineScenario,), {"model_cls": classmethod(lambda cls: model)})
-
-
-class WiderGraph(LineGraph):
-    params: WiderModelParams
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        outputs = super().build_graph(inputs, training)
-        return {"another": 2.0 * outputs["y"], **outputs} if self.params.is_wide else outputs
-
-
-class WiderModel(LineModel):
-    params: WiderModelParams
-
-    def __init__(self, params: LineModelParams) -> None:
-        super().__init__(params)
-        self.another = keras.metrics.MeanSquaredError(name="another_distance")
-
-    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
-        losses = {"first": ops.square(outputs["y"] - targets["y"])}
-        return {"another": ops.abs(outputs["another"]), **losses} if self.params.is_wide else losses
-
-    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        metrics = super()._metric(inputs, targets, outputs)
-        return [self.another(targets["y"], outputs["another"]), *metrics] if self.params.is_wide else metrics
-
-
-@pytest.mark.slow
-def test_what_is_added_renames_nothing(tmp_path: Path) -> None:
-    records = []
-    for is_wide in (False, True):
-        params = line_params([1.0, 2.0], [1.0], epochs=2, loss_weights={"another": 0.0} if is_wide else {})
-        params.scenario.model = WiderModelParams(start=1.0, is_wide=is_wide)
-        records.append(train(params).history.values(2))
-    before, after = records
-    names = {"distance", "first", "loss", "loss/mean_epoch"}
-    assert before.keys() == names | {f"val_{name}" for name in names}
-    # The other loss counts nothing in the sum, so that the values are the same, too.
-    assert {name: after[name] for name in before} == before
-    added = {"another", "another_distance"}
-    assert after.keys() - before.keys() == added | {f"val_{name}" for name in added}
-
-
-class UnnamedModel(LineModel):
-    """Has metrics without a name, of the constructor and of the network; and one whose name looks like theirs."""
-
-    loss = "mse"
-    metrics = (keras.metrics.AUC,)
-
-    def __init__(self, params: LineModelParams) -> None:
-        super().__init__(params)
-        self.distances = [keras.metrics.AUC(), keras.metrics.AUC(name="auc_5"), keras.metrics.AUC()]
-
-    def build_model(self) -> keras.layers.Layer:
-        self.later = keras.metrics.AUC()
-        return keras.layers.Dense(1, name="y")
-
-
-def test_metrics_without_a_name_are_counted_for_each_model() -> None:
-    outside = keras.metrics.AUC()
-    scenarios = [scenario_of(UnnamedModel)(LineScenarioParams()) for _ in range(2)]
-    for scenario in scenarios:
-        assert scenario.graph
-    for scenario in scenarios:  # side by side, as for a vote
-        scenario.model.make_metrics({"y": keras.Input((1,))}, {"y": keras.Input((1,))})
-        names = [metric.name for metric in scenario.model.metric_objects()]
-        assert names == ["distance", "auc", "auc_5", "auc_1", "auc_2", "auc_3"]
-    assert keras.metrics.AUC().name != outside.name
 
 
 class CountingModel(LineModel):

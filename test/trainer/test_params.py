@@ -39,7 +39,7 @@ from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams, TrainingPipelineGeneratorParams
 from tfaip.trainer.scheduler import SCHEDULES, NewbobAbsParams
-from tfaip.trainer.scheduler.params import MODULATIONS
+from tfaip.trainer.scheduler.rules import MODULATIONS
 from tfaip.trainer.trainer import Trainer
 
 

@@ -258,16 +258,13 @@ def test_names_of_the_directory_of_checkpoints(tmp_path: Path) -> None:
         assert RunDirectory(tmp_path, value).checkpoints == tmp_path.joinpath(*parts)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "x" * 246, "a/" * 2048 + "b"])
+@pytest.mark.parametrize("name", ["", "a\0b", "x" * 246])
 def test_output_directories_that_cannot_be(name: str) -> None:
-    message = r"^output_dir is .*, expected a directory \(it .*\)$"
     params = PARAMS()
     params.output_dir = name
-    with pytest.raises(UsageError, match=message):
-        params.run_directory()
+    with pytest.raises(UsageError, match=r"^output_dir is .*, expected a directory \(it .*\)$"):
+        post_init(params) if name else params.run_directory()
     if name:
-        with pytest.raises(ValueError, match=message):
-            post_init(params)
         with pytest.raises(UsageError, match=r"the path (is|holds|has)"):
             RunDirectory(Path(name))
 
@@ -344,7 +341,7 @@ def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
 def test_a_function_without_a_mark_of_the_package_of_the_scenario_is_typed_too(tmp_path: Path) -> None:
     for name, expected in (("halve", Permission(("test",))), ("third", Permission())):
         params = replace(TinyScenario.default_trainer_params(), output_dir=str(tmp_path))
-        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_functions:{name}"))
+        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_trust:{name}"))
         record_permission(tmp_path / "trainer_params.json", params, TinyScenario, Permission())
         save_params(tmp_path / "trainer_params.json", params)
         assert read_permission(tmp_path / "trainer_params.json") == expected
@@ -375,7 +372,6 @@ CHANGES: list[dict[str, Any]] = [
     *({"params_sha256": value} for value in (None, [], 7)),
     *({"packages": value} for value in ("statistics", ["statistics.x"], [["statistics"]], None)),
     *({"import_root": value} for value in (7, "relative", "/a\0b")),
-    *({"history_file": value} for value in ("relative", 7)),
 ]
 DAMAGE: list[Callable[[Path], Any]] = [
     *(lambda path, text=text: path.write_text(text) for text in ("", "[]", "[" * 60000)),
@@ -402,22 +398,4 @@ def test_a_damaged_record_permits_nothing(damage, tmp_path: Path, state: Path, c
         damage(entry)
     with caplog.at_level(logging.INFO, logger="tfaip"):
         assert read_permission(file) == Permission()
-        if damage in REPLACED[:-1]:  # the params instead
-            file.unlink()
-            damage(file)
-            assert read_permission(file) == Permission()
     assert caplog.messages == []
-
-
-@pytest.mark.parametrize("home", ["file", "/proc/nowhere", "relative", None])
-def test_without_a_place_for_records(home, tmp_path: Path, monkeypatch, caplog) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / ("file" if home else "home")))
-    if home is None:  # that of the user is used
-        monkeypatch.delenv("XDG_STATE_HOME")
-    else:
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / home) if home == "file" else home)
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        assert read_permission(stored(tmp_path / "run")) == (Permission() if home else EXPECTED)
-    assert (caplog.messages, sorted(os.listdir(tmp_path))) == ([], ["file", *([] if home else ["home"]), "run"])

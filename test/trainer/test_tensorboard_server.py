@@ -106,23 +106,6 @@ def test_curves_are_those_of_the_history(run: Path, server: Server) -> None:
     assert (step, sum(count for _, _, count in buckets)) == (2, 32)
 
 
-def test_hyper_parameters_of_the_run(run: Path, server: Server) -> None:
-    infos = {info["name"]: info for info in server.read("hparams/experiment", {})["hparamInfos"]}
-    # Of the last resume.
-    assert infos["trainer.epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
-    assert infos["optimizer.beta_1"]["domainInterval"] == {"minValue": 0.75, "maxValue": 0.75}
-    assert {"learning_rate.lr", "model.units", "train.batch_size", "overwrite"} <= set(infos)
-    assert not {"early_stopping.monitor", "early_stopping.n"} & set(infos)  # these have no flag
-    # Beside the values of each kind of data.
-    last = json.loads((run / "history.json").read_text())["3"]["values"]
-    asked = {"allowedStatuses": ["STATUS_UNKNOWN"], "colParams": [], "startIndex": 0, "sliceSize": 10}
-    (trial,) = server.read("hparams/session_groups", asked)["sessionGroups"]
-    assert (trial["name"], trial["hparams"]["trainer.epochs"]) == ("run", 3)  # the name relative to --logdir
-    values = {(found["name"]["group"], found["name"]["tag"]): found["value"] for found in trial["metricValues"]}
-    for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
-        assert values[kind, "loss"] == pytest.approx(last[f"{prefix}loss"], rel=1e-6)
-
-
 def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, server: Server) -> None:
     """The projector looks for a file of that name, when its page is asked for and whenever the list of pages is."""
     assert (run / "checkpoint").is_dir()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.codec import CLASS_KEY
+from tfaip.params.codec import CLASS_KEY, Decoder
 from tfaip.params.fields import FieldError
-from tfaip.params.names import OWN_PACKAGE, top_package
-from tfaip.params.resolver import ClassChoice, Entry, NodeDecoder, StoredResolver
+from tfaip.params.names import OWN_PACKAGE, removed_fields, top_package
 from tfaip.params.resource import Resource
-from tfaip.params.sources import Setting
-from tfaip.params.tree import Place, field_default, get_path, has_default, post_init
+from tfaip.params.tree import field_default, get_path, has_default, post_init
 from tfaip.params.trust import UntrustedName
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
@@ -39,7 +37,7 @@ log = logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class FormerDecoder(NodeDecoder):
+class FormerDecoder(Decoder):
     """Decoder of a file of tfaip 1.2.
 
     A key without a field is left out. A number, text or None that the type of a field does not allow is kept as it is,
@@ -52,9 +50,6 @@ class FormerDecoder(NodeDecoder):
     """
 
     notes: list[str] = dataclasses.field(default_factory=list)
-
-    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        return FormerResolver(self).read(value, declared, place)
 
     def finish(self, params: Any, source: str) -> None:
         """Check all limits; a value that is refused takes its default. Log what has no counterpart."""
@@ -74,49 +69,36 @@ class FormerDecoder(NodeDecoder):
                 object.__setattr__(node, name, field_default(field))
         _report(tuple(self.notes), source)
 
-
-class FormerResolver(StoredResolver):
-    """Resolver of params in a file of tfaip 1.2; see `FormerDecoder`."""
-
-    _decoder: FormerDecoder
-
-    def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
+    def _unknown(self, cls: type, key: str, known: Sequence[str], place: str) -> None:
+        note = removed_fields(cls).get(key)
         if note != "":
-            self._decoder.notes.append(f"{key}.{name}: {note}" if note else f"{key}.{shorten_text(name)}")
+            self.notes.append(f"{place}.{key}: {note}" if note else f"{place}.{shorten_text(key)}")
 
-    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
-        if hit.value == _MADE_CLASS and types.is_node_type(node.declared):
-            return types.origin_of(node.declared)
-        return super()._chosen_class(node, choice, hit)
+    def _chosen_class(self, name: Any, declared: Any, place: str) -> type:
+        if name == _MADE_CLASS and types.is_node_type(declared):
+            made: type = types.origin_of(declared)
+            return made
+        return super()._chosen_class(name, declared, place)
 
-    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
-        known = _FORMER_VALUES.get(leaf.name, {})
-        is_plain = isinstance(hit.value, int | float | str)
-        if is_plain and _is_field_of_toolkit(leaf.owner, leaf.name):
-            hit = dataclasses.replace(hit, value=known.get(hit.value, hit.value))
-        return super()._decoded(hit, leaf)
-
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
+    def _decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
+        is_of_toolkit = _is_field_of_toolkit(owner, field.name)
+        if is_of_toolkit and isinstance(value, int | float | str):
+            value = _FORMER_VALUES.get(field.name, {}).get(value, value)
         try:
-            return super()._entry(place, declared, default, given, lowest, owner)
+            return super()._decode_field(value, declared, field, owner, place)
         except UntrustedName:
             raise
         except UsageError as error:
-            hit, is_of_toolkit = self.settings.value(place.path), _is_field_of_toolkit(owner, place.name)
-            if hit is None:
-                raise
-            items = hit.value if isinstance(hit.value, list) else [hit.value]
+            items = value if isinstance(value, list) else [value]
             holds_text = any(isinstance(item, str) for item in items)
-            if _is_plain(hit.value) and not is_of_toolkit and not (holds_text and _may_name(declared)):
-                self._decoder.notes.append(f"{place.path}, kept although it does not fit: {shorten(hit.value)}")
-                is_tuple = isinstance(hit.value, list) and types.origin_of(declared) is tuple
-                kept = tuple(hit.value) if is_tuple else hit.value
-            elif is_of_toolkit and (_is_plain(hit.value) or _names_toolkit(hit.value)):
-                self._decoder.notes.append(f"{place.path}, default instead: {error}")
-                kept = default
-            else:
-                raise
-            return Entry(place.path, place.name, place.meta, declared, kept)
+            if _is_plain(value) and not is_of_toolkit and not (holds_text and _may_name(declared)):
+                self.notes.append(f"{place}, kept although it does not fit: {shorten(value)}")
+                is_tuple = isinstance(value, list) and types.origin_of(declared) is tuple
+                return tuple(value) if is_tuple else value
+            if is_of_toolkit and (_is_plain(value) or _names_toolkit(value)) and has_default(field):
+                self.notes.append(f"{place}, default instead: {error}")
+                return field_default(field)
+            raise
 
 
 def _may_name(declared: Any) -> bool:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, MAX_SECONDS, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import DropCounts
 from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import PostProcessor
 from tfaip.params import option

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import json
 import math
 import os
@@ -24,9 +25,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
+from tfaip.params.names import did_you_mean, removed_fields, renamed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import is_node, node_fields
-from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name
+from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init
+from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.util.text import shorten, shorten_text
 
 CLASS_KEY = "__cls__"
@@ -68,9 +70,8 @@ class Word(str):
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
     """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-    with contextlib.suppress(TypeError):
-        return repr(encode(default)) == repr(encoded)
+    with contextlib.suppress(TypeError, ValueError):  # an int may be too long to be written
+        return repr(encode(field_default(field))) == repr(encoded)
     return False
 
 
@@ -242,6 +243,7 @@ class Decoder:
             return {key: self._decode_any(item, f"{place}.{key}") for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._decode_any(item, f"{place}.{index}") for index, item in enumerate(value)]
+        _check_number(value, place)
         return value
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
@@ -268,7 +270,63 @@ class Decoder:
         raise mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        raise mismatch(value, declared, place)  # of a `NodeDecoder` it may be
+        """Return the params that a mapping holds; `__post_init__` is left to the caller."""
+        if not isinstance(value, Mapping):
+            raise mismatch(value, declared, place)
+        cls = getattr(types.origin_of(declared), "__default_choice__", declared)
+        if CLASS_KEY in value:
+            chosen = self._chosen_class(value[CLASS_KEY], declared, place)
+            cls = declared if chosen is types.origin_of(declared) else chosen  # with its type arguments
+        origin, types_of = types.origin_of(cls), types.field_types(cls)
+        if inspect.isabstract(origin):
+            raise UsageError(f"{place} needs a class: name it with {CLASS_KEY}")
+        # The code of the package that declares the field runs already.
+        inner = dataclasses.replace(self, trusted=self.trusted and self.trusted.and_code_of(declared))
+        given = self._fields_in(value, origin, place)
+        decoded = {}
+        for field in node_fields(origin):
+            where = f"{place}.{field.name}"
+            if field.name in given:
+                decoded[field.name] = inner._decode_field(given[field.name], types_of[field.name], field, origin, where)
+            elif field.init and not has_default(field):
+                raise UsageError(f"{where}: {origin.__name__} needs this value")
+        return make_node(origin, decoded)
+
+    def _chosen_class(self, name: Any, declared: Any, place: str) -> type:
+        return find_class(name, declared, self.trusted, place)
+
+    def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, Any]:
+        """Return what a mapping gives for the fields of a class, by their present names."""
+        given = {key: item for key, item in value.items() if key != CLASS_KEY}
+        for old, new in renamed_fields(cls).items():
+            if old in given and new in given:
+                now = f"{place}.{new}"
+                raise UsageError(f"both {place}.{old} (the old name) and {now} are given: give only {now}")
+            if old in given:
+                given[new] = given.pop(old)
+        known = [field.name for field in node_fields(cls)]
+        for key in given:
+            if key not in known:
+                self._unknown(cls, str(key), known, place)
+        return given
+
+    def _unknown(self, cls: type, key: str, known: Sequence[str], place: str) -> None:
+        """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
+        if key not in removed_fields(cls):
+            raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{did_you_mean(key, known)}")
+
+    def finish(self, params: Any, source: str) -> None:
+        """Check params that were read from a file, or another source that messages name."""
+        post_init(params, "params")
+
+    def _decode_field(self, value: Any, declared: Any, field: dataclasses.Field[Any], owner: type, place: str) -> Any:
+        """Return the value of a field of a class."""
+        try:
+            return self.decode(value, declared, place)
+        except UsageError:
+            if is_own_default(field, value):
+                return field_default(field)
+            raise
 
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
-from typing import Any, TypedDict, TypeVar, Unpack
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
 from tfaip.params.names import did_you_mean
@@ -87,8 +88,7 @@ def below(name: str) -> Iterator[None]:
         raise
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of the values of a field.
 
     They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
@@ -110,7 +110,7 @@ class Limits:
     above: float | None = None
     below: float | None = None
     finite: bool = False
-    also: Mapping[Any, str] = dataclasses.field(default_factory=dict)
+    also: Mapping[Any, str] = MappingProxyType({})
     choices: Sequence[Any] = ()
     text: Callable[[Any], str | None] | None = None
 
@@ -338,7 +338,7 @@ def option(
     for name in given.keys() - _Options.__annotations__.keys():
         raise TypeError(f"option() has no argument {name!r}{did_you_mean(name, _Options.__annotations__)}")
     flag: dict[str, Any] = dict(given)
-    limiting = [field.name for field in dataclasses.fields(Limits) if field.name != "choices"]
+    limiting = [name for name in Limits._fields if name != "choices"]
     ends = {name: flag.pop(name) for name in limiting if name in flag}
     choices = given.get("choices")
     metadata = pai_meta(help=help or None, **flag)

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import inspect
-import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import types
+from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import (
-    CLASS_KEY,
     Decoder,
     Word,
     Words,
     is_none,
-    is_own_default,
-    mismatch,
     parse_argument,
     plain_of,
 )
 from tfaip.params.fields import copied, help_of
-from tfaip.params.names import did_you_mean, one_of, removed_fields, renamed_fields, warn_renamed
-from tfaip.params.sources import DEFAULT, Setting, Settings, Source
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, post_init, values_of
-from tfaip.params.trust import CLASS_NAME, Trust, UntrustedName, find_class
-from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+from tfaip.params.names import one_of, renamed_fields, warn_renamed
+from tfaip.params.sources import DEFAULT, Setting, Settings
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.trust import Trust, UntrustedName
+from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
 
@@ -47,7 +42,7 @@ class Entry:
         value: of a leaf, resolved; `MISSING` if there is none.
         kind: leaf, node, list or dict, as of `FieldKind`.
         origin: of the value, or of the choice of classes.
-        owner: class that has the field; None for a root.
+        parent: node that has the field, or list or dict that has the item; None for a root.
         required: there must be a value or a class, but none is given.
         optional: True if there may be no node, list or dict.
         choice: classes that can be chosen; None for a leaf, and if the class is fixed.
@@ -63,7 +58,7 @@ class Entry:
     value: Any = MISSING
     kind: str = "leaf"
     origin: str = DEFAULT
-    owner: Any = None
+    parent: Entry | None = None
     required: bool = False
     optional: bool = False
     choice: ClassChoice | None = None
@@ -78,14 +73,34 @@ class Entry:
         return text.strip()
 
     @property
+    def owner(self) -> Any:
+        """The class that has the field; None for a root and an item."""
+        return None if self.parent is None or self.parent.is_group else types.origin_of(self.parent.cls)
+
+    @property
+    def path(self) -> str:
+        """The Python path, with the name of the root."""
+        if self.parent is None:
+            return self.name
+        if self.parent.is_group:
+            return f"{self.parent.path}[{self.name if self.parent.kind == 'list' else repr(self.name)}]"
+        return f"{self.parent.path}.{self.name}"
+
+    @property
+    def is_object(self) -> bool:
+        """True for a node with a class, below which there are flags."""
+        return self.kind == "node" and self.cls is not None
+
+    @property
     def is_group(self) -> bool:
         """True for a list or dict of dataclasses."""
         return self.kind in ("list", "dict")
 
     @property
     def is_flag(self) -> bool:
-        """True if the flag can be given; that of a node of a fixed class is only a prefix."""
-        return self.kind != "node" or self.choice is not None
+        """True if the flag is shown: not of an item, and not of a node of a fixed class, where it is only a prefix."""
+        is_item = self.parent is not None and self.parent.is_group
+        return self.kind != "node" or (self.choice is not None and not is_item)
 
     @property
     def is_given(self) -> bool:
@@ -112,13 +127,10 @@ class Entry:
 
 
 def walk_entries(entry: Entry) -> Iterator[Entry]:
-    """Yield an entry and all below it, in order; of the items of a list or dict only their fields."""
+    """Yield an entry and all below it, in order."""
     yield entry
     for inner in entry.entries:
-        walked = walk_entries(inner)
-        if entry.is_group:
-            next(walked)
-        yield from walked
+        yield from walk_entries(inner)
 
 
 def set_field(node: Any, name: str, value: Any) -> None:
@@ -139,21 +151,11 @@ class Resolver:
         trusted: packages that config files may name classes and functions of.
     """
 
-    is_stored = False
-
     def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
         self._given = Trust.of(trusted)
         self._trusted: Trust | None = self._given
         self._claimed: set[str] = set()
-
-    def _key(self, place: Place) -> str:
-        """Return the name of a place in the settings."""
-        return place.path if self.is_stored else place.flag
-
-    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
-        """Return the fields of a node that can be set."""
-        return [field for field in node_fields(cls) if field.init and field.metadata.get("mode") != "ignore"]
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Entry:
         """Resolve a tree.
@@ -178,9 +180,9 @@ class Resolver:
         kind = types.FieldKind("node", declared, False)
         return self._node(place, kind, MISSING if default is None else default, 0, None)
 
-    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        key, declared = self._key(place), kind.declared
-        node = Entry(key, place.name, place.meta, declared, MISSING, "node", owner=owner, optional=kind.optional)
+    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, parent: Entry | None) -> Entry:
+        key, declared = place.flag, kind.declared
+        node = Entry(key, place.name, place.meta, declared, MISSING, "node", parent=parent, optional=kind.optional)
         if not place.meta.get("fix_dc"):
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
         hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
@@ -232,31 +234,35 @@ class Resolver:
         # The code of this package runs already: fields below may name more of its classes.
         trusted, self._trusted = self._trusted, self._trusted and self._trusted.and_code_of(node.declared)
         for old, new in renamed_fields(cls).items():
-            present = self._key(place.below(new, cls))
+            present = place.below(new, cls).flag
             former = present.removesuffix(new) + old
-            if self.settings.rename(former, present) and not self.is_stored:
+            if self.settings.rename(former, present):
                 warn_renamed(f"--{former}", f"--{present}")
-        for field in self._fields(cls, node.flag):
+        for field in node_fields(cls):
+            if not field.init or field.metadata.get("mode") == "ignore":
+                continue
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
             inner = place.below(field.name, cls)
-            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
+            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, node))
         self._trusted = trusted
 
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
+    def _entry(
+        self, place: Place, declared: Any, default: Any, given: bool, lowest: int, parent: Entry | None
+    ) -> Entry:
         kind = types.field_kind(declared)
         declared = kind.declared
         if kind.kind == "node":
-            return self._node(place, kind, default, lowest, owner)
+            return self._node(place, kind, default, lowest, parent)
         if kind.kind in ("list", "dict"):
-            return self._group(place, kind, default, lowest, owner)
-        key = self._key(place)
+            return self._group(place, kind, default, lowest, parent)
+        key = place.flag
         if key in self._claimed:
             raise TypeError(f"two fields share the flag --{key}: give one of them another name or mode")
         self._claimed.add(key)
-        leaf = Entry(key, place.name, place.meta, declared, default, owner=owner)
+        leaf = Entry(key, place.name, place.meta, declared, default, parent=parent)
         hit = self.settings.value(key, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
             leaf.value, leaf.origin = self._decoded(hit, leaf), hit.source.origin
@@ -269,11 +275,11 @@ class Resolver:
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
-    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, parent: Entry | None) -> Entry:
         items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(kind.declared, place.meta, [type(item) for item in items.values()])
-        key = self._key(place)
-        group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
+        key = place.flag
+        group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, parent=parent, choice=choice)
         group.optional = kind.optional
         hit = self.settings.value(key, lowest, holds_nodes=True)
         names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
@@ -298,10 +304,10 @@ class Resolver:
             if hit is not None and class_name is not None:
                 item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
             inner = place.below(name, default)
-            inner = dataclasses.replace(inner, meta={**inner.meta, **meta})
-            item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, None)
+            inner = inner._replace(meta={**inner.meta, **meta})
+            item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, group)
             if hit is not None and item.required:
-                label = dataclasses.replace(hit, path=item.flag).label
+                label = hit._replace(path=item.flag).label
                 raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
             group.entries.append(item)
         return group
@@ -327,7 +333,7 @@ class Resolver:
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        decoder = NodeDecoder(self._trusted_by(hit))
+        decoder = Decoder(self._trusted_by(hit))
         try:
             # In quotes, or in JSON, the home directory is meant, too.
             is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
@@ -354,11 +360,11 @@ class Resolver:
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
-            leaf.origin, chosen = hit.source.origin, dataclasses.replace(hit, path=leaf.flag)
+            leaf.origin, chosen = hit.source.origin, hit._replace(path=leaf.flag)
             if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
-                item = self._decoded(dataclasses.replace(chosen, value={name: hit.value}), leaf)
+                item = self._decoded(chosen._replace(value={name: hit.value}), leaf)
                 leaf.value = {**(leaf.value if isinstance(leaf.value, dict) else {}), **item}
                 continue
             index, _, argument = name.rpartition(".")
@@ -395,104 +401,6 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
     return found
 
 
-# --- Stored params
-
-
-class NodeDecoder(Decoder):
-    """Decoder of values that may hold params; `FormerResolver` reads those of tfaip 1.2."""
-
-    def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        return StoredResolver(self).read(value, declared, place)
-
-    def finish(self, params: Any, source: str) -> None:
-        """Check params that were read from a file, or another source that messages name."""
-        post_init(params, "params")
-
-
-class StoredResolver(Resolver):
-    """Resolver of stored params: settings named by their paths, with values of the declared types.
-
-    Missing values are the defaults of the class that the file names.
-
-    Args:
-        decoder: of the values; it says what the file may name.
-    """
-
-    is_stored = True
-
-    def __init__(self, decoder: Decoder) -> None:
-        super().__init__(Settings())
-        self._decoder, self._trusted = decoder, decoder.trusted
-
-    def read(self, value: Any, declared: Any, place: str) -> Any:
-        """Return the params that a mapping holds.
-
-        Args:
-            value: of a file.
-            declared: class of the params.
-            place: dotted path or flag, for messages.
-
-        Raises:
-            UsageError: it is no mapping; a wrong type, an unknown key, a class that is not allowed, a missing value.
-        """
-        if not isinstance(value, Mapping):
-            raise mismatch(value, declared, place)
-        self.settings = Settings([Source("", {place: value})])
-        node = self._node(Place.of_root(place), types.FieldKind("node", declared, False), MISSING, 0, None)
-        return node.construct()
-
-    def _fields(self, cls: Any, key: str) -> Iterable[dataclasses.Field[Any]]:
-        hit = self.settings.value(key)
-        given = hit.value if hit is not None and isinstance(hit.value, Mapping) else {}
-        known = {field.name: field for field in node_fields(cls)}
-        removed = removed_fields(cls)
-        for name in map(str, given):
-            if name not in known and name != CLASS_KEY and renamed_fields(cls).get(name) not in known:
-                self._unknown(cls, key, name, removed.get(name), known)
-        return [field for name, field in known.items() if field.init or name in given]
-
-    def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:
-        self.settings.open(place.path)
-        super()._add_fields(node, place, lowest)
-
-    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        self.settings.open(place.path)
-        return super()._group(place, kind, default, lowest, owner)
-
-    def _unknown(self, cls: type, key: str, name: str, note: str | None, known: Iterable[str]) -> None:
-        """Raise for a key that is no field, but a removed one; else training would differ from what the file says."""
-        if note is None:
-            raise UsageError(f"{key}: {cls.__name__} has no {shorten(name)}{did_you_mean(name, known)}")
-
-    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
-        is_given = self.settings.value(place.path) is not None
-        place = dataclasses.replace(place, meta={**place.meta, "fix_dc": False})
-        return super()._node(place, kind, MISSING if is_given else default, lowest, owner)
-
-    def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
-        if hit.path == f"{node.flag}.{CLASS_KEY}":
-            return find_class(hit.value, node.declared, self._trusted, node.flag)
-        if hit.value is None and node.optional:
-            return None
-        raise mismatch(hit.value, node.declared, hit.label)
-
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
-        entry = super()._entry(place, declared, default, given, lowest, owner)
-        is_missing = entry.value is MISSING if entry.kind == "leaf" else entry.required
-        if is_missing and owner.__dataclass_fields__[entry.name].init:
-            raise UsageError(f"{entry.flag}: {owner.__name__} needs this value")
-        return entry
-
-    def _decoded(self, hit: Setting, leaf: Entry) -> Any:
-        decoder = dataclasses.replace(self._decoder, trusted=self._trusted)
-        try:
-            return decoder.decode(hit.value, leaf.declared, hit.label)
-        except UsageError:
-            if is_own_default(leaf.owner.__dataclass_fields__[leaf.name], hit.value):
-                return leaf.value
-            raise
-
-
 def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
     """Raise unless given objects have the declared class."""
     expected = types.origin_of(declared)
@@ -506,122 +414,3 @@ def _is_section(declared: Any) -> bool:
     members, optional = types.members_of(declared) if types.is_union(declared) else ([declared], False)
     containers = types.DICT_TYPES | types.SEQUENCE_TYPES
     return not optional and all(types.origin_of(member) in containers for member in members)
-
-
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
-
-
-class ClassChoice:
-    """Classes that one field can hold, by name.
-
-    Args:
-        declared: type of the field; choices are subclasses.
-        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`,
-            `disable_subclass_check`.
-        also: further classes, such as the one of the default.
-    """
-
-    def __init__(self, declared: Any, meta: Mapping[str, Any], also: Sequence[type] = ()) -> None:
-        self.declared = types.origin_of(declared)
-        self.enforced = bool(meta.get("enforce_choices"))
-        self.any_class = bool(meta.get("disable_subclass_check"))
-        self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
-        self._also = also
-
-    @functools.cached_property
-    def classes(self) -> list[type]:
-        """All choices."""
-        found = self._listed
-        if not self.enforced:
-            found = [*(self._listed or _subclasses(self.declared)), *self._also]
-        return list(dict.fromkeys(found))
-
-    def names(self) -> list[str]:
-        """Return the short names of all choices."""
-        return [self.name_of(cls) for cls in self.classes]
-
-    def name_of(self, cls: type) -> str:
-        """Return the short name that selects `cls`, or `module:Class` if that is ambiguous."""
-        short = self._names(cls)[0]
-        if cls in self.classes and sum(short in self._names(other) for other in self.classes) == 1:
-            return short
-        return full_name(cls)
-
-    def lasting_name_of(self, cls: type) -> str:
-        """Return a name that selects `cls` also if its module has not been imported yet."""
-        is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
-        return self.name_of(cls) if is_imported else full_name(cls)
-
-    def select(self, name: Any, flag: str, trusted: Trust | None = None) -> type:
-        """Return the class of a name.
-
-        Args:
-            name: short name, class name, or `module:Class`, which is imported.
-            flag: for messages.
-            trusted: what a config file may name, besides classes of `tfaip` and of the package of the field's type;
-                None: the user typed the name, which may be anything.
-
-        Raises:
-            UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
-        """
-        if not isinstance(plain_of(name), str):
-            raise UsageError(f"{flag}: expected the name of a class, got {shorten(plain_of(name))}")
-        # A class name is clear, even if it looks like the short name of another class.
-        matches = [cls for cls in self.classes if name == cls.__name__]
-        matches = matches or [cls for cls in self.classes if name in self._names(cls)]
-        if len(matches) > 1:
-            full = shorten_text(", ".join(map(full_name, matches)), ERROR_LIMIT)
-            raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
-        if matches:
-            return matches[0]
-        if ":" not in name:
-            hint = did_you_mean(name, self.names())
-            if not self.enforced:
-                hint += " (or module:Class)"
-            raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
-        if CLASS_NAME.fullmatch(name) is None:
-            raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
-        cls = find_class(name, object if self.any_class else self.declared, trusted, flag)
-        if self.enforced and cls not in self.classes:
-            raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
-        return cls
-
-    def _names(self, cls: type) -> list[str]:
-        """Return all names of a class, `alt` of `pai_dataclass` and short ones first."""
-        plain = cls.__name__.removesuffix("Params") or cls.__name__
-        # The words that the class has in common with the end of its base are left out one by one:
-        # `AdamOptimizer` is `Adam` as an `OptimizerParams`.
-        words = _CAMEL.findall(plain)
-        base = _CAMEL.findall(self.declared.__name__.removesuffix("Params").removesuffix("Base"))
-        names = [f"{plain}Params", cls.__name__, plain]
-        while len(words) > 1 and base and words.pop() == base.pop():
-            names += [f"{''.join(words)}Params", "".join(words)]
-        if vars(cls).get("__alt_name__"):
-            names.append(vars(cls)["__alt_name__"])
-        return list(dict.fromkeys(reversed(names)))
-
-
-def full_name(cls: type) -> str:
-    """Return `module:Class`."""
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _is_base(cls: Any) -> bool:
-    """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
-    code = getattr(getattr(cls, "cls", None), "__code__", None)
-    is_bare_part = getattr(cls, "_is_bare", bool)()
-    must_override = code is not None and "NotImplementedError" in code.co_names
-    return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
-
-
-def _was_replaced(cls: type) -> bool:
-    """Return True if the module of a class was dropped, or defines the name anew, as a cell of a notebook does."""
-    module = sys.modules.get(cls.__module__)
-    return module is None or vars(module).get(cls.__qualname__, cls) is not cls
-
-
-def _subclasses(cls: Any) -> list[type]:
-    found = [] if _is_base(cls) or _was_replaced(cls) else [cls]
-    for subclass in type.__subclasses__(cls):
-        found += _subclasses(subclass)
-    return found

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
+from tfaip.params.choices import full_name
 from tfaip.params.classes import ParamsBase
-from tfaip.params.codec import Text, encode, is_own_default
+from tfaip.params.codec import Decoder, Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
-from tfaip.params.resolver import Entry, NodeDecoder, Resolver, full_name, walk_entries
+from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.resource import Resource
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
 from tfaip.params.stored import flat_params
@@ -165,19 +166,6 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     # On copies first: an error leaves everything as it was.
     apply(params, copied(dict(values)))
     build(_resolve(params, values))
-
-
-def check_flags(params: Any, values: Mapping[str, Any]) -> None:
-    """Raise unless values have the types of their flags; no limit is checked, and nothing is set.
-
-    Args:
-        params: a tree.
-        values: as `set_flags` takes them.
-
-    Raises:
-        UsageError: an unknown flag, or a value of another type.
-    """
-    _resolve(params, values)
 
 
 def _flags(params: Any) -> Iterator[tuple[str, Any]]:
@@ -428,7 +416,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
             )
 
 
-class _OwnValues(NodeDecoder):
+class _OwnValues(Decoder):
     """Decoder of what the running program has encoded: its functions are imported."""
 
     def _check_function(self, name: str, place: str) -> None:

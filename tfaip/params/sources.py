@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
@@ -15,13 +14,12 @@ COMMAND_LINE = "command line"
 DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class Source:
-    """One config file, the command line, or stored params.
+class Source(NamedTuple):
+    """One config file, or the command line.
 
     Args:
-        origin: its name; empty for stored params.
-        tree: flags (of stored params paths) and values; the keys may be dotted or nested.
+        origin: its name.
+        tree: flags and values; the keys may be dotted or nested.
         is_typed: the user has typed it, and may name any class and function.
     """
 
@@ -29,14 +27,8 @@ class Source:
     tree: Mapping[str, Any]
     is_typed: bool = False
 
-    @property
-    def is_stored(self) -> bool:
-        """True for stored params: only what params hold is looked at, whatever keys and values a file has."""
-        return self.origin == ""
 
-
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Value for a param.
 
     Args:
@@ -57,14 +49,12 @@ class Setting:
     def label(self) -> str:
         """The flag or key as the user wrote it, for messages."""
         shown = shorten_text(self.path, 120)
-        if self.source.is_typed:
-            return f"--{shown}"
-        return f"{shorten_text(self.source.origin)}: {shown}" if self.source.origin else shown
+        return f"--{shown}" if self.source.is_typed else f"{shorten_text(self.source.origin)}: {shown}"
 
     @property
     def is_empty_section(self) -> bool:
         """True for a key of a config file whose own keys are missing, for example comments."""
-        return self.value is None and not self.source.is_typed and self.source.origin != ""
+        return self.value is None and not self.source.is_typed
 
 
 class Settings:
@@ -89,13 +79,7 @@ class Settings:
             if rank in self._given.setdefault(path, {}):
                 raise UsageError(f"{setting.label} is given twice: give it once")
             self._given[path][rank] = setting
-            if not source.is_stored:
-                self._add(item, source, rank, path)
-
-    def open(self, path: str) -> None:
-        """Add what the stored value of a node, or of a list or dict of nodes, holds."""
-        for rank, given in list(self._given.get(path, {}).items()):
-            self._add(given.value, given.source, rank, path)
+            self._add(item, source, rank, path)
 
     def rename(self, old: str, new: str) -> bool:
         """Read what is given for an old flag, or below it, as that of the new one; return True if there was anything.
@@ -111,7 +95,7 @@ class Settings:
                     shown = present[rank].label
                     raise UsageError(f"both {given.label} (the old name) and {shown} are given: give only {shown}")
                 parent = new + given.parent[len(old) :] if given.parent in paths else given.parent
-                present[rank] = replace(given, parent=parent)  # messages name what was typed
+                present[rank] = given._replace(parent=parent)  # messages name what was typed
         return bool(paths)
 
     def value(self, flag: str, lowest: int = 0, holds_nodes: bool = False) -> Setting | None:
@@ -136,7 +120,7 @@ class Settings:
                     self._used.add((flag, rank))
                 if CLASS_KEY not in given.value:
                     continue  # fields of the node are looked up by their own flags
-                given = replace(given, path=join_path(flag, CLASS_KEY), value=given.value[CLASS_KEY])
+                given = given._replace(path=join_path(flag, CLASS_KEY), value=given.value[CLASS_KEY])
             if is_fixed and not is_node(given.value) and given.value is not None:
                 continue
             self._used.add((given.path, rank))

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.codec import CLASS_KEY, encode
-from tfaip.params.resolver import NodeDecoder
+from tfaip.params.codec import CLASS_KEY, Decoder, encode
 from tfaip.params.tree import Place, join_path, nodes_of
 from tfaip.params.trust import Trust
 from tfaip.util.files import write_text
@@ -36,8 +35,12 @@ def to_dict(params: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: a value that params cannot store.
+        UsageError: if the params contain themselves.
     """
-    encoded: dict[str, Any] = encode(params)
+    try:
+        encoded: dict[str, Any] = encode(params)
+    except RecursionError as error:
+        raise UsageError("the params contain themselves: give the inner ones a copy") from error
     return encoded
 
 
@@ -119,9 +122,7 @@ def _decode(
         raise UsageError(f"{VERSION_KEY} is {shorten(version)}, expected a number")
     if version > FORMAT_VERSION:
         raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
-    kind = NodeDecoder
-    if is_former(document):
-        kind = compat("former").FormerDecoder
+    kind = compat("former").FormerDecoder if is_former(document) else Decoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)
     decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
     decoder.finish(decoded, "a dict" if path is None else str(path))

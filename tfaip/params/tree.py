@@ -11,8 +11,8 @@ import dataclasses
 import functools
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice, FieldError, Shared, check_fields, copied, shared_of
@@ -116,8 +116,7 @@ def join_path(path: str, part: str) -> str:
     return f"{path}.{part}" if path else part
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Place of a value in a tree: its flag, or its dotted path if it has none.
 
     Args:
@@ -236,8 +235,7 @@ class _Absent:
 ABSENT = _Absent()
 
 
-@dataclasses.dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """Difference between two trees.
 
     Args:

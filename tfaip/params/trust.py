@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar, get_origin
+from typing import Any, NamedTuple, TypeVar, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, did_you_mean, top_package
@@ -94,8 +94,7 @@ class OwnPackage(str):
     __slots__ = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Trust:
+class Trust(NamedTuple):
     """Modules and objects that a file may name.
 
     Args:
@@ -118,7 +117,7 @@ class Trust:
         if declared is object:
             return self
         package = top_package((get_origin(declared) or declared).__module__)
-        return dataclasses.replace(self, own=self.own | ({package} - {OWN_PACKAGE}))
+        return self._replace(own=self.own | ({package} - {OWN_PACKAGE}))
 
     def require(self, name: str, what: str, also: Iterable[str] = ()) -> None:
         """Raise unless a file may name something of a package.
@@ -308,7 +307,7 @@ def check_module(name: str, trusted: Trust, place: str) -> None:
     Raises:
         UntrustedName: if the package is not trusted.
     """
-    trusted = dataclasses.replace(trusted, packages=trusted.packages - {OWN_PACKAGE})
+    trusted = trusted._replace(packages=trusted.packages - {OWN_PACKAGE})
     trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
 
 

@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, NamedTuple, TypeVar, Union
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -198,7 +198,7 @@ def bound_field(metadata: Mapping[str, Any] | None = None) -> Any:
 def _construct(cls: Any, place: str) -> Any:
     """Return the default of a bound field; its own bound fields get the arguments of an alias."""
     origin = typing.get_origin(cls) or cls
-    if not is_params_class(cls):
+    if not is_node_type(cls):
         raise TypeError(f"{place} is bound to {cls}, expected a params class: bind its type parameter")
     if origin is cls:
         return origin()
@@ -210,8 +210,7 @@ def _construct(cls: Any, place: str) -> Any:
 
 
 def is_params_class(cls: Any) -> bool:
-    origin = typing.get_origin(cls) or cls
-    return isinstance(cls, ForwardRef) or (isinstance(origin, type) and dataclasses.is_dataclass(origin))
+    return isinstance(cls, ForwardRef) or is_node_type(cls)
 
 
 def bound_argument(cls: type, name: str) -> Any:
@@ -390,8 +389,7 @@ def type_name(declared: Any) -> str:
     return f"{name}[{', '.join(map(type_name, arguments))}]" if arguments else name
 
 
-@dataclasses.dataclass(frozen=True)
-class FieldKind:
+class FieldKind(NamedTuple):
     """Kind of a field.
 
     Args:

@@ -51,7 +51,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, counts_text, is_whole, log_table, plan_transfer, slot_arrays
+from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
 from tfaip.util.terminal import ProgressDisplay
@@ -430,9 +430,7 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> No
     optimizer.continue_after(end.params.train_accum_steps)
     if not same_rule:
         optimizer.reset_moments()
-    log.info("weights of %s: %s", name, counts_text(planned))
-    if not is_whole(planned):
-        log_table(planned)
+    log_transfer(planned, f"weights of {name}", only_if_changed=True)
 
 
 def _rules_of(params: OptimizerParams) -> list[Any]:

@@ -17,8 +17,7 @@ from tfaip.backend.environment import compiles_each_shape
 from tfaip.backend.kerastools import MARK
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
-from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.bucketing import LengthPadding
+from tfaip.data.pipeline.batching import Batch, LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs

@@ -82,10 +82,10 @@ class StepSchedules:
 
     def begin_step(self) -> None:
         """Set the values of an update, inside of the compiled step."""
-        model = self._model
-        self._assign(model.optimizer.completed_epochs)
+        model, optimizer = self._model, self._model.optimizer
+        self._assign(optimizer.schedule.completed_epochs(optimizer.batch_counter + 0))
         if model.noise is not None:
-            model.noise.begin_update(model.optimizer.update_number)
+            model.noise.begin_update(optimizer.update_number)
 
     def end_epoch(self) -> Logs:
         """Set the values of the last update that was trained, which a validation has; return them by logged name."""

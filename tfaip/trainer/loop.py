@@ -15,8 +15,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.failures import DropCounts
-from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.sampler import DropCounts, Position
 from tfaip.device.collectives import broadcast
 from tfaip.device.device_config import Precision
 from tfaip.errors import TfaipError
@@ -75,8 +74,6 @@ class TrainingLoop:
         progress, model = self._progress, self._training.model
         self._publish_early_stopping()
         if not self._training.is_finished():
-            if self._params.learning_rate.is_held():
-                log.info("one learning rate per epoch; --learning_rate.step_function False: per update")
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
             for value in scheduled_values(model).values():
                 value.assign(value.declared)
@@ -221,7 +218,7 @@ class TrainingLoop:
         """Record an epoch in the history; return its values with the effective rate."""
         progress, optimizer = self._progress, self._training.model.optimizer
         meta = {
-            "updates": int(optimizer.updates),
+            "updates": int(optimizer.update_number),
             "seconds": round(epoch.seconds(), 3),
             "dropped": DropCounts(*progress.position.dropped).total,
             "position": progress.position.to_dict(),

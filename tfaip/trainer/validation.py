@@ -20,7 +20,7 @@ from tfaip.lav.evaluation import PredictionEvaluation, prints_samples
 from tfaip.model.losses import INPUT_GRADIENT, REGULARIZATION, TOTAL_LOSS
 from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import Training, is_due
-from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
@@ -82,7 +82,7 @@ class EpochEvaluation:
                 seeded = pipeline.with_seed(self._params.random_seed or 0)
                 results = self._prediction.run_pipeline(seeded)
                 values = with_epoch_mean(scalar_results(results))
-                measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
+                measured.values.update({f"{lav_events(i)}_{name}": value for name, value in values.items()})
                 measured.drawings[lav_events(i)] = {**training.events.draw(), **plots(results)}
         return measured
 

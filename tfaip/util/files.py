@@ -158,7 +158,7 @@ def commit_directory(path: Path, marks: Collection[str] = ()) -> Iterator[Path]:
             temporary.mkdir(parents=True)
             _synced_later.add(temporary)
             yield temporary
-            _sync_tree(temporary)
+            sync_tree(temporary)
             # Once more: the content may have taken long to write.
             _require_ours(path, marks)
             _move_over(temporary, path)
@@ -286,7 +286,8 @@ def _exchange(a: Path, b: Path) -> bool:
     return bool(renameat2(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0)
 
 
-def _sync_tree(directory: Path) -> None:
+def sync_tree(directory: Path) -> None:
+    """Wait until the disk has all files below a directory."""
     for root, _, files in os.walk(directory):
         for name in files:
             path = os.path.join(root, name)

@@ -26,9 +26,8 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
-from tfaip.data.pipeline.failures import MOST_LOGGED, DropCounts, SampleFilter
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.sampler import Position
+from tfaip.data.pipeline.sampler import MOST_LOGGED, DropCounts, Position, SampleFilter
 
 SAMPLES = 12
 BAD = (2, 5, 9)

@@ -23,7 +23,7 @@ from test.data.support import IterableRowsParams, make_pipeline, rows
 from test.support.leaks import child_processes
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.failures import WorkerTraceback
+from tfaip.data.pipeline.sampler import WorkerTraceback
 from tfaip.data.pipeline.worker import MAX_MESSAGES
 from tfaip.data.pipeline.workerpool import WorkerDied
 from tfaip.errors import TfaipError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,8 +12,8 @@ import pytest
 from keras import ops
 
 from tfaip.trainer.optimizer import AdaBeliefOptimizer
-from tfaip.trainer.optimizer.adabelief import AdaBelief
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.optimizer.update import AdaBelief
 
 RATE = 0.0625  # the same number in float32
 
@@ -97,13 +96,6 @@ def test_it_is_rebuilt_from_its_config() -> None:
     assert AdaBelief.from_config(optimizer.get_config()).get_config() == optimizer.get_config()
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"beta_2": 0.6}, r"^beta_2 is 0.6, expected a number in \(0.6, 1\) if rectify is True$"),
-        ({"beta_2": 0.0}, "beta_2 is 0.0"),
-    ],
-)
-def test_rectifying_needs_a_long_mean(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AdaBeliefOptimizer(**fields)
+def test_rectifying_needs_a_long_mean() -> None:
+    with pytest.raises(ValueError, match=r"^beta_2 is 0.6, expected a number in \(0.6, 1\) if rectify is True$"):
+        AdaBeliefOptimizer(beta_2=0.6)

@@ -45,28 +45,14 @@ def test_clipping_acts_on_the_mean():
 
 
 @pytest.mark.backend
-def test_the_average_moves_only_with_an_update():
-    training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))
-    values = []
-    for gradient in (1, 3, 5, 7):
-        training.step(gradient)
-        values.append(training.state()["average/w"])
-    # Weights 0 -2 -2 -8: the average is 0, then (0 - 2) / 2, then unchanged, then (-1 - 8) / 2.
-    assert values == [0, -1, -1, -4.5]
-
-
-@pytest.mark.backend
 def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forgotten():
     training = Training(SGDOptimizer(), {"w": 0.0}, accum_steps=3)
     assert weights_after(training, [100, 200]) == [0, 0]
     training.optimizer.reset()
     # The update comes with the third batch all the same, of that batch alone; those after it are whole again.
     assert weights_after(training, [3, 4, 5, 6]) == [-3, -3, -3, -8]
-    assert weights_after(training, [100]) == [-8]
-    training.optimizer.reset()
-    assert weights_after(training, [1, 2]) == [-8, -9.5]
     training.optimizer.reset()  # between two updates there is nothing to forget
-    assert weights_after(training, [1, 2, 3]) == [-9.5, -9.5, -11.5]
+    assert weights_after(training, [1, 2, 3]) == [-8, -8, -10]
 
 
 @pytest.mark.backend
@@ -166,14 +152,16 @@ def test_the_automatic_rate_ramps_up():
 
 
 @pytest.mark.backend
-def test_worked_out_average():
-    training = Training(SGDOptimizer(), {"w": 1.0}, average_rate=AverageRate(0.75, ramp=False))
+@pytest.mark.parametrize(("batches", "expected"), [(1, [1, 0, 1.25]), (2, [1, 1, 0, 0, 1.25])])
+def test_worked_out_average(batches, expected):
+    rate = AverageRate(0.75, ramp=False)
+    training = Training(SGDOptimizer(), {"w": 1.0}, accum_steps=batches, average_rate=rate)
     values = [training.state()["average/w"]]
-    for gradient in (4, -8):
+    for gradient in [4] * batches + [-8] * batches:
         training.step(gradient)
         values.append(training.state()["average/w"])
-    # It starts at the weight; weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4.
-    assert values == [1, 0, 1.25]
+    # It starts at the weight; weights -3 and 5: 1 + (-3 - 1) / 4 = 0, then 0 + (5 - 0) / 4. It moves with an update.
+    assert values == expected
 
 
 @pytest.mark.backend
@@ -246,16 +234,6 @@ def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
 
 
 @pytest.mark.backend
-def test_a_skipped_update_is_as_if_it_had_not_been():
-    def params(x, optimizer):
-        return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=16)
-
-    with_bad = train(params([1, NAN, 2, INF, 3], AdamOptimizer(skip_nonfinite=1)))
-    without = train(params([1, 2, 3], AdamOptimizer()))
-    assert weight(with_bad) == weight(without) != 0
-
-
-@pytest.mark.backend
 @pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
 def test_no_clip_hides_a_gradient_that_is_not_finite(clip):
     for bad in (NAN, -INF):
@@ -275,7 +253,7 @@ def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     counters = {"iteration", "updates_before_moments", "nonfinite_in_a_row", "nonfinite_first_batch"}
     assert {name for name in before if before[name] != after[name]} == counters
     assert int(training.optimizer.iterations) == 1
-    assert training.optimizer.updates == 2
+    assert int(training.optimizer.update_number) == 2
 
 
 def half_params(x: list[float], output_dir: Path | None = None, **fields: Any) -> TrainerParams[Any, Any]:
@@ -333,38 +311,10 @@ def test_the_scale_is_the_same_for_all_batches_of_an_update() -> None:
     assert training.step(3.0 * 2**14) == [-2.0]
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("force_eager", [False, True])
-def test_all_options_at_once(force_eager):
-    optimizer = SGDOptimizer(clip_value=4.0, clip_norm=2.0, skip_nonfinite=1, weight_decay=0.5)
-    params = line_params(
-        [1, 2, float("nan"), 1, 6, 6, 1],
-        lr=0.5,
-        optimizer=optimizer,
-        train_accum_steps=2,
-        calc_ema=0.5,
-        force_eager=force_eager,
-    )
-    # Updates of (1, 2), (nan, 1), (6, 6); the last batch waits. Each: w - 0.5 * 0.5 * w - 0.5 * mean, clipped to 2.
-    trained = train(params)
-    first = -0.75
-    assert weight(trained) == pytest.approx(0.75 * first - 1.0)
-
-
-class Rows(keras.layers.Layer):
-    """Reads rows of a table by `take`; an `Embedding` does it with options of its own."""
-
-    def build(self, shape):
-        self.table = self.add_weight(shape=(4, 1), initializer="zeros", name="embeddings")
-
-    def call(self, ids):
-        return keras.ops.take(self.table, ids, axis=0)
-
-
 def table_after(params, network="embedding", accum_steps=1, **arguments):
     """The table after an update of rate 1 whose gradient is how often each row was read: 0, 3, 1, 0."""
     ids = keras.Input((4,), dtype="int32")
-    layer = Rows() if network == "take" else keras.layers.Embedding(4, 1, embeddings_initializer="zeros")
+    layer = keras.layers.Embedding(4, 1, embeddings_initializer="zeros")
     parts = [ids[:, :1], ids[:, 1:]] if network == "twice" else [ids]
     total = sum(keras.ops.sum(layer(part), axis=(1, 2)) for part in parts)
     model = keras.Model(ids, total)
@@ -381,7 +331,6 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
 @pytest.mark.parametrize(
     ("params", "arguments", "row_1", "row_2"),
     [
-        (SGDOptimizer(), {"network": "take"}, 3, 1),
         (SGDOptimizer(clip_value=2.0), {"network": "twice"}, 2, 1),
         (SGDOptimizer(clip_norm=1.0), {}, 3 / 10**0.5, 1 / 10**0.5),
         (SGDOptimizer(clip_global_norm=1.0), {"accum_steps": 2}, 3 / 10**0.5, 1 / 10**0.5),
@@ -393,19 +342,3 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
 )
 def test_rows_that_are_read_several_times_have_one_gradient(params, arguments, row_1, row_2):
     assert table_after(params, **arguments) == pytest.approx([0, -row_1, -row_2, 0], rel=2e-5, abs=1e-8)
-
-
-@pytest.mark.backend
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX all dimensions are known")
-@pytest.mark.parametrize("accum_steps", [1, 2])
-def test_noise_on_a_gradient_whose_dimensions_are_not_known(accum_steps):
-    """As that of a `Dense` on frames of any number."""
-    import tensorflow as tf
-
-    params = SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=1e-6))
-    training = Training(params, {"w": [[0.0, 0.0]]}, accum_steps=accum_steps)
-    step = tf.function(lambda g: training.optimizer.apply([g]), [tf.TensorSpec((None, None))], autograph=False)
-    for _ in range(accum_steps):
-        step(tf.constant([[1.0, 2.0]]))
-    assert training.values()[0] == [pytest.approx([-1.0, -2.0], abs=1e-5)]
-    assert training.values()[0] != [[-1.0, -2.0]]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import logging
 import re
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 from hypothesis import given, strategies as st
 
-from test.support.commands import REPOSITORY, finish_command, start_python
 from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display, result_line, shown_once
-from tfaip.trainer.scheduler.params import CyclicModulationParams
+from tfaip.trainer.scheduler.rules import CyclicModulationParams
 from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,
@@ -201,40 +198,6 @@ def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
         parser.parse(["--progress_bar_mode", "3"])
 
 
-CELLS = [
-    f"""import os, sys
-sys.path.insert(0, {str(REPOSITORY)!r})
-from test.support.tiny.scenario import TinyScenario
-params = TinyScenario.default_trainer_params()
-params['trainer.random_seed'] = 1
-trainer = TinyScenario.create_trainer(params)
-logs = trainer.train()""",
-    "trainer.history.plot('loss')",
-]
-
-
-@pytest.mark.slow
-def test_a_training_in_a_notebook(tmp_path: Path) -> None:
-    """4 epochs of 11 batches, which take less than the second after which the line is shown; its text is gone."""
-    notebook, path = nbformat.v4.new_notebook(), tmp_path / "training.ipynb"
-    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]
-    nbformat.write(notebook, path)
-    own = {"IPYTHONDIR": "ipython", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime"}
-    env = {name: str(tmp_path / directory) for name, directory in own.items()}
-    execute = "from nbclient.cli import main; main()"
-    result = finish_command(start_python("-c", execute, "--inplace", path, cwd=tmp_path, env=env), 300)
-    assert result.rc == 0, result
-    trained, plotted = (cell.outputs for cell in nbformat.read(path, as_version=4).cells)
-    assert not [output for output in trained if output.output_type == "display_data"]
-    printed = "".join(output.text for output in trained if output.get("name") == "stdout")
-    # Each part after a carriage return has replaced the one before.
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in printed.split("\n")]
-    assert len([line for line in lines if " | " in line]) == 2 + 4  # the header and the epochs
-    assert not [line for line in lines if line.startswith(("Epoch", "Validation"))]
-    (picture,) = [output.data for output in plotted if output.output_type == "execute_result"]
-    assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
-
-
 def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for term, is_shown in (("xterm", True), ("dumb", False)):
@@ -322,17 +285,6 @@ def test_names_take_two_lines_before_a_value_is_left_out(monkeypatch: pytest.Mon
     ]
 
 
-def test_metrics_have_room_before_the_losses_of_single_outputs() -> None:
-    bases = ["loss", "form_loss", "size_loss", "form_acc", "size_mae"]
-    lines = table(*bases, *(f"val_{base}" for base in bases)).row(1, {}).splitlines()
-    assert lines[1] == "4 more in train.log: form_loss, size_loss, val_form_loss, val_size_loss"
-    assert [line[:59].rstrip() for line in lines[2:5]] == [
-        "       |          train          |           val",
-        "       |           form_   size_ |           form_   size_",
-        "epoch  |    loss     acc     mae |    loss     acc     mae",
-    ]
-
-
 def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = [f"metric_{number}" for number in range(20)]
     names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
@@ -365,19 +317,12 @@ def test_no_name_and_no_value_makes_a_line_longer_than_the_terminal(
 
 def test_columns_appear_with_the_first_lav_and_stay() -> None:
     rows = table("loss", "val_loss")
-    texts = [
-        rows.row(1, {"loss": 1.0}),
-        rows.row(2, {"loss": 1.0, "val_loss": 2.0}),
-        rows.row(3, {"loss": 1.0, "val_loss": 2.0, "lav_l0_loss": 3.0}),
-        rows.row(4, {"loss": 1.0}),
-    ]
+    values = {"loss": 1.0, "val_loss": 2.0, "lav_l0_loss": 3.0}
+    texts = [rows.row(epoch, dict([*values.items()][:count])) for epoch, count in enumerate([1, 2, 3, 1], 1)]
     assert texts[0].splitlines()[-1] == "    1  |   1.000 |         |  3.1e-5 |    4.2"
     assert texts[1] == "    2  |   1.000 |   2.000 |  3.1e-5 |    4.2"
-    assert texts[2].splitlines()[1:] == [
-        "epoch  |    loss |    loss |    loss |      lr |    sec",
-        "-------+---------+---------+---------+---------+-------",
-        "    3  |   1.000 |   2.000 |   3.000 |  3.1e-5 |    4.2",
-    ]
+    assert texts[2].splitlines()[1] == "epoch  |    loss |    loss |    loss |      lr |    sec"
+    assert texts[2].splitlines()[3] == "    3  |   1.000 |   2.000 |   3.000 |  3.1e-5 |    4.2"
     assert texts[3] == "    4  |   1.000 |         |         |  3.1e-5 |    4.2"
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.trainer import Trainer
-from tfaip.util.manifest import write_manifest
 
 
 def falling(output_dir: Path | None, learning_rate: LearningRateParams, **fields: Any) -> LineTrainerParams:
@@ -165,25 +164,6 @@ def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> Non
         assert weight(train(swinging(run, restores, epochs=3), restore=True)) == weights.values[2]
 
 
-@pytest.mark.guard
-@pytest.mark.backend
-def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
-    def params(directory: Path | None, epochs: int) -> LineTrainerParams:
-        rule = NewbobRelParams(lr=1.5, restore_best=True)
-        accumulating = {"train_accum_steps": 3, "learning_rate": rule, "epochs": epochs}
-        params = line_params([1.0] * 4, [1.0], directory, **accumulating)
-        params.scenario.model.loss, params.scenario.model.start = "square", 1.0
-        return params
-
-    # The gradient is 2 w: an update makes -2 w of w, later -w / 2. 4 batches per epoch; updates in batch 3, 6, 9, 12.
-    # Two gradients of w = 4 wait when the weights of epoch 1 come back; batch 9 alone makes 1 of -2.
-    weights = Weights()
-    train(params(None, 3), weights)
-    assert weights.values == [-2.0, 4.0, -0.5]
-    train(params(tmp_path / "run", 2))
-    assert weight(train(params(tmp_path / "run", 3), restore=True)) == -0.5
-
-
 @pytest.mark.backend
 def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     train(swinging(tmp_path / "run", True, epochs=3, calc_ema=0.5))
@@ -210,28 +190,3 @@ def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:
     assert [rule.rate(epoch, chosen) for epoch in range(5, 8)] == [0.0, 0.125, 0.125]
     # An epoch far beyond the training costs nothing.
     assert ConstantParams(epochs=2).continue_from(History({10**8: EpochRecord(0.5)})).epochs == [1, 2, 10**8]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("backend", None),
-        ("epoch", -1),
-        ("history", {"1": {"lr": -1}}),
-        ("random", {"numpy": ["MT19937", ["a"], 1, 0, 0.0]}),
-        ("params", None),
-    ],
-)
-def test_a_state_of_another_form_is_damage(name: str, value: Any, three_epochs: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
-    for checkpoint in (copy / "checkpoint").glob("epoch_*"):
-        state = json.loads((checkpoint / "state.json").read_text())
-        state[name] = {**state[name], **value} if name == "random" else value
-        if name == "backend":
-            del state[name]
-        (checkpoint / "state.json").write_text(json.dumps(state))
-        write_manifest(checkpoint, {})
-    with pytest.raises(TfaipError) as caught:
-        resumed(three_epochs, copy)
-    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
-    assert "\n" not in str(caught.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from tfaip.backend.active import backend
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbase import ModelBase
-from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
@@ -39,18 +36,12 @@ TRACES: list[str] = []
 """One entry for each time that the loss was traced."""
 
 
-@pai_dataclass
-@dataclass
-class LiveModelParams(LineModelParams):
+class LiveModelParams(LineModelParams, cls=":LiveModel"):
     dropout: str = ""
     rate: float = 0.0
     sharp: float = 1.0
     others: bool = False
     layer: str = ""
-
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return LiveModel
 
     def graph_cls(self) -> type[GraphBase[Any]]:
         return LiveGraph

@@ -104,34 +104,6 @@ def test_renaming_must_not_merge_names() -> None:
         plan_transfer(TARGETS, [old], WeightRules(rename=["[xy]->a"]))
 
 
-def test_one_array_may_go_to_several_targets() -> None:
-    transfer = plan_transfer(
-        {"a/kernel": (2, 3), "b/kernel": (2, 3)}, [source(a_kernel=(2, 3))], WarmStartParams(rename_targets=["^b->a"])
-    )
-    assert sorted(transfer.arrays()) == ["a/kernel", "b/kernel"]
-    assert "not used" not in transfer_table(transfer)[-1]
-    old = source(**{f"x{i}": (1,) for i in range(7)})
-    unused = transfer_table(plan_transfer({"a": (1,)}, [old], WeightRules()))[-1]
-    assert unused == "not used of old: x0, x1, x2, x3, x4 and 2 more"
-
-
-PATHS = ["encoder/conv/0/kernel", "encoder/norm/gamma", "head/kernel"]
-
-
-@pytest.mark.parametrize(
-    ("include", "exclude", "selected"),
-    [
-        (None, None, PATHS),
-        ("encoder", None, PATHS[:2]),
-        ("encoder", ".*norm.*", PATHS[:1]),
-        (".*kernel", "encoder", PATHS[2:]),
-    ],
-)
-def test_include_and_exclude(include: str | None, exclude: str | None, selected: list[str]) -> None:
-    rules = WeightRules(include=include, exclude=exclude)
-    assert [path for path in PATHS if rules.selects(path)] == selected
-
-
 def test_substitutions_act_one_after_the_other() -> None:
     rules = WeightRules(rename=["^enc/->encoder/", r"conv_(\d+)->conv/\1", "/w$->/kernel"])
     assert rules.renamed_source("enc/conv_12/w") == "encoder/conv/12/kernel"

@@ -7,7 +7,7 @@ import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tfaip.data.pipeline.datagenerator import (
@@ -15,7 +15,7 @@ from tfaip.data.pipeline.datagenerator import (
     Joined,
     columns_of,
     missing_columns,
-    open_tables,
+    open_files,
     sample_of,
     unreadable_file,
 )
@@ -52,7 +52,7 @@ class Parquet(Generator):
     def _rows(self) -> Joined:
         if self.files and not columns_of(self):
             raise UsageError("Parquet has no column: name some in input_columns and target_columns")
-        return open_tables(_Table, "Parquet", self, self.mode)
+        return Joined(open_files(partial(_Table, params=self, mode=self.mode), "Parquet", self, self.mode, "files"))
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -6,7 +6,7 @@ import csv
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO, TextIOWrapper
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from tfaip.data.pipeline.datagenerator import (
     Joined,
     columns_of,
     missing_columns,
-    open_tables,
+    open_files,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -54,7 +54,8 @@ class CsvGenerator(DataGenerator[P]):
 
     @cached_property
     def _rows(self) -> Joined:
-        return open_tables(_Table, "CSV", self.params, self.mode)
+        open_table = partial(_Table, params=self.params, mode=self.mode)
+        return Joined(open_files(open_table, "CSV", self.params, self.mode, "files"))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -80,9 +81,8 @@ class _Table:
 
     def __init__(self, path: str, params: CsvGeneratorParams, mode: PipelineMode) -> None:
         self.path, self._delimiter = path, params.delimiter
-        self._content = read_bytes(path, TABLE_BYTES)
-        self._begins, self.lines = array("I"), array("I")
-        self._end = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
+        self._content = read_bytes(path, TABLE_BYTES).removeprefix(BOM_UTF8)
+        self._begins, self.lines, self._end = array("I"), array("I"), 0
         csv.field_size_limit(max(csv.field_size_limit(), TABLE_BYTES))  # the content is bounded already
         reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
@@ -116,7 +116,7 @@ class _Table:
         return {name: row[place] for name, place in self._places.items()}
 
     def _read_lines(self) -> Iterator[str]:
-        for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8-sig", newline=""):
+        for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8", newline=""):
             self._end += len(line.encode())
             yield line
 

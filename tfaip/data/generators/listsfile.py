@@ -14,9 +14,8 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Joined,
     check_ratios,
-    missing_file,
+    open_files,
     scaled_sizes,
-    unreadable_file,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -54,17 +53,15 @@ class ListsFileGenerator(DataGenerator[P]):
 
     @cached_property
     def _lines(self) -> Joined:
-        params, lists = self.params, []
-        if not params.lists:
-            raise missing_file("list", self.mode, "lists")
-        for path in map(Path, params.lists):
-            try:
-                lines = TextLines(path, params.ignore_prefix)
-            except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
-                raise unreadable_file("list", path, error, "lists") from error
+        params = self.params
+
+        def open_list(path: str) -> tuple[Path, TextLines]:
+            lines = TextLines(Path(path), params.ignore_prefix)
             if not lines:
                 raise UsageError(f"the list file {path} names no sample: all its lines are empty or comments")
-            lists.append((path, lines))
+            return Path(path), lines
+
+        lists = open_files(open_list, "list", params, self.mode, "lists")
         sizes = [len(lines) for _, lines in lists]
         if params.list_ratios is not None:
             check_ratios(params, "list_ratios", len(lists))
@@ -93,10 +90,9 @@ class TextLines:
     """
 
     def __init__(self, path: Path, ignore_prefix: str = "") -> None:
-        self._content = read_bytes(path, TABLE_BYTES)
+        self._content = read_bytes(path, TABLE_BYTES).removeprefix(BOM_UTF8)
         self._begins, self._ends = array("I"), array("I")
-        begin = len(BOM_UTF8) if self._content.startswith(BOM_UTF8) else 0
-        for found in re.compile(rb"[^\r\n]+").finditer(self._content, begin):
+        for found in re.compile(rb"[^\r\n]+").finditer(self._content):
             line = found[0].decode().strip()
             if line and not (ignore_prefix and line.startswith(ignore_prefix)):
                 self._begins.append(found.start())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
+    SampleSpecs,
 )
 from tfaip.data.specs import TensorSpec
 from tfaip.util.text import shorten
@@ -230,22 +231,17 @@ class Stacker:
             TypeError, ValueError: if a value does not fit the spec.
         """
         arrays = self._arrays(parts)
-        # Most batches have one shape and one type: checks of each take less time than of each sample.
+        # Most batches have one shape and one type: one check takes less time than one for each sample.
         shapes = {array.shape for array in arrays}
         for shape in shapes:
             if not self._spec.fits(shape):
                 raise self._shape_error(shape, list(self._spec.shape))
-        by_dtype = {array.dtype: array for array in arrays}
-        for array in arrays if self._is_text else by_dtype.values():
-            self._check_dtype(array)
-        for dtype in filter(self._may_overflow, by_dtype):  # one by one: int64 and uint64 together are float64
-            self._check_range(np.concatenate([array.ravel() for array in arrays if array.dtype == dtype]))
-        with self._no_overflow():
-            if len(shapes) > 1:
-                return _padded(arrays, self._padding, self._dtype)
-            # Casts while it copies; `np.stack` would make a list of expanded arrays first.
-            joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
-        return joined.reshape(len(arrays), *arrays[0].shape)
+        if len(shapes) > 1:
+            return self._padded(arrays)
+        if len({array.dtype for array in arrays}) > 1:  # NumPy would join int64 and uint64 as float64
+            arrays = list(map(self._cast, arrays))
+        # `np.stack` would make a list of expanded arrays first.
+        return self._cast(np.concatenate(arrays)).reshape(len(arrays), *arrays[0].shape)
 
     def cast(self, part: Any) -> Array:
         """Cast a value that has a batch dimension already.
@@ -259,12 +255,42 @@ class Stacker:
         array = np.asarray(self._value(part))
         if not self._spec.fits(array.shape[1:]) or array.ndim == 0:
             raise self._shape_error(array.shape, ["batch", *self._spec.shape])
-        if np.can_cast(array.dtype, self._dtype):  # every value fits
+        return self._cast(array)
+
+    def _cast(self, array: Array) -> Array:
+        """Return an array of the type of the spec; raise if a value would be another one."""
+        if np.can_cast(array.dtype, self._dtype) and not self._is_text:
             return array.astype(self._dtype, copy=False)
-        self._check_dtype(array)
-        self._check_range(array)
-        with self._no_overflow():
-            return array.astype(self._dtype)
+        kind = array.dtype.kind
+        if self._dtype.kind not in _ACCEPTED_BY[kind]:
+            raise self._dtype_error(array)
+        if self._is_text and not all(isinstance(value, (str, bytes)) for value in array.flat):
+            raise self._dtype_error(array)
+        if kind in "iuf" and self._dtype.kind in "iub" and array.size:
+            if kind == "f" and not np.all(np.isfinite(array) & (np.trunc(array) == array)):
+                raise self._dtype_error(array)
+            low, high = int(array.min()), int(array.max())
+            if low < self._lowest or high > self._highest:
+                raise ValueError(
+                    f"{self._name} has numbers from {low} to {high}, expected {self._lowest} to "
+                    f"{self._highest} for {self._spec.dtype} as in the layer specs: {_CHANGE}"
+                )
+        try:
+            with np.errstate(over="raise"):  # a number that becomes infinite
+                return array.astype(self._dtype)
+        except FloatingPointError as error:
+            raise ValueError(
+                f"{self._name} has numbers that are too large for {self._spec.dtype} as in the layer specs: {_CHANGE}"
+            ) from error
+
+    def _padded(self, arrays: Sequence[Array]) -> Array:
+        """Stack arrays of the same rank along a new first dimension."""
+        sizes_by_dimension = zip(*(array.shape for array in arrays), strict=True)
+        longest = [max(sizes) for sizes in sizes_by_dimension]
+        stacked = np.full([len(arrays), *longest], self._padding, dtype=self._dtype)
+        for row, array in zip(stacked, arrays, strict=True):
+            row[tuple(map(slice, array.shape))] = self._cast(array)
+        return stacked
 
     def _value(self, part: Any) -> Any:
         try:
@@ -309,28 +335,7 @@ class Stacker:
         rows = [self._dense(row, rank - 1) for row in value]
         if len({row.ndim for row in rows}) > 1:
             raise ValueError(f"{self._name} has rows of different depth: {value!r}")
-        for row in rows:
-            self._check_dtype(row)
-            self._check_range(row)
-        with self._no_overflow():
-            return _padded(rows, self._padding, self._dtype)
-
-    @contextmanager
-    def _no_overflow(self) -> Iterator[None]:
-        """Raise if a cast makes a number infinite. NumPy detects that at no cost."""
-        try:
-            with np.errstate(over="raise"):
-                yield
-        except FloatingPointError as error:
-            raise ValueError(
-                f"{self._name} has numbers that are too large for {self._spec.dtype} as in the layer specs: {_CHANGE}"
-            ) from error
-
-    def _check_dtype(self, array: Array) -> None:
-        if self._dtype.kind not in _ACCEPTED_BY[array.dtype.kind]:
-            raise self._dtype_error(array)
-        if self._is_text and not all(isinstance(value, (str, bytes)) for value in array.flat):
-            raise self._dtype_error(array)
+        return self._padded(rows)
 
     def _dtype_error(self, array: Array) -> TypeError:
         kind = array.dtype.kind
@@ -339,37 +344,11 @@ class Stacker:
             shown += " with fractions"
         return TypeError(f"{self._name} {shown}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}")
 
-    def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
-        return dtype.kind in "iuf" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
-
-    def _check_range(self, array: Array) -> None:
-        """Raise unless the values are whole numbers that the type of the spec can hold."""
-        if not self._may_overflow(array.dtype) or array.size == 0:
-            return
-        if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (np.trunc(array) == array)):
-            raise self._dtype_error(array)
-        low, high = int(array.min()), int(array.max())
-        if low < self._lowest or high > self._highest:
-            raise ValueError(
-                f"{self._name} has numbers from {low} to {high}, expected {self._lowest} to "
-                f"{self._highest} for {self._spec.dtype} as in the layer specs: {_CHANGE}"
-            )
-
     def _shape_error(self, got: Shape, expected: list[Any]) -> ValueError:
         return ValueError(
             f"{self._name} has shape {list(got)}, expected {expected} as in the layer specs (None: "
             f"any length): {_CHANGE}"
         )
-
-
-def _padded(arrays: Sequence[Array], padding: Any, dtype: np.dtype[Any]) -> Array:
-    """Stack arrays of the same rank along a new first dimension."""
-    sizes_by_dimension = zip(*(array.shape for array in arrays), strict=True)
-    longest = [max(sizes) for sizes in sizes_by_dimension]
-    stacked = np.full([len(arrays), *longest], padding, dtype=dtype)
-    for row, array in zip(stacked, arrays, strict=True):
-        row[tuple(map(slice, array.shape))] = array
-    return stacked
 
 
 def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
@@ -385,3 +364,55 @@ def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
         except (TypeError, ValueError, OverflowError):
             pass  # refused below
     raise ValueError(f"the padding value of {name} is {padding!r}, expected one value of type {spec.dtype}")
+
+
+class LengthPadding:
+    """Padding of variable dimensions to one of a few lengths, so that few shapes occur.
+
+    Args:
+        data: gives specs and padding values.
+        lengths: ascending; a dimension that is longer than all of them stays as it is.
+    """
+
+    def __init__(self, data: SampleSpecs, lengths: Sequence[int]) -> None:
+        self._specs = data.input_layer_specs(), data.target_layer_specs()
+        self._padding = data.padding_values()
+        self._lengths = lengths
+
+    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Pad inputs and targets of a batch."""
+        inputs, targets = map(self._padded, element, self._specs)
+        return inputs, targets
+
+    def _padded(self, part: dict[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
+        padded = dict(part)
+        for key, array in part.items():
+            missing = [(0, 0)]
+            for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
+                longest = size
+                if wanted is None:
+                    longest = next((length for length in self._lengths if length >= size), size)
+                missing.append((0, longest - size))
+            if any(more for _, more in missing):
+                padded[key] = np.pad(array, missing, constant_values=self._padding[key])
+        return padded
+
+
+def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
+    """Return the function that measures samples.
+
+    `element_length_fn` may also take no sample and return the function to measure with, which gets the
+    inputs and the targets in one dict.
+
+    Args:
+        data: has `element_length_fn`.
+    """
+    method: Any = data.element_length_fn
+    parameters = inspect.signature(method).parameters.values()
+    if any(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+        return data.element_length_fn
+    measure = method()
+    if not callable(measure):
+        owner = f"{type(data).__name__}.element_length_fn"
+        raise TypeError(f"{owner}() gave {measure!r}, expected a function of a sample: declare it as (self, sample)")
+    return lambda sample: int(measure({**(sample.targets or {}), **(sample.inputs or {})}))

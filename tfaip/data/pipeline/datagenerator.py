@@ -31,6 +31,7 @@ class DataGeneratorParams(ParamsBase):
 
 
 P = TypeVar("P", bound=DataGeneratorParams)
+T = TypeVar("T")
 _HOOKS = (
     *("__len__", "__getitem__", "get_batch", "generate", "shuffle"),
     *("yields_batches", "in_memory", "has_random_access"),
@@ -176,17 +177,6 @@ def size_of(generator: DataGenerator[Any]) -> int:
         raise
 
 
-def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
-    """Return the error of a generator that was given no file.
-
-    Args:
-        kind: of file, e.g. `CSV`.
-        mode: purpose of the samples.
-        name: of the field that lists the files.
-    """
-    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {usual_flag(mode, name)} FILE")
-
-
 def usual_flag(mode: PipelineMode, name: str) -> str:
     """Return the usual flag of a field of the generator for samples of this purpose."""
     branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
@@ -220,12 +210,12 @@ class Joined:
 
     Args:
         sources: the sources.
-        sizes: the number of samples of each.
+        sizes: the number of samples of each; None: its length.
     """
 
-    def __init__(self, sources: Sequence[Any], sizes: Iterable[int]) -> None:
+    def __init__(self, sources: Sequence[Any], sizes: Iterable[int] | None = None) -> None:
         self._sources = sources
-        self._ends = list(accumulate(sizes))
+        self._ends = list(accumulate(map(len, sources) if sizes is None else sizes))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -235,26 +225,29 @@ class Joined:
         return self._sources[number], index - (self._ends[number - 1] if number else 0)
 
 
-def open_tables(open_table: Callable[..., Any], kind: str, params: Any, mode: PipelineMode) -> Joined:
-    """Return the rows of the files of a generator.
+def open_files(open_file: Callable[[str], T], kind: str, params: Any, mode: PipelineMode, name: str) -> list[T]:
+    """Return the opened files that a field of the generator names.
 
     Args:
-        open_table: opens a file, and raises any error.
-        kind: of the files, for messages.
-        params: name the files and their columns.
+        open_file: opens a file, and raises any error.
+        kind: of the files, for messages, e.g. `CSV`.
+        params: have the field.
         mode: purpose of the samples.
+        name: of the field.
     """
-    if not params.files:
-        raise missing_file(kind, mode, "files")
-    tables = []
-    for path in params.files:
+    paths = getattr(params, name)
+    if not paths:
+        flag = usual_flag(mode, name)
+        raise UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {flag} FILE")
+    files = []
+    for path in paths:
         try:
-            tables.append(open_table(path, params, mode))
+            files.append(open_file(path))
         except UsageError:
             raise
         except Exception as error:  # the libraries raise errors of many classes
-            raise unreadable_file(kind, path, error, "files") from error
-    return Joined(tables, map(len, tables))
+            raise unreadable_file(kind, path, error, name) from error
+    return files
 
 
 def check_ratios(params: Any, name: str, count: int) -> None:

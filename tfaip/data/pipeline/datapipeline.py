@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard
-from tfaip.data.pipeline.bucketing import LengthPadding
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, LengthPadding, Shard
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator,
     DataGeneratorParams,
     RawDataGenerator,
-    RawDataGeneratorParams,
     size_of,
 )
 from tfaip.data.pipeline.definitions import (
@@ -29,18 +27,17 @@ from tfaip.data.pipeline.definitions import (
     Sample,
     SampleGroup,
     SampleSpecs,
+    raise_noted,
     require_sample,
 )
-from tfaip.data.pipeline.failures import DropCounts, SampleFilter, raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
-from tfaip.data.pipeline.sampler import Position, generated_samples, read_sample
+from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter, generated_samples, read_sample
 from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import PostProcessor, WorkerStats
 from tfaip.errors import UsageError
-from tfaip.params import option
 from tfaip.params.fields import FieldAdvice, copied
 from tfaip.params.tree import nodes_of, with_shared
 from tfaip.util.classes import overrides, refuse_uncalled
@@ -71,7 +68,7 @@ class OpenedIterator(Iterator[T]):
         self,
         pipeline: AbstractContextManager[Any],
         iterator: Generator[T, None, None],
-        length: Callable[[], int] | None,
+        length: Callable[[], int] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._iterator = iterator
@@ -134,7 +131,7 @@ class DataPipeline:
         self._output_processors = data.params.post_proc if output_processors is None else output_processors
         self._original: Self | None = None
         """The pipeline before it was preloaded."""
-        self._samples_in_memory: PreloadedGeneratorParams | None = None
+        self._samples_in_memory: list[Sample] | None = None
         self._users = 0
         """Open `with` blocks."""
 
@@ -179,14 +176,14 @@ class DataPipeline:
         processors = self._input_processors.without_first(count, self.mode)
         preloaded = self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
         # In the place of an override, also for those who call it: that would read the data as they were.
-        vars(preloaded)["create_data_generator"] = partial(samples.create, self.mode)
+        vars(preloaded)["create_data_generator"] = partial(PreloadedGenerator, samples, self.generator)
         return preloaded
 
     @property
     def samples(self) -> Any:
         """The samples in memory, of a preloaded pipeline or of given samples."""
-        source: Any = self._samples_in_memory or self.generator_params
-        return source.samples
+        source: Any = self.generator_params
+        return source.samples if self._samples_in_memory is None else self._samples_in_memory
 
     def preload_input_samples(self, progress_bar: bool = False) -> list[Sample]:
         """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out.
@@ -195,11 +192,11 @@ class DataPipeline:
             progress_bar: show a bar while the samples are processed.
         """
         preloaded, _ = self._preload(progress_bar)
-        raw = self.params.limited(self.create_data_generator().generate()) if preloaded is None else preloaded.samples
+        raw = self.params.limited(self.create_data_generator().generate()) if preloaded is None else preloaded
         groups = (sample.samples if isinstance(sample, SampleGroup) else [sample] for sample in raw)
         return [sample for group in groups for sample in group if sample.is_valid()]
 
-    def _preload(self, progress_bar: bool) -> tuple[PreloadedGeneratorParams | None, int]:
+    def _preload(self, progress_bar: bool) -> tuple[list[Sample] | None, int]:
         """Run the first processors on all samples.
 
         These are the mapping processors up to the first one that does not support it or draws random
@@ -208,8 +205,7 @@ class DataPipeline:
         gives several samples of one gives the others new numbers.
 
         Returns:
-            the params of a generator of the processed samples (None: the data are arrays in memory
-            already), and the number of processors that ran.
+            the processed samples (None: the data are arrays in memory already), and the number of processors that ran.
 
         Raises:
             FieldAdvice: if the number of samples is not known, and there is no limit.
@@ -236,8 +232,7 @@ class DataPipeline:
             except _RandomnessUsed as reason:
                 processors = processors[: processors.index(reason.args[0])]  # begin again without it and those after it
                 continue
-            abilities = generator.has_random_access(), generator.yields_batches(), generator.shuffle
-            return PreloadedGeneratorParams(samples, abilities), len(processors)
+            return samples, len(processors)
         return None, 0
 
     def _replaced(self, **changes: Any) -> Self:
@@ -286,7 +281,7 @@ class DataPipeline:
     @cached_property
     def _complete_generator_params(self) -> DataGeneratorParams:
         """Params of the generator with what they need to know of the data."""
-        params = with_shared(self._samples_in_memory or self.generator_params, self.data.shared_source)
+        params = with_shared(self.generator_params, self.data.shared_source)
         specs = {**self.data.input_layer_specs(), **self.data.target_layer_specs()}
         texts = frozenset(key for key, spec in specs.items() if spec.dtype == "string")
         if texts and any(hasattr(node, "text_keys") for node in nodes_of(params)):
@@ -300,7 +295,7 @@ class DataPipeline:
     def _sample_stream(self) -> PipelineReader:
         """Reader of the samples, with the processors before the model."""
         # A worker has the params of the generator only, and none of the methods of a subclass.
-        is_own = overrides(type(self), DataPipeline, "create_data_generator") and self._original is None
+        is_own = overrides(type(self), DataPipeline, "create_data_generator") or self._original is not None
         sent = None if is_own else self._complete_generator_params
         spec = WorkerSpec(self.params, self.data.params, self._input_processors, self.seed, sent)
         return PipelineReader(self.data, self.generator, spec, self.dropped)
@@ -322,9 +317,6 @@ class DataPipeline:
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
 
-    def _opened(self, iterator: Generator[T, None, None], length: Callable[[], int] | None = None) -> OpenedIterator[T]:
-        return OpenedIterator(self, iterator, length)
-
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
         return self._sample_stream.executor.stats
@@ -340,7 +332,8 @@ class DataPipeline:
                 only.
         """
         repeats = self._repeats(auto_repeat)
-        return self._opened(self._sample_stream.samples(repeats), lambda: self._sample_stream.num_samples(repeats))
+        stream = self._sample_stream
+        return OpenedIterator(self, stream.samples(repeats), partial(stream.num_samples, repeats))
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
@@ -355,12 +348,13 @@ class DataPipeline:
             in_order: keep the order of the data, where buckets would change it.
         """
         sizes = repeat(self.samples_per_batch)
-        batches = self._sample_stream.batches(Position(), sizes, self._repeats(auto_repeat), in_order)
+        batches = self._sample_stream.batches(Position(), sizes, self._repeats(auto_repeat), in_order=in_order)
         lengths = self.params.bucket_lengths()
         if few_shapes and lengths:
             padding = LengthPadding(self.data, lengths)
-            return self._opened(Batch(*padding((batch.inputs, batch.targets)), batch.meta) for batch, _ in batches)
-        return self._opened(batch for batch, _ in batches)
+            padded = (Batch(*padding((batch.inputs, batch.targets)), batch.meta) for batch, _ in batches)
+            return OpenedIterator(self, padded)
+        return OpenedIterator(self, (batch for batch, _ in batches))
 
     def training_batches(
         self, start: Position, num_samples: int, shard: Shard = UNSHARDED
@@ -388,7 +382,7 @@ class DataPipeline:
         sizes: Iterable[int] = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
             sizes = chain(sizes, [rest])
-        return self._opened(self._sample_stream.sharded_batches(start, sizes, shard))
+        return OpenedIterator(self, self._sample_stream.batches(start, sizes, True, shard))
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Run the post-processors on predicted samples, in order.
@@ -453,23 +447,13 @@ class DataPipeline:
         return self.mode is PipelineMode.TRAINING if auto_repeat is None else auto_repeat
 
 
-class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"):
-    """Samples in memory that replace a generator."""
-
-    abilities: tuple[bool, bool, bool] = option(
-        (True, False, True), "If the generator has random access, yields batches, and may be shuffled", mode="ignore"
-    )
-
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        return PreloadedGenerator(None, mode, self)
-
-
 class PreloadedGenerator(RawDataGenerator):
     """Preloaded samples; it can do what the original generator can, which keeps the order."""
 
-    def __init__(self, samples: None, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
-        super().__init__(samples, mode, params)
-        self._has_access, self._of_batches, self.shuffle = params.abilities
+    def __init__(self, samples: list[Sample], original: DataGenerator[Any]) -> None:
+        super().__init__(samples, original.mode, original.params)
+        self._original = original
+        self.shuffle = original.shuffle
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -481,10 +465,10 @@ class PreloadedGenerator(RawDataGenerator):
         return map(_fresh, self._samples)
 
     def has_random_access(self) -> bool:
-        return self._has_access
+        return self._original.has_random_access()
 
     def yields_batches(self) -> bool:
-        return self._of_batches
+        return self._original.yields_batches()
 
 
 class _RandomnessUsed(BaseException):

@@ -11,19 +11,18 @@ The sampler counts the raw samples in a `Cursor`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
-from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, shard_batch
-from tfaip.data.pipeline.bucketing import LengthBuckets, sample_length
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, sample_length, shard_batch
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
-from tfaip.data.pipeline.failures import DropCounts, SampleFilter
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.sampler import Block, Cursor, Position, Sampler
-from tfaip.data.pipeline.worker import BlockResult, WorkerSpec
+from tfaip.data.pipeline.sampler import Block, Cursor, DropCounts, Position, SampleFilter, Sampler
+from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import BlockExecutor
 from tfaip.errors import TfaipError, UsageError
 
@@ -69,11 +68,17 @@ class PipelineReader:
         is_last = not (measures or self.processors.after_parallel or generator.yields_batches())
         self.workers_stack = self._is_direct and is_last
         """True if workers, if there are some, stack the batches: nothing else is left to do."""
+        # Variable dimensions are padded to the longest sample of the whole batch.
+        specs = {**data.input_layer_specs(), **data.target_layer_specs()}
+        has_one_shape = not any(None in spec.shape for spec in specs.values())
         if not self.workers_read:
             spec = replace(spec, generator_params=None)
         if self.workers_stack:
             spec = replace(spec, batcher=batcher)
         self.executor = BlockExecutor(self.processors, spec, generator)
+        is_cut = has_one_shape or self.executor.cuts_batches
+        self._reads_shards = self._is_direct and is_cut and not generator.yields_batches()
+        """True if a process that trains with others makes its rows alone, not whole batches."""
         self._has_dropped = False
         """True if a sample of the last stream of blocks was dropped."""
         self._left: tuple[Any, Cursor, Iterator[Any]] | None = None
@@ -102,7 +107,9 @@ class PipelineReader:
             raise TypeError("the number of samples is not known before they are made")
         return self._params.limited_size(size_of(self._generator))
 
-    def batches(self, start: Position, sizes: Iterable[int], repeat: bool, in_order: bool = False) -> Batches:
+    def batches(
+        self, start: Position, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED, in_order: bool = False
+    ) -> Batches:
         """Yield batches, each with the position after it.
 
         Args:
@@ -110,6 +117,7 @@ class PipelineReader:
                 generating processors where the previous iterator was left; otherwise the pass is repeated up to it.
             sizes: of the batches; with buckets only their number counts.
             repeat: pass after pass, without end; False: stop at the end of the pass.
+            shard: only its rows; only these are read if possible.
             in_order: use no buckets, which change the order of the samples.
 
         Raises:
@@ -122,19 +130,19 @@ class PipelineReader:
                     f"bucket_boundaries is {params.bucket_boundaries}, but "
                     f"{type(self._generator).__name__} yields batches: buckets need single samples"
                 )
-            groups = self._kept_stream(start, repeat, LengthBuckets(params, self._length))
+            groups = self._kept_stream(start, repeat, in_buckets=True)
             for _, (group, cursor) in zip(sizes, groups, strict=False):
-                yield self.stack(group), cursor.position()
+                yield shard_batch(self.stack(group), shard), cursor.position()
             return
-        start = replace(start, pending=())
         planned, wanted = tee(sizes)
         size = next(wanted, None)  # of the next batch; None after the last one
         if size is None:
             return
         # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
-        smallest = self.samples_per_batch if params.batch_drop_remainder else 1
+        smallest = self.samples_per_batch if params.batch_drop_remainder and not repeat else 1
+        read, cut = (shard, UNSHARDED) if shard[1] > 1 and self._reads_shards else (UNSHARDED, shard)
         waiting: list[Sample] = []
-        for item, cursor in self._stream(start, planned, repeat, stacked=True):
+        for item, cursor in self._stream(replace(start, pending=()), planned, repeat, True, read):
             if isinstance(item, Batch):
                 batch = item
             else:
@@ -144,44 +152,31 @@ class PipelineReader:
                 batch, waiting = self.stack(waiting), []
             if batch.size < smallest:
                 return
-            yield batch, cursor.position()
+            yield shard_batch(batch, cut), cursor.position()
             size = next(wanted, None)
             if size is None:
                 return
         if len(waiting) >= smallest:
             yield self.stack(waiting), cursor.position()
 
-    def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
-        """Yield the rows of a shard of an endless stream; only these are read if possible."""
-        # Variable dimensions are padded to the longest sample of the whole batch.
-        specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
-        has_one_shape = self.executor.cuts_batches or not any(None in spec.shape for spec in specs.values())
-        depends_on_batch = self._params.bucket_boundaries or self._generator.yields_batches()
-        if shard[1] > 1 and has_one_shape and self._is_direct and not depends_on_batch:
-            planned, wanted = tee(sizes)
-            stream = self._direct_stream(replace(start, pending=()), planned, True, True, shard)
-            for _, (batch, cursor) in zip(wanted, stream, strict=False):
-                yield batch, cursor.position()
-            return
-        for batch, position in self.batches(start, sizes, True):
-            yield (batch if shard == UNSHARDED else shard_batch(batch, shard)), position
-
-    def _filled(self, result: BlockResult, cursor: Cursor, shard: Shard) -> Batch:
+    def _filled(self, block: Block, cursor: Cursor, shard: Shard) -> Batch:
         """Return the batch of the rows of a shard; a dropped sample is replaced by another one of these rows.
 
         So all processes stay at the same place of the data: each knows only of its own samples what was dropped. The
         others wait for an update with as many rows as planned.
         """
         samples: list[Sample] = []
-        for segment, outcomes in result.segments():
-            cursor.enter_pass(segment.pass_index)
-            samples += filter(self.filter.accepts, outcomes)  # type: ignore[arg-type]
+        for outcome, (pass_index, _) in zip(block.outcomes or (), block.places(), strict=True):
+            cursor.enter_pass(pass_index)
+            if self.filter.accepts(outcome):
+                samples.append(outcome)  # type: ignore[arg-type]
+        size = len(block.items)
         if not samples:
             raise TfaipError(
-                f"all {result.block.size} samples that process {shard[0]} has in a batch were dropped (so far: "
+                f"all {size} samples that process {shard[0]} has in a batch were dropped (so far: "
                 f"{self.filter.drops}): check the data, or make the batch larger"
             )
-        return self.stack(list(islice(cycle(samples), result.block.size)))
+        return self.stack(list(islice(cycle(samples), size)))
 
     def _blocks(
         self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -190,72 +185,64 @@ class PipelineReader:
             block.stacked = stacked and not self._has_dropped
             yield block
 
-    def _stream(self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool) -> Stream:
-        """Yield the samples after `start`, or blocks of these sizes that are stacked, with the cursor there."""
-        if self._is_direct:
-            return self._direct_stream(start, sizes, repeat, stacked)
-        return self._kept_stream(start, repeat, None)
-
-    def _direct_stream(
+    def _stream(
         self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
     ) -> Stream:
         """Yield the samples after `start`, and `stacked` the blocks that are the next batch, with the cursor there."""
+        if not self._is_direct:
+            yield from self._kept_stream(start, repeat)
+            return
         cursor = Cursor(start, self.filter)
         # After a dropped sample the batches have samples of several blocks, which would be stacked for nothing.
         stacked = stacked and not self._has_dropped
         self._has_dropped = False
-        while True:
-            result = None
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
-                block, batch = result.block, None if self._has_dropped else result.batch
-                if batch is None and result.batch is not None:  # it was stacked ahead
-                    result = self.executor.in_samples(block)
+        is_end = False
+        while not is_end:
+            is_end = True
+            for block in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+                is_end = False
+                if self._has_dropped and block.batch is not None:  # it was stacked ahead
+                    self.executor.in_samples(block)
+                batch = block.batch
                 if batch is None and shard != UNSHARDED:
-                    batch = self._filled(result, cursor, shard)
+                    batch = self._filled(block, cursor, shard)
                 if batch is not None:
-                    cursor.enter_pass(block.end[0])
-                    cursor.emitted += block.end[1] - cursor.consumed
-                    cursor.consumed = block.end[1]
+                    cursor.move(block.end)
                     batch.is_whole = block.is_whole
                     yield batch, cursor
                     continue
-                for segment, outcomes in result.segments():
-                    if segment.pass_index != cursor.pass_index:
+                for outcome, (pass_index, number) in zip(block.outcomes or (), block.places(), strict=True):
+                    if pass_index != cursor.pass_index:
                         self._check_pass(cursor, repeat=True)
-                        cursor.enter_pass(segment.pass_index)
-                    for number, outcome in enumerate(outcomes, segment.first):
-                        cursor.consumed = number + 1
-                        if self.filter.accepts(outcome):
-                            cursor.emitted += 1
-                            yield outcome, cursor
-                        else:
-                            self._has_dropped = True
-            if result is None or result.block.size == 0:
-                break
+                        cursor.enter_pass(pass_index)
+                    cursor.consumed = number + 1
+                    if self.filter.accepts(outcome):
+                        cursor.emitted += 1
+                        yield outcome, cursor
+                    else:
+                        self._has_dropped = True
             sizes = [SPARE_SIZE]  # samples were dropped, or it is the end of the pass
         self._check_pass(cursor, repeat)
 
-    def _kept_stream(self, start: Position, repeat: bool, buckets: LengthBuckets | None) -> Stream:
+    def _kept_stream(self, start: Position, repeat: bool, in_buckets: bool = False) -> Stream:
         """Yield the samples after `start`, or the groups of buckets, with the cursor there.
 
         A stream that was left at `start` is continued. Otherwise a pass that cannot begin in the middle is repeated:
         generating processors may keep what they have read.
         """
         stream: Iterator[Any]
-        kind = repeat, buckets is None
+        kind = repeat, in_buckets
         left, self._left = self._left, None
         if left is not None and left[0] == (start, kind):
             _, cursor, stream = left
             cursor.resume(start)
         else:
-            can_begin = self._is_direct if buckets is not None else self.processors.is_mapping
+            can_begin = self._is_direct if in_buckets else self.processors.is_mapping
             skips = start.emitted > 0 and not can_begin
             begin = Position(start.pass_index, dropped=start.dropped) if skips else start
             cursor = Cursor(begin, self.filter)
             passes = self._passes(cursor, repeat)
-            stream = chain.from_iterable(passes)
-            if buckets is not None:
-                stream = buckets.groups(cursor, passes, self._recalled(begin))
+            stream = self._groups(cursor, passes, begin) if in_buckets else chain.from_iterable(passes)
             if skips:
                 wanted = start.pass_index, start.emitted, -len(start.pending)  # what grows along a stream
                 for _ in stream:
@@ -281,8 +268,8 @@ class PipelineReader:
     def _pass(self, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
             sizes = repeated(self.samples_per_batch)
-            for result in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
-                for outcome in result.outcomes:
+            for block in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
+                for outcome in block.outcomes or ():
                     cursor.consumed += 1
                     if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:
                         raise TypeError(
@@ -307,15 +294,59 @@ class PipelineReader:
                 f"processors, and max_element_length"
             )
 
-    def _recalled(self, start: Position) -> Iterator[tuple[int, Sample]]:
-        """Make the samples that are pending at `start` again, each with its number in the pass."""
-        # None of them fails or is dropped: each was accepted before it was put into a bucket.
-        if not start.pending:
-            return
-        order = self.sampler.indices(start.pass_index)
-        for number in start.pending:
+    def _groups(self, cursor: Cursor, passes: Iterable[Iterable[Sample]], start: Position) -> Iterator[list[Sample]]:
+        """Yield the samples of passes in groups of similar length, and note in the cursor which of them wait.
+
+        Bucket i has the lengths from `boundaries[i - 1]` to below `boundaries[i]`; one that is full is a batch. At the
+        end of a pass the buckets are emptied, the shortest samples first, so that every sample comes once in each pass,
+        and all that wait are of one pass: a position names them by their numbers, and they are made again.
+
+        Args:
+            cursor: moves with the samples.
+            passes: the samples after the first position of the cursor.
+            start: this position.
+
+        Raises:
+            TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
+        """
+        params = self._params
+        boundaries, drops_rest = params.bucket_boundaries, params.batch_drop_remainder
+        sizes = params.bucket_batch_sizes or [params.batch_size] * (len(boundaries) + 1)
+        buckets: list[list[tuple[int, Sample]]] = [[] for _ in sizes]
+
+        def bucket_of(sample: Sample) -> int:
+            return bisect_right(boundaries, self._length(sample))
+
+        def taken(bucket: int) -> list[Sample]:
+            waiting, size = buckets[bucket], sizes[bucket]
+            group, waiting[:size] = waiting[:size], []
+            cursor.pending = tuple(sorted(number for rest in buckets for number, _ in rest))
+            return [sample for _, sample in group]
+
+        order = self.sampler.indices(start.pass_index) if start.pending else ()
+        for number in start.pending:  # none of them fails or is dropped: each was accepted before it waited
             raw = self.sampler.read(int(order[number]))
-            yield number, self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
+            sample = self.processors.mapper.map(raw, self.sampler.seed, start.pass_index, number)
+            buckets[bucket_of(sample)].append((number, sample))
+        has_groups = True
+        for samples in passes:
+            if not has_groups:
+                raise TfaipError(
+                    f"pass {cursor.pass_index - 1} over the data filled no bucket, and batch_drop_remainder drops the "
+                    f"rest: use smaller batches ({sizes}), fewer buckets, or keep the remainder"
+                )
+            has_groups = cursor.emitted > 0 or not drops_rest
+            for sample in samples:
+                bucket = bucket_of(sample)
+                buckets[bucket].append((cursor.consumed - 1, sample))
+                if len(buckets[bucket]) >= sizes[bucket]:
+                    has_groups = True
+                    yield taken(bucket)
+            for bucket, waiting in enumerate(buckets):
+                if drops_rest:
+                    waiting.clear()
+                while waiting:
+                    yield taken(bucket)
 
 
 def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:

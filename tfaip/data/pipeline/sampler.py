@@ -1,27 +1,30 @@
-"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass), cut into blocks."""
+"""Samplers: the raw samples of a pass in their order, a pure function of (seed, pass); positions, blocks, drops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, repeat as repeated
 from operator import add, sub
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import UNSHARDED, Shard, is_whole, shard_bounds
+from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, is_whole, shard_bounds
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import (
     FailedSample,
     Outcome,
     PipelineMode,
     Sample,
+    SampleGroup,
+    as_failure,
     require_iterable,
     require_sample,
 )
-from tfaip.data.pipeline.failures import SampleFilter, as_failure
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
 T = TypeVar("T")
@@ -29,6 +32,7 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 AUTOMATIC_BUFFER_SIZE = 256
 _ZEROS = (0, 0, 0)
+_COUNTS = {"pass_index", "consumed", "emitted", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,8 @@ class Position:
     dropped: tuple[int, int, int] = field(default=_ZEROS, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able form; without `failed` and `dropped` if there are none."""
-        values = {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
-        for name in ("failed", "dropped"):
-            if getattr(self, name) in (0, _ZEROS):
-                del values[name]
-        return values
+        """Return a JSON-able form."""
+        return {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Position:
@@ -67,16 +67,15 @@ class Position:
         Raises:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
-        given = {"failed": 0, "dropped": list(_ZEROS), **values}
-        lists = [given.pop(name, None) for name in ("pending", "dropped")]
-        singles = ["pass_index", "consumed", "emitted", "failed"]
-        if sorted(given) == sorted(singles) and all(isinstance(one, list) for one in lists):
-            numbers = [*given.values(), *lists[0], *lists[1]]
-            if len(lists[1]) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
-                return cls(**given, pending=tuple(lists[0]), dropped=tuple(lists[1]))
+        given = dict(values)
+        pending, dropped = given.pop("pending", None), given.pop("dropped", None)
+        if given.keys() == _COUNTS and isinstance(pending, list) and isinstance(dropped, list):
+            numbers = [*given.values(), *pending, *dropped]
+            if len(dropped) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
+                return cls(**given, pending=tuple(pending), dropped=tuple(dropped))
         raise ValueError(
-            f"a data position needs {[*singles, 'pending', 'dropped']}, each a whole number from 0 (pending: a list, "
-            f"dropped: three), got {shorten(dict(values))}"
+            f"a data position needs {[*sorted(_COUNTS), 'pending', 'dropped']}, each a whole number from 0 (pending: a "
+            f"list, dropped: three), got {shorten(dict(values))}"
         )
 
 
@@ -104,6 +103,12 @@ class Cursor:
             self.pass_index, self.consumed, self.emitted, self.pending = pass_index, 0, 0, ()
             self._filter.failed = 0
 
+    def move(self, place: tuple[int, int]) -> None:
+        """Move to a place, (pass, number of samples of it), after samples of which none was dropped."""
+        self.enter_pass(place[0])
+        self.emitted += place[1] - self.consumed
+        self.consumed = place[1]
+
     def position(self) -> Position:
         """Return the current position."""
         invalid, too_long, failed = map(add, self._before, self._filter.drops.numbers())
@@ -111,53 +116,53 @@ class Cursor:
         return Position(self.pass_index, self.consumed, self.emitted, self.pending, self._filter.failed, dropped)
 
 
-@dataclass(slots=True)
-class Segment:
-    """Consecutive raw samples of one pass.
+@dataclass(slots=True, eq=False)
+class Block:
+    """Consecutive raw samples, which are processed together, and what they become: the unit of work.
 
     Args:
-        pass_index: the pass.
-        first: number of the first sample in the pass.
+        pass_index: the pass of the first sample.
+        first: number of the first sample in its pass.
         items: the samples as a list, or with random access their indices in the generator as an array.
+        pass_size: number of samples of a pass; those after its end are of the next one.
+        end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
+        is_whole: several devices get all of it each.
+        stacked: make a batch of the samples if all of them are valid.
+        outcomes: the processed samples; None: it was not processed, or they are stacked in `batch`.
+        batch: all processed samples.
+        seconds: duration of the work in a worker.
+        nbytes: size of what the worker sent back.
     """
 
     pass_index: int
     first: int
     items: Any
-
-
-@dataclass(slots=True)
-class Block:
-    """Raw samples that are processed together: the unit of work.
-
-    Args:
-        segments: where the samples are; those of several passes follow each other.
-        end: (pass, number of samples of it) up to the end of the block; with shards, of all of them.
-        is_whole: several devices get all of it each.
-        stacked: make a batch of the samples if all of them are valid.
-    """
-
-    segments: list[Segment]
+    pass_size: int = sys.maxsize
     end: tuple[int, int] = (0, 0)
     is_whole: bool = False
     stacked: bool = False
+    outcomes: Sequence[Outcome] | None = None
+    batch: Batch | None = None
+    seconds: float = 0.0
+    nbytes: int = 0
 
-    @property
-    def size(self) -> int:
-        """Number of raw samples."""
-        return sum(len(segment.items) for segment in self.segments)
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the pass of a sample of the block, and its number in it."""
+        passes, number = divmod(self.first + index, self.pass_size)
+        return self.pass_index + passes, number
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the places of all samples."""
+        end = self.first + len(self.items)
+        if end <= self.pass_size:  # the frequent case, five times as fast
+            return zip(repeated(self.pass_index), range(self.first, end), strict=False)
+        return map(self.place, range(len(self.items)))
 
     def part(self, shard: Shard) -> Block:
         """Return the samples of a shard."""
-        size = self.size
+        size = len(self.items)
         begin, end = shard_bounds(size, shard)
-        segments = []
-        for segment in self.segments:
-            first, last = max(begin, 0), max(end, 0)
-            if len(items := segment.items[first:last]):
-                segments.append(Segment(segment.pass_index, segment.first + first, items))
-            begin, end = begin - len(segment.items), end - len(segment.items)
-        return Block(segments, self.end, is_whole(size, shard))
+        return Block(*self.place(begin), self.items[begin:end], self.pass_size, self.end, is_whole(size, shard))
 
 
 class Sampler:
@@ -207,43 +212,41 @@ class Sampler:
         return outcome
 
     def blocks(
-        self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
+        self, pass_index: int, place: int, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED
     ) -> Iterator[Block]:
-        """Yield blocks of raw samples, which may reach into the next passes.
+        """Yield blocks of raw samples; with random access they may reach into the next passes.
 
         Args:
             pass_index: first pass.
-            skip: samples of this pass to leave out.
+            place: samples of this pass to leave out.
             sizes: of the blocks.
-            repeat: continue with the next pass, up to an empty one; False: stop after this pass.
+            repeat: continue with the next pass, with random access; False: stop after this pass.
             shard: only its part of each block.
         """
-        place, take = skip, self._opened(pass_index, skip)
+        if not self.generator.has_random_access():
+            samples = self.iterate(pass_index, place)
+            for size in sizes:
+                items = list(islice(samples, size))
+                if not items:
+                    return
+                place += len(items)
+                yield Block(pass_index, place - len(items), items, end=(pass_index, place))
+            return
+        order = self.indices(pass_index)
         for size in sizes:
+            if place >= len(order) and repeat:
+                pass_index, place, order = pass_index + 1, 0, self.indices(pass_index + 1)
+            block = Block(pass_index, place, order[place : place + size], len(order))
+            place += len(block.items)
             # A block may be larger than several passes together, of small data.
-            segments: list[Segment] = []
-            missing = size
-            while True:
-                items = take(place, missing)
-                segments.append(Segment(pass_index, place, items))
-                place, missing = place + len(items), missing - len(items)
-                if not missing or not repeat or place == 0:
-                    break
-                pass_index, place = pass_index + 1, 0
-                take = self._opened(pass_index, 0)
-            if missing < size or repeat:  # of an endless stream an empty block shows which pass was empty
-                block = Block(segments, (pass_index, place))
-                yield block if shard == UNSHARDED else block.part(shard)
-            if missing:
+            while len(block.items) < size and repeat and len(order):
+                pass_index, order = pass_index + 1, self.indices(pass_index + 1)
+                place = min(size - len(block.items), len(order))
+                block.items = np.concatenate([block.items, order[:place]])
+            if not len(block.items):
                 return
-
-    def _opened(self, pass_index: int, skip: int) -> Callable[[int, int], Any]:
-        """Return the function that takes samples of a pass from a place on, at most so many: the next ones."""
-        if self.generator.has_random_access():
-            order = self.indices(pass_index)
-            return lambda place, count: order[place : place + count]
-        samples = self.iterate(pass_index, skip)
-        return lambda _, count: list(islice(samples, count))
+            block.end = pass_index, place
+            yield block if shard == UNSHARDED else block.part(shard)
 
     def _rng(self, pass_index: int) -> np.random.Generator:
         # A generator of its own for each pass, so that a training can continue in any pass.
@@ -297,3 +300,121 @@ def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) ->
         buffer[chosen] = sample
     for chosen in rng.permutation(len(buffer)):
         yield buffer[chosen]
+
+
+log = logger(__name__)
+
+# In endless data every sample is a different one: the log would not stop growing.
+MOST_LOGGED = 10_000
+
+
+@dataclass(slots=True)
+class DropCounts:
+    """Numbers of samples that were left out.
+
+    Args:
+        invalid: declared invalid, or without the inputs or targets that the mode needs.
+        too_long: longer than `max_element_length`.
+        failed: could not be read or processed, see `on_error`.
+    """
+
+    invalid: int = 0
+    too_long: int = 0
+    failed: int = 0
+
+    def numbers(self) -> tuple[int, int, int]:
+        """Return the three numbers."""
+        return self.invalid, self.too_long, self.failed
+
+    @property
+    def total(self) -> int:
+        """Sum of the three numbers."""
+        return sum(self.numbers())
+
+    def __str__(self) -> str:
+        return f"{self.invalid} invalid, {self.too_long} too long, {self.failed} failed"
+
+
+class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed above it)
+    """Traceback of an error that happened in a worker process."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(f"\n{trace}")
+
+
+class SampleFilter:
+    """Selects the samples that can be used, and counts the others; some may fail within one pass over the data.
+
+    Args:
+        params: say how many may fail, and how long a sample may be.
+        drops: counts every time that a sample is left out.
+        batcher: knows what it needs of a sample; None: valid samples are not looked at.
+        length: returns the length of a processed sample.
+    """
+
+    def __init__(
+        self,
+        params: DataPipelineParams,
+        drops: DropCounts,
+        batcher: Batcher | None = None,
+        length: Callable[[Sample], int] | None = None,
+    ) -> None:
+        self.drops = drops
+        self.failed = 0
+        """Samples of the running pass that failed."""
+        self._allowed = params.allowed_failures()
+        self._logged = 0
+        self._needs_inputs = batcher is not None and batcher.needs_inputs
+        self._needs_targets = batcher is not None and batcher.needs_targets
+        self._failure = None if self._allowed == 0 or batcher is None else batcher.failure
+        self._longest = params.max_element_length
+        self._length = length
+
+    def keeps(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid; otherwise count it, or raise its error if no more may fail."""
+        if isinstance(outcome, FailedSample):
+            self.handle(outcome)
+        elif outcome._invalid:
+            self.drops.invalid += 1
+        else:
+            return True
+        return False
+
+    def accepts(self, outcome: Outcome) -> bool:
+        """Return True if a sample is valid and can be batched; otherwise count it. A group keeps those that can."""
+        if not self.keeps(outcome):
+            return False
+        sample: Sample = outcome  # type: ignore[assignment]
+        if isinstance(sample, SampleGroup):
+            sample.samples = list(filter(self.accepts, sample.samples))
+            return bool(sample.samples)
+        lacks_inputs = sample.inputs is None and self._needs_inputs
+        if lacks_inputs or (sample.targets is None and self._needs_targets):
+            self.drops.invalid += 1
+            return False
+        if self._failure is not None and (failed := self._failure(sample)) is not None:
+            self.handle(failed)
+            return False
+        if self._longest is not None and self._length is not None and self._length(sample) > self._longest:
+            self.drops.too_long += 1
+            return False
+        return True
+
+    def handle(self, failed: FailedSample) -> None:
+        """Count a sample, or raise its error if no more may fail."""
+        error = failed.error
+        if self._allowed is None or self.failed < self._allowed:
+            self.failed += 1
+            self.drops.failed += 1
+            # Most samples that fail do so in every pass.
+            if self._logged < self.failed <= MOST_LOGGED:
+                self._logged = self.failed
+                text = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+                log.warning("left out a sample, number %d of its pass: %s", self.failed, text)
+            return
+        if self._allowed:
+            error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
+        if failed.trace is None:
+            raise error
+        log.debug("traceback of the worker:\n%s", failed.trace)
+        raise error from WorkerTraceback(failed.trace)

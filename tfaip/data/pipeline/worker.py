@@ -28,13 +28,13 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import SampleMapper
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.sampler import Block, Segment, read_sample
+from tfaip.data.pipeline.sampler import Block, read_sample
 from tfaip.errors import TfaipError
 from tfaip.params import ParamsBase
 from tfaip.util.process import mark_data_worker
@@ -45,23 +45,6 @@ ALIVE_INTERVAL_S = 1.0
 PARENT_CHECK_S = 1.0
 MAX_MESSAGES = 1000
 """Log messages of one block."""
-
-
-@dataclass(slots=True)
-class BlockResult:
-    """A processed block: one outcome for each raw sample, or all samples stacked."""
-
-    block: Block
-    outcomes: Sequence[Outcome] = ()
-    batch: Batch | None = None
-
-    def segments(self) -> Iterator[tuple[Segment, Sequence[Outcome]]]:
-        """Yield the segments of the block with their outcomes."""
-        begin = 0
-        for segment in self.block.segments:
-            end = begin + len(segment.items)
-            yield segment, self.outcomes[begin:end]
-            begin = end
 
 
 class BlockProcessor:
@@ -87,31 +70,27 @@ class BlockProcessor:
         self.arrays: Any = generator if batcher and not mapper and hasattr(generator, "get_batch") else None
         """Source from which whole batches are cut, without single samples."""
 
-    def raw_samples(self, segment: Segment) -> Iterator[Outcome]:
-        """Read the samples of a segment; one that cannot be read fails alone."""
-        items = segment.items if self._generator is None else segment.items.tolist()
+    def raw_samples(self, block: Block) -> Iterator[Outcome]:
+        """Read the samples of a block; one that cannot be read fails alone."""
+        items = block.items if self._generator is None else block.items.tolist()
         for item in items:
             if self.on_sample is not None:
                 self.on_sample()
             yield item if self._generator is None else read_sample(self._generator, item)
 
-    def process(self, block: Block) -> BlockResult:
+    def process(self, block: Block) -> Block:
         """Process a block; stack it if it says so and all of its samples are valid."""
         if block.stacked and self.arrays is not None and self._batcher is not None:
-            rows = block.segments[0].items
-            if len(block.segments) > 1:
-                rows = np.concatenate([segment.items for segment in block.segments])
-            if len(rows):
-                return BlockResult(block, batch=self._batcher.from_stacked(self.arrays.get_batch(rows)))
-        outcomes: list[Outcome] = []
-        for segment in block.segments:
-            samples = self.raw_samples(segment)
-            outcomes += self.mapper.outcomes(samples, self._seed, segment.pass_index, segment.first)
+            block.batch = self._batcher.from_stacked(self.arrays.get_batch(block.items))
+            return block
+        outcomes = list(self.mapper.outcomes(self.raw_samples(block), self._seed, block.places()))
         if block.stacked and self._batcher is not None and all(map(_is_valid, outcomes)):
             # What does not fit the specs fails again in the training process, which reports it.
             with contextlib.suppress(Exception):
-                return BlockResult(block, batch=self._batcher.batch(outcomes))  # type: ignore[arg-type]
-        return BlockResult(block, outcomes)
+                block.batch = self._batcher.batch(outcomes)  # type: ignore[arg-type]
+                return block
+        block.outcomes = outcomes
+        return block
 
 
 def _is_valid(outcome: Outcome) -> bool:
@@ -167,7 +146,16 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         messages.get()  # until the connection is closed
         return
     _send(connection, pickle.dumps(Answer(messages=logged.take())))
-    processor.on_sample = _AliveSignal(connection)
+    sent_at = time.monotonic()
+
+    def signal_alive() -> None:
+        nonlocal sent_at
+        now = time.monotonic()
+        if now - sent_at > ALIVE_INTERVAL_S:
+            _send(connection, ALIVE)
+            sent_at = now
+
+    processor.on_sample = signal_alive
     slots = itertools.cycle([Slot(descriptor) for descriptor in slot_descriptors] or [None])
     for slot in slots:
         task = messages.get()
@@ -204,20 +192,6 @@ def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent:
         os._exit(0)  # whatever the main thread is doing
 
 
-class _AliveSignal:
-    """Function that sends `ALIVE` at intervals."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._sent = time.monotonic()
-
-    def __call__(self) -> None:
-        now = time.monotonic()
-        if now - self._sent > ALIVE_INTERVAL_S:
-            _send(self._connection, ALIVE)
-            self._sent = now
-
-
 class _Messages(logging.handlers.QueueHandler):
     """Log handler that keeps messages until they are sent to the training process."""
 
@@ -243,19 +217,16 @@ class _Messages(logging.handlers.QueueHandler):
 
 def _work(task: bytes, slot: Slot | None, processor: BlockProcessor, name: str) -> bytes:
     """Return the packed outcomes and batch of a packed task."""
-    block, _ = unpack(task, slot)
-    result = processor.process(block)
-    outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in result.outcomes]
+    block = processor.process(unpack(task, slot)[0])
     try:
-        return pack((outcomes, result.batch), slot)
+        if block.outcomes is not None:
+            block.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in block.outcomes]
+        return pack((block.outcomes, block.batch), slot)
     except Exception:
         # Only some of its samples cannot be sent. Unpacked again: processors may have changed them in place.
-        single = processor.process(replace(unpack(task, slot)[0], stacked=False))
-        outcomes = [
-            _sendable(outcome, number, name)
-            for segment, parts in single.segments()
-            for number, outcome in enumerate(parts, segment.first)
-        ]
+        again = processor.process(replace(unpack(task, slot)[0], stacked=False))
+        pairs = zip(again.outcomes or (), again.places(), strict=True)
+        outcomes = [_sendable(outcome, number, name) for outcome, (_, number) in pairs]
         return pack((outcomes, None), slot)
 
 

@@ -26,16 +26,14 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import Outcome, Sample
-from tfaip.data.pipeline.failures import DropCounts, SampleFilter, WorkerTraceback, as_failure
+from tfaip.data.pipeline.definitions import Sample, as_failure
 from tfaip.data.pipeline.params import available_cores
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
-from tfaip.data.pipeline.sampler import Block, Segment
+from tfaip.data.pipeline.sampler import Block, DropCounts, SampleFilter, WorkerTraceback
 from tfaip.data.pipeline.worker import (
     ALIVE,
     Answer,
     BlockProcessor,
-    BlockResult,
     Slot,
     Start,
     WorkerSpec,
@@ -122,7 +120,7 @@ class WorkerPool:
                 worker.receive(0)
         return all(worker.is_ready for worker in self._workers)
 
-    def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
+    def execute(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Process blocks; one iterator at a time.
 
         Args:
@@ -133,7 +131,7 @@ class WorkerPool:
         """
         blocks = iter(blocks)
         # The tasks of an iterator that was left early are finished too, and their results forgotten.
-        waiting: deque[tuple[WorkerProcess, Task]] = deque()
+        waiting: deque[tuple[WorkerProcess, Block]] = deque()
         has_ended = False
         while True:
             while not has_ended and len(waiting) < self._blocks_ahead:
@@ -159,7 +157,7 @@ class WorkerPool:
         worker.send(pickle.dumps(start))
         return worker
 
-    def _send(self, block: Block) -> tuple[WorkerProcess, Task]:
+    def _send(self, block: Block) -> tuple[WorkerProcess, Block]:
         """Send a block to the workers in turns, and wait for room if they have tasks of an iterator that was left."""
         index, self._turn = self._turn, (self._turn + 1) % len(self._workers)
         worker = self._workers[index]
@@ -174,26 +172,25 @@ class WorkerPool:
         except Exception as error:
             error.add_note("while raw samples were sent to a worker process; num_processes 0 works without")
             raise
-        task = Task(block)
-        worker.tasks.append(task)
+        worker.tasks.append(block)
         worker.num_taken += 1
         worker.send(content)
-        return worker, task
+        return worker, block
 
-    def _result(self, worker: WorkerProcess, task: Task) -> BlockResult:
+    def _result(self, worker: WorkerProcess, block: Block) -> Block:
         begin = time.perf_counter()
-        while task.result is None:
+        while block.outcomes is None and block.batch is None:
             worker.receive(self._params.worker_timeout_s)
         seconds = time.perf_counter() - begin
         if not self.stats.blocks:
             log_duration(log, f"starting {len(self._workers)} data workers", seconds)
         self.stats.blocks += 1
-        self.stats.busy_s += task.seconds
+        self.stats.busy_s += block.seconds
         self.stats.wait_s += seconds
         if self._params.prefetch == -1:
             count = len(self._workers)
-            self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(task.nbytes, 1)))
-        return task.result
+            self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(block.nbytes, 1)))
+        return block
 
 
 # Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
@@ -227,23 +224,6 @@ class WorkerDied(TfaipError):
     """Error of a worker process that ended, hangs, or could not start."""
 
 
-@dataclass(slots=True, eq=False)
-class Task:
-    """A block that was sent to a worker; its result is None until it has come back.
-
-    Args:
-        block: the block.
-        result: what it became.
-        seconds: duration of the work.
-        nbytes: size of the result.
-    """
-
-    block: Block
-    result: BlockResult | None = None
-    seconds: float = 0.0
-    nbytes: int = 0
-
-
 class WorkerProcess:
     """A worker process, which waits for its first message; `end` must be called.
 
@@ -255,8 +235,8 @@ class WorkerProcess:
 
     def __init__(self, number: int, num_slots: int, timeout_s: float) -> None:
         self._slots: list[Slot] = []
-        self.tasks: deque[Task] = deque()
-        """Tasks that the worker has not answered yet."""
+        self.tasks: deque[Block] = deque()
+        """Blocks that the worker has not answered yet."""
         self.num_taken = 0
         """Number of tasks that it has received."""
         self.is_ready = False
@@ -322,9 +302,9 @@ class WorkerProcess:
         self.is_ready = True
         if answer.content is not None:
             slot = self.slot(self.num_taken - len(self.tasks))
-            task = self.tasks.popleft()
-            (outcomes, batch), task.nbytes = unpack(answer.content, slot)
-            task.result, task.seconds = BlockResult(task.block, outcomes, batch), answer.seconds
+            block = self.tasks.popleft()
+            (block.outcomes, block.batch), block.nbytes = unpack(answer.content, slot)
+            block.seconds = answer.seconds
 
     def _death(self) -> WorkerDied:
         """Return the error that says how the worker ended and what it was doing."""
@@ -349,15 +329,11 @@ class WorkerProcess:
             return " while it started"
         if not self.tasks:
             return ""
-        places = []
-        for segment in self.tasks[0].block.segments:
-            if len(segment.items):
-                last = segment.first + len(segment.items) - 1
-                indices = ""
-                if not isinstance(segment.items, list):
-                    indices = f" (in the data: {', '.join(map(str, segment.items))})"
-                places.append(f"samples {segment.first} to {last} of pass {segment.pass_index}{indices}")
-        return f" while it processed {' and '.join(places)}"
+        block = self.tasks[0]
+        *_, (last_pass, last) = block.places()
+        begin = "" if last_pass == block.pass_index else f" of pass {block.pass_index}"
+        indices = "" if isinstance(block.items, list) else f" (in the data: {', '.join(map(str, block.items))})"
+        return f" while it processed samples {block.first}{begin} to {last} of pass {last_pass}{indices}"
 
 
 AUTOMATIC_START_S = 1.0
@@ -419,12 +395,12 @@ class BlockExecutor:
             self._pool.close()
             self._pool = None
 
-    def in_samples(self, block: Block) -> BlockResult:
+    def in_samples(self, block: Block) -> Block:
         """Process a block in this process, and do not stack it."""
-        block.stacked = False
+        block.stacked, block.batch = False, None
         return self._local.process(block)
 
-    def execute(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
+    def execute(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Process blocks, in order.
 
         Args:
@@ -445,12 +421,12 @@ class BlockExecutor:
                 if block is None:
                     return
                 begin = time.perf_counter()
-                result = self._local.process(block)
+                self._local.process(block)
                 if not is_first:  # the first one may have loaded the data
                     self._seconds += time.perf_counter() - begin
-                    self._samples += block.size
+                    self._samples += len(block.items)
                 is_first = False
-                yield result
+                yield block
             if self._pool is not None:
                 yield from map(self._completed, self._pool.execute(blocks))
         except WorkerDied:
@@ -480,18 +456,14 @@ class BlockExecutor:
         """Return a block that contains its samples, unless workers read them."""
         if self._spec.generator_params is not None:
             return block
-        segments = [replace(segment, items=list(self._local.raw_samples(segment))) for segment in block.segments]
-        return replace(block, segments=segments)
+        return replace(block, items=list(self._local.raw_samples(block)))
 
-    def _completed(self, result: BlockResult) -> BlockResult:
+    def _completed(self, block: Block) -> Block:
         """Run the mapping processors that must not run in workers."""
         mapper = self._processors.after_parallel
-        if not mapper:
-            return result
-        completed: list[Outcome] = []
-        for segment, outcomes in result.segments():
-            completed += mapper.outcomes(outcomes, self._spec.seed, segment.pass_index, segment.first)
-        return BlockResult(result.block, completed)
+        if block.outcomes is not None and mapper:
+            block.outcomes = list(mapper.outcomes(block.outcomes, self._spec.seed, block.places()))
+        return block
 
 
 class PostProcessor:
@@ -518,11 +490,11 @@ class PostProcessor:
                 items = list(islice(iterator, params.batch_size))
                 if not items:
                     return
-                yield Block([Segment(0, first, items)])
+                yield Block(0, first, items)
 
         def mapped() -> Iterator[Sample]:
-            for result in self._executor.execute(blocks()):
-                yield from filter(failures.keeps, result.outcomes)
+            for block in self._executor.execute(blocks()):
+                yield from filter(failures.keeps, block.outcomes or ())
 
         return self._processors.stream(mapped(), self._spec.seed, 0, failures.keeps)
 

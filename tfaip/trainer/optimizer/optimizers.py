@@ -271,7 +271,7 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
             raise FieldError("beta_2", self.beta_2, "a number in (0.6, 1) if rectify is True", others=["rectify"])
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
-        from tfaip.trainer.optimizer.adabelief import AdaBelief
+        from tfaip.trainer.optimizer.update import AdaBelief
 
         return AdaBelief
 

@@ -16,8 +16,15 @@ from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.backend.kerastools import value_of
 from tfaip.model.losses import batch_samples
 from tfaip.trainer.optimizer.optimizers import OptimizerGroupParams, OptimizerParams
-from tfaip.trainer.optimizer.rate import ScheduledRate
-from tfaip.trainer.optimizer.update import AverageRate, GradientNoise, LossScale, NonFiniteUpdates, WeightAverages, clip
+from tfaip.trainer.optimizer.update import (
+    AverageRate,
+    GradientNoise,
+    LossScale,
+    NonFiniteUpdates,
+    ScheduledRate,
+    WeightAverages,
+    clip,
+)
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
 from tfaip.util.logging import logger
@@ -26,35 +33,20 @@ from tfaip.util.typing import Tensor
 log = logger(__name__)
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Variable that an optimizer keeps for a weight; no tuple, whose variables Keras would track a second time.
-
-    Args:
-        kind: its purpose, e.g. `momentum`.
-        weight: the weight.
-        variable: the slot itself.
-    """
-
-    kind: str
-    weight: keras.Variable
-    variable: keras.Variable
-
-
 class SlotOptimizer(OpenOptimizer):
     """Optimizer that records the weight of each of its slots."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.slots: list[Slot] = []
-        """The slots, in the order of their creation."""
+        self.slots: dict[int, tuple[str, int]] = {}
+        """Kind of each slot, e.g. `momentum`, and id of its weight, by the id of the slot."""
 
     def add_variable_from_reference(
         self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
     ) -> keras.Variable:
         """Create a slot and record its weight; see Keras."""
         variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
-        self.slots.append(Slot(name or "slot", reference_variable, variable))
+        self.slots[id(variable)] = name or "slot", id(reference_variable)
         return variable
 
 
@@ -249,19 +241,9 @@ class TrainingOptimizer(SlotOptimizer):
         return value_of(self.batch_counter)
 
     @property
-    def updates(self) -> int:
-        """Number of updates so far, skipped ones included."""
-        return int(self.update_number)
-
-    @property
     def iterations(self) -> Tensor:
         """Number of updates that the moments have seen, an integer scalar."""
         return self.update_number - self._uncounted
-
-    @property
-    def completed_epochs(self) -> Tensor:
-        """Time of the update that the next batch belongs to: completed epochs with a fraction."""
-        return self.schedule.completed_epochs(self.batch_counter + 0)
 
     @property
     def update_number(self) -> Tensor:
@@ -357,11 +339,13 @@ class TrainingOptimizer(SlotOptimizer):
         """
         paths = {id(variable): path for path, variable in weights.items()}
         named: dict[str, keras.Variable] = {}
-        for optimizer in (self, *self.groups):
-            for slot in optimizer.slots:
-                named[f"{slot.kind}/{paths[id(slot.weight)]}"] = slot.variable
+        slots = {number: slot for optimizer in (self, *self.groups) for number, slot in optimizer.slots.items()}
+        for variable in self.variables:
+            if id(variable) in slots:
+                kind, weight = slots[id(variable)]
+                named[f"{kind}/{paths[weight]}"] = variable
         # Not those of schedules, which are functions of the time: a resume may bring others.
-        known = {id(variable) for variable in [*named.values(), *self.scheduled.values()]}
+        known = {*slots, *map(id, self.scheduled.values())}
         named.update({v.name: v for v in super().variables if id(v) not in known})
         for i, group in enumerate(self.groups):
             # Keras names some variables of Nadam and Adafactor by a counter of the process.

@@ -1,4 +1,4 @@
-"""What an update does besides the rules of Keras: noise, clips, loss scale, skips, averages.
+"""What an update does besides the rules of Keras: its learning rate, noise, clips, loss scale, skips, averages.
 
 Noise and clips act on the gradient of the whole update: the mean over its batches, summed over the devices.
 Keras' clip arguments act per replica under `MirroredStrategy`, and only one of them may be set.
@@ -10,15 +10,19 @@ Keras' `LossScaleOptimizer` wraps the optimizer and so hides averages, named var
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfaip.backend.kerastools import value_of
 from tfaip.layers.weightnoise import add_noise
+from tfaip.trainer.scheduler import LearningRateParams, UpdateTime
 from tfaip.util.typing import Tensor
 
 # A number of the params, or the variable of a schedule in its place.
@@ -225,3 +229,188 @@ class WeightAverages:
 def _copy(variable: keras.Variable) -> Tensor:
     # Two variables must never share a buffer: JAX donates the buffers of a step to its results.
     return ops.copy(ops.convert_to_tensor(variable.value))
+
+
+class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
+    """Learning rate schedule of the optimizer of a training: base, rule and modulation.
+
+    The rate of an update is `base`, the rate of the epoch, or the result of the rule if it changes with
+    every update; this is multiplied by the factor of the modulation. `begin_epoch` sets the variables.
+
+    Keras cannot assign the rate of an optimizer that was created with a schedule, hence the variable
+    `base`. The optimizer owns the variables: JAX would compile a free one into the step as a constant.
+
+    Args:
+        params: rule and modulation; None: the rate is `base`.
+        accum_steps: batches per update.
+        network: the training graph, for functions of the user.
+    """
+
+    base: keras.Variable
+
+    def __init__(self, params: LearningRateParams | None, accum_steps: int, network: Any = None) -> None:
+        super().__init__()
+        self._rule = params.rate_of_update if params is not None and params.is_continuous() else None
+        self._modulation = None if params is None else params.modulation
+        self._accum_steps = accum_steps
+        self._network = network
+
+    @property
+    def varies(self) -> bool:
+        """True if the updates of an epoch may have different rates."""
+        return self._rule is not None or self._modulation is not None
+
+    def build(self, add_variable: Callable[..., keras.Variable]) -> None:
+        """Create the variables with the `add_variable` of the optimizer."""
+        self.base = add_variable((), name="learning_rate", dtype="float32")
+        self._batches_per_epoch = add_variable((), "ones", dtype="int", name="batches_per_epoch")
+        self._batch_offset = add_variable((), dtype="int", name="batch_offset")
+        self._is_listed = add_variable((), dtype="int", name="is_listed")
+        self._mean = add_variable((), name="mean_rate", dtype="float32")
+        self._epoch_updates = add_variable((), dtype="int", name="epoch_updates")
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Compute the rate of the update with batch `step`, from 0: Keras passes its counter of micro-batches."""
+        rate = base = ops.convert_to_tensor(self.base)
+        if not self.varies:
+            return base
+        time = UpdateTime(step // self._accum_steps, self.completed_epochs(step), base, self._network)
+        if self._rule is not None:
+            rate = ops.where(self._is_listed > 0, base, self._rule(time, ops))
+        if self._modulation is not None:
+            factor = self._modulation.factor(dataclasses.replace(time, lr=rate), ops)
+            rate = rate * ops.cast(factor, "float32")
+        return rate
+
+    def completed_epochs(self, step: Tensor) -> Tensor:
+        """Return the time of the update with batch `step`: completed epochs with a fraction, as at its first batch."""
+        first = step - step % self._accum_steps
+        return ops.cast(first + self._batch_offset, "float32") / ops.cast(self._batches_per_epoch, "float32")
+
+    def observe(self, rate: Tensor) -> None:
+        """Add the rate of an update to the mean of the epoch."""
+        if self.varies:
+            count = self._epoch_updates + 1
+            self._mean.assign(self._mean + (rate - self._mean) / ops.cast(count, "float32"))
+            self._epoch_updates.assign(count)
+
+    def begin_epoch(self, rate: float, is_listed: bool, completed: int, batches: int, done: int, counted: int) -> None:
+        """Set the rate and the time for an epoch.
+
+        Time is derived from the completed epochs, so that it has no jump when epochs change their size.
+
+        Args:
+            rate: the base.
+            is_listed: True if no rule applies to the rate.
+            completed: number of completed epochs.
+            batches: number of batches of this epoch.
+            done: number of batches of this epoch that are already trained.
+            counted: number of batches that the optimizer has counted.
+        """
+        self.base.assign(rate)
+        self._is_listed.assign(int(is_listed))
+        self._batches_per_epoch.assign(batches)
+        self._batch_offset.assign(completed * batches + done - counted)
+        if done == 0:
+            self._mean.assign(0.0)
+            self._epoch_updates.assign(0)
+
+    def effective_rate(self, rate: float) -> float | None:
+        """Return the mean rate of the epoch (None: no update); `rate` began it, and is exact if nothing changed it."""
+        # Under `MirroredStrategy` a variable cannot be converted to a number, but a sum can.
+        if self.varies:
+            return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
+        base = float(self.base + 0.0)
+        return rate if base == np.float32(rate) else base
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+# Liu et al.: for rho_t up to this value the adaptive step has no finite variance.
+_TRACTABLE = 4.0
+
+
+class AdaBelief(keras.optimizers.Optimizer):
+    """AdaBelief (Zhuang et al., 2020), by default with the rectified step of RAdam (Liu et al., 2019).
+
+    With gradient g_t of update t = 1, 2, ... (Zhuang et al., algorithm 2):
+
+        m_t = beta_1 m_(t-1) + (1 - beta_1) g_t
+        s_t = beta_2 s_(t-1) + (1 - beta_2) (g_t - m_t)^2 + epsilon
+        step = m_t / (1 - beta_1^t) / (sqrt(s_t / (1 - beta_2^t)) + epsilon)
+        weight -= learning_rate * step
+
+    Rectified (Liu et al., algorithm 2), with rho_inf = 2 / (1 - beta_2) - 1:
+
+        rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t)
+        step *= sqrt((rho_t - 4) (rho_t - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho_t))    if rho_t > 4
+        step = m_t / (1 - beta_1^t)                                                           otherwise
+
+    Args:
+        learning_rate: as in Keras.
+        beta_1: decay rate of the mean of the gradients, in [0, 1).
+        beta_2: decay rate of the mean of their squared deviation from it, in [0, 1), above 0.6 if rectified.
+        epsilon: added to the mean squared deviation in every update, and to its root. The paper has 1e-8; its authors
+            recommend 1e-14 for float32 (their package adabelief-tf 0.2).
+        rectify: use the rectified step.
+        name: as in Keras.
+        kwargs: as in Keras.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-14,
+        rectify: bool = True,
+        name: str = "adabelief",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.beta_1, self.beta_2, self.epsilon, self.rectify = beta_1, beta_2, epsilon, rectify
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Create the slots; see Keras."""
+        if self.built:
+            return
+        super().build(variables)
+        slots = zip(*self.add_optimizer_variables(variables, ["momentum", "belief"]), strict=True)
+        self._slots: dict[int, Any] = {}
+        for variable, pair in zip(variables, slots, strict=True):
+            # Keras itself passes the variable of TensorFlow to `update_step`.
+            self._slots[id(variable)] = self._slots[id(variable.value)] = pair
+
+    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
+        """Update one variable; see Keras."""
+        m, s = self._slots[id(variable)]
+        t = ops.cast(self.iterations + 1, variable.dtype)
+        surprise = ops.subtract(ops.cast(gradient, variable.dtype), m)
+        new_m = m + (1.0 - self.beta_1) * surprise
+        # g_t - m_t = beta_1 (g_t - m_(t-1))
+        deviation = self.beta_1 * surprise
+        new_s = self.beta_2 * s + (1.0 - self.beta_2) * ops.square(deviation) + self.epsilon
+        self.assign(m, new_m)
+        self.assign(s, new_s)
+        direction = new_m / _one_minus_power(self.beta_1, t)
+        step = direction / (ops.sqrt(new_s / _one_minus_power(self.beta_2, t)) + self.epsilon)
+        if self.rectify:
+            # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of this difference, which
+            # is small for beta close to 1.
+            limit = 2.0 / (1.0 - self.beta_2) - 1.0
+            rho = limit - 2.0 * t / ops.expm1(-math.log(self.beta_2) * t)
+            r = ops.maximum(rho, _TRACTABLE)
+            factor = ops.sqrt((r - 4.0) * (r - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * r))
+            step = ops.where(rho > _TRACTABLE, factor * step, direction)
+        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * step)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments; see Keras."""
+        names = ("beta_1", "beta_2", "epsilon", "rectify")
+        return super().get_config() | {name: getattr(self, name) for name in names}
+
+
+def _one_minus_power(beta: float, t: Tensor) -> Tensor:
+    """Return 1 - beta^t, without loss of digits for beta close to 1."""
+    return -ops.expm1(math.log(beta) * t) if beta > 0 else ops.ones_like(t)

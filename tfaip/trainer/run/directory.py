@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, r
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
-_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE)
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
 
@@ -43,8 +41,8 @@ class RunDirectory:
             raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
         names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
         self.root, self.params_copy = root, params_copy
-        self.params_file, self.history_file, self.log_file = (root / name for name in _FILES)
-        self._files = [*_FILES, names.HPARAMS_FILE, *filter(None, [params_copy])]
+        self.params_file, self.history_file, self.log_file = root / PARAMS_FILE, root / HISTORY_FILE, root / LOG_FILE
+        self._files = [PARAMS_FILE, HISTORY_FILE, LOG_FILE, names.HPARAMS_FILE, *filter(None, [params_copy])]
         self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
         self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
@@ -106,38 +104,42 @@ class RunDirectory:
         self.check_free(overwrite)
         if not self.root.exists():
             return
-        others = set(self.foreign_entries())
+        others = self.foreign_entries()
         for entry in sorted(self.root.iterdir()):
             if entry not in others and entry != self.params_file:
                 files.remove_entry(entry)
         if not others:
             self.params_file.unlink(missing_ok=True)
 
-    def foreign_entries(self) -> Iterator[Path]:
-        """Yield what is in the directory of a run, at the places where it writes, and no run has written."""
+    def foreign_entries(self) -> list[Path]:
+        """Return what is in the directory, at the places where a run writes, and no run has written."""
         runs = self.possible_runs()
-        models = {names.EXPORT_DIR, *(run.best.name for run in runs)}
+        plain = {self.root / name for run in runs for name in run._files}
+        models = {self.export, *(run.best for run in runs)}
         checkpoints = {run.checkpoints for run in runs}
         stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        plain = {name for run in runs for name in run._files}
-        known = {*plain, *models, names.STAGES_DIR, *(path.name for path in stores if path.parent == self.root)}
-        for entry in sorted(self.root.iterdir()):
-            name = files.final_name(entry)
-            is_of_events = names.EVENTS_NAME.fullmatch(name) is not None
-            if name not in known and not is_of_events:
-                yield from [] if names.is_id_file(entry) else [entry]
-            elif entry.is_symlink() or name != entry.name:
-                continue  # a link is removed, not what it leads to; a temporary one is that of a killed process
-            elif is_of_events:
-                yield from _others(entry, _is_of_events)
-            elif name == names.STAGES_DIR:
-                yield from _others(entry, _is_of_stages)
-            elif name in models and files.is_ours(entry, MODEL_MARKS):
-                yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-            elif name in models or (name in plain and not entry.is_file()):
-                yield entry
-        for store in sorted(stores):
-            yield from _others(store, lambda path: path in stores or (path.parent in checkpoints and _is_saved(path)))
+        known = {path.name for path in (*plain, *models, *stores, self.stages) if path.parent == self.root}
+
+        def is_of_run(path: Path) -> bool:
+            name = files.final_name(path)
+            return name in known or names.EVENTS_NAME.fullmatch(name) is not None or names.is_id_file(path)
+
+        def is_of_store(path: Path) -> bool:
+            return path in stores or (path.parent in checkpoints and _is_saved(path))
+
+        tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, self.stages: _is_of_stages}
+        tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(sorted(stores), is_of_store)
+        found = []
+        for path in (*tests, *models, *plain):
+            if path.is_symlink() or not path.exists() or (path in plain and path.is_file()):
+                continue  # a link is removed, not what it leads to
+            if path in models and files.is_ours(path, MODEL_MARKS):
+                found += [path / added for added in ModelDirectory.at(path).foreign_entries()]
+            elif path in tests and path.is_dir():
+                found += [entry for entry in sorted(path.iterdir()) if not tests[path](entry)]
+            else:
+                found.append(path)
+        return found
 
     def may_begin_again(self) -> bool:
         """Return True if the directory contains a run that ended before its first checkpoint and epoch.
@@ -207,13 +209,6 @@ class RunDirectory:
             if path.is_dir() and not path.is_symlink():
                 files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
         self.stage_directories().clean_up()
-
-
-def _others(directory: Path, is_own: Callable[[Path], bool]) -> Iterable[Path]:
-    """Return what is in a directory and not a run's own, or what is in its place."""
-    if directory.is_symlink() or not directory.is_dir():
-        return [] if directory.is_symlink() or not directory.exists() else [directory]
-    return (path for path in sorted(directory.iterdir()) if not is_own(path))
 
 
 def _is_of_stages(path: Path) -> bool:
@@ -311,11 +306,7 @@ class StageDirectories:
     def finish(self, name: str, result: Mapping[str, Any]) -> None:
         """Store the result of a stage, after all that it has written is on the disk."""
         path = self.path(name)
-        for root, _, written in os.walk(path):
-            for file in (Path(root, name) for name in written):
-                if not file.is_symlink():
-                    with file.open("rb") as opened:
-                        os.fsync(opened.fileno())
+        files.sync_tree(path)
         files.write_json(path / DONE_FILE, dict(result))
 
     def keep_history(self, name: str, history: History) -> None:

@@ -65,13 +65,8 @@ def is_id_file(path: Path) -> bool:
 
 
 def lav_events(index: int) -> str:
-    """Return the events directory of the LAV generator `index` (from 0)."""
+    """Return the events directory of the LAV generator `index` (from 0); its values have this prefix, and `_`."""
     return f"lav_l{index}"
-
-
-def lav_prefix(index: int) -> str:
-    """Return the prefix of the values of the LAV generator `index` (from 0)."""
-    return f"{lav_events(index)}_"
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -86,7 +81,7 @@ def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
     """Return the name of a value in the log: `val_cer` is `lav_l0_cer` if the validation has no value of that name."""
     if not logs_lav or not name.startswith(VALIDATION_PREFIX) or name in logged:
         return name
-    return f"{lav_prefix(0)}{name.removeprefix(VALIDATION_PREFIX)}"
+    return f"{lav_events(0)}_{name.removeprefix(VALIDATION_PREFIX)}"
 
 
 def check_logged(values: Mapping[str, object]) -> None:
@@ -117,9 +112,7 @@ def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
 def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
     """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else."""
     problem = _name_problem(best_model_name)
-    if problem is not None:
-        expected = f"the name of a directory of its own (it {problem})"
-        raise FieldError("early_stopping.best_model_name", best_model_name, expected)
+    _require(problem, "early_stopping.best_model_name", best_model_name, "the name of a directory of its own")
     problem, parts = path_problem(checkpoint_sub_dir), checkpoint_parts(str(checkpoint_sub_dir))
     if problem is None and PurePosixPath(checkpoint_sub_dir).is_absolute():
         problem = "is an absolute path"
@@ -130,17 +123,18 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_
         if parts[0].casefold() == best_model_name.casefold():
             problems.append("begins with early_stopping.best_model_name")
         problem = next(iter(problems), None)
-    if problem is not None:
-        expected = f"the name of a directory of its own below output_dir (it {problem})"
-        raise FieldError("checkpoint_sub_dir", checkpoint_sub_dir, expected)
+    expected = "the name of a directory of its own below output_dir"
+    _require(problem, "checkpoint_sub_dir", checkpoint_sub_dir, expected)
     problem = _name_problem(params_copy) if params_copy else None
-    if problem is None and params_copy.casefold() in (
-        best_model_name.casefold(),
-        checkpoint_parts(checkpoint_sub_dir)[0].casefold(),
-    ):
+    if problem is None and params_copy.casefold() in (best_model_name.casefold(), parts[0].casefold()):
         problem = "is the name of a directory of the run"
+    _require(problem, "scenario.trainer_params_filename", params_copy, "the name of a file")
+
+
+def _require(problem: str | None, field: str, value: object, expected: str) -> None:
+    """Raise if there is a problem with the name in a field."""
     if problem is not None:
-        raise FieldError("scenario.trainer_params_filename", params_copy, f"the name of a file (it {problem})")
+        raise FieldError(field, value, f"{expected} (it {problem})")
 
 
 def expected_directory(path: str) -> str | None:
@@ -165,15 +159,13 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
             problem = "is another file of the run"
         else:
             problem = name_problem(Path(history_file).name)
-    if problem is not None:
-        raise FieldError("history_file", history_file, f"a file of its own (it {problem})")
+    _require(problem, "history_file", history_file, "a file of its own")
 
 
 def _name_problem(name: object) -> str | None:
     """Return why a directory of the run cannot have this name, or None."""
-    problem = name_problem(name)
-    if problem is None and ("{" in str(name) or "}" in str(name)):
-        problem = "has braces"
-    if problem is None and _RESERVED.fullmatch(str(name)):
-        problem = "is the name of something else in the run"
-    return problem
+    text, problem = str(name), name_problem(name)
+    if problem is None and not {"{", "}"}.isdisjoint(text):
+        return "has braces"
+    is_reserved = problem is None and _RESERVED.fullmatch(text)
+    return "is the name of something else in the run" if is_reserved else problem

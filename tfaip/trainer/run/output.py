@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import keras
@@ -92,10 +91,8 @@ class RunOutput:
         self._identity = None if self.directory is None else self.directory.identity()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._writer.__exit__(*error)
 
     def check(self) -> None:
         """Raise the error of what could not be written, if there is one; do not wait."""
@@ -199,13 +196,10 @@ class RunOutput:
         """Return the paths of what was written, by title; without `has_best` the best model is one of before."""
         if self.directory is None:
             return {}
-        rows: dict[str, str] = {}
         best = "Best model" if has_best and self.best else "Earlier best"
-        for title, path in ((best, self.directory.best), ("Final model", self.directory.export)):
-            if path.exists():
-                rows[title] = str(path)
-        rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"
-        return rows
+        models = {best: self.directory.best, "Final model": self.directory.export}
+        rows = {title: str(path) for title, path in models.items() if path.exists()}
+        return {**rows, "TensorBoard": f"tensorboard --logdir {self.directory.root}"}
 
 
 @dataclass(frozen=True)
@@ -226,9 +220,7 @@ class CheckpointStore:
     """
 
     def __init__(self, directory: Path, keep: int = 2, root: Path | None = None) -> None:
-        self._directory = directory
-        self._keep = keep
-        self._root = directory if root is None else root
+        self._directory, self._keep, self._root = directory, keep, directory if root is None else root
 
     def saving(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Callable[[], Path]:
         """Return a function that commits a checkpoint, then writes its name to `latest`, then removes old ones.
@@ -283,11 +275,15 @@ class CheckpointStore:
         Damaged ones are passed over with a warning, unless one is given by name.
         """
         if name is None:
-            found, count = self.read_newest(), len(self.checkpoints())
-            if found is None:
-                state = f"all {count} checkpoints in {self._directory} are damaged"
-                raise UsageError(f"{state if count else f'no checkpoint in {self._directory}'}: nothing to resume")
-            return found
+            for path in self.checkpoints():
+                try:
+                    return path.name, read_checkpoint(path)
+                except TfaipError as error:
+                    log.warning("damaged checkpoint passed over: %s", error)
+            damaged = f"all checkpoints in {self._directory} are damaged"
+            raise UsageError(
+                damaged if self.checkpoints() else f"no checkpoint in {self._directory}: nothing to resume"
+            )
         try:
             checkpoint = read_checkpoint(self._directory / name)
         except TfaipError as error:
@@ -298,15 +294,6 @@ class CheckpointStore:
                 f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
             )
         return name, checkpoint
-
-    def read_newest(self) -> tuple[str, Checkpoint] | None:
-        """Read the newest undamaged checkpoint; damaged ones are passed over with a warning. None: there is none."""
-        for path in self.checkpoints():
-            try:
-                return path.name, read_checkpoint(path)
-            except TfaipError as error:
-                log.warning("damaged checkpoint passed over: %s", error)
-        return None
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""

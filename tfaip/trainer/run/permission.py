@@ -65,16 +65,13 @@ def read_permission(params_file: Path) -> Permission:
             return Permission()
         packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
         paths = [path for path in (root, history_file) if path is not None]
-        is_valid = (
-            isinstance(packages, list) and all(map(str.isidentifier, packages)) and all(map(str.isprintable, paths))
-        )
-        if not is_valid or not all(map(os.path.isabs, paths)):
+        is_valid = isinstance(packages, list) and all(map(str.isidentifier, packages))
+        if not is_valid or not all(path.isprintable() and os.path.isabs(path) for path in paths):
             raise ValueError("it names no packages and absolute paths")
         # A run that was stored there later must not become importable.
-        if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
-            root = None
-        return Permission(tuple(packages), root, history_file)
-    except (OSError, ValueError, TypeError, LookupError, RuntimeError, UsageError) as error:
+        is_usable = root is not None and os.path.isdir(root) and not importpath.is_stored(root)
+        return Permission(tuple(packages), root if is_usable else None, history_file)
+    except (OSError, ValueError, TypeError, LookupError, RuntimeError, AttributeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
 
@@ -93,13 +90,12 @@ def record_permission(
                 if error.package in packages:
                     raise
                 packages.append(error.package)
-        path = _record_of(params_file)
+        path, checksums = _record_of(params_file), [_sha256(params_text(params, params_file.parent).encode())]
         history_file = params.history_file and os.path.abspath(params.history_file)
         typed = Permission(tuple(packages), permission.import_root, history_file)
         if typed == Permission():
             path.unlink(missing_ok=True)
             return
-        checksums = [_sha256(params_text(params, params_file.parent).encode())]
         if is_resumed:
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))
@@ -118,8 +114,7 @@ def _record_of(params_file: Path) -> Path:
     """Return the file of the record; raise RuntimeError if the user has no home."""
     state = os.environ.get("XDG_STATE_HOME", "")
     directory = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    name = _sha256(os.fsencode(_run_of(params_file)))[:32]
-    return directory / "tfaip" / "runs" / f"{name}.json"
+    return directory / "tfaip" / "runs" / f"{_sha256(os.fsencode(_run_of(params_file)))[:32]}.json"
 
 
 def _checksum(path: Path) -> str:

@@ -18,7 +18,7 @@ from tfaip.params.types import FunctionName, expected_function, load_function
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History, absolute_difference, mean_difference, quotient, relative_difference
 from tfaip.trainer.run.names import LAV_NAME, measured_name
-from tfaip.trainer.scheduler.params import LearningRateParams
+from tfaip.trainer.scheduler.rules import LearningRateParams
 from tfaip.util.text import shorten_text
 
 

@@ -1,20 +1,315 @@
-"""Learning rates that are functions of time, and interpolation between points in time."""
+"""Base of all learning rates, those that are functions of time, and the factors on the rate of each update."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
-from tfaip.params import option
-from tfaip.params.fields import FieldError
-from tfaip.params.types import FunctionName
+from tfaip.params import ParamsBase, option
+from tfaip.params.fields import FieldError, below
+from tfaip.params.types import FunctionByName, FunctionName, expected_function
+from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.scheduler.feedback import FEEDBACK
-from tfaip.trainer.scheduler.params import LearningRateParams, UpdateTime, function_option, load_step_function
+from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
+
+
+def load_step_function(name: str) -> FunctionByName:
+    """Import a function of the user; it may also use the names that RETURNN has for its arguments."""
+    return FunctionByName(name, ("update", "epoch", "lr", "network", "global_train_step", "learning_rate"), "function")
+
+
+@dataclass(frozen=True)
+class UpdateTime:
+    """Time and base rate of an update.
+
+    Args:
+        update: number of the update, from 0, an integer.
+        epoch: number of completed epochs, with the fraction of the current one before this update.
+        lr: the rate before the rule or the modulation.
+        network: the training graph, or None.
+    """
+
+    update: Tensor
+    epoch: Tensor
+    lr: Tensor
+    network: Any = None
+
+    def call(self, function: str) -> Tensor:
+        """Call a function of the user."""
+        names = {"global_train_step": self.update, "learning_rate": self.lr}
+        return load_step_function(function)(
+            update=self.update, epoch=self.epoch, lr=self.lr, network=self.network, **names
+        )
+
+
+def function_option(help: str) -> FunctionName:  # noqa: A002
+    """Declare the name of a function that is called in the compiled step."""
+    return option(FunctionName(""), help, required=True, text=expected_function, also={"": "none yet"})
+
+
+class ModulationParams(ParamsBase):
+    """A factor on the learning rate of each update."""
+
+    @abstractmethod
+    def factor(self, time: UpdateTime, xp: Any) -> Tensor:
+        """Return the factor.
+
+        Args:
+            time: the update; its `lr` is the rate before the modulation.
+            xp: `numpy` or `keras.ops`, to compute with.
+        """
+        raise NotImplementedError
+
+    def check_functions(self) -> None:
+        """Import the functions that the user names.
+
+        Raises:
+            FieldError: if there is no such function, or it needs other arguments.
+        """
+
+
+class CyclicModulationParams(ModulationParams):
+    """decay^(update mod interval_steps): it falls, and starts again at 1."""
+
+    interval_steps: int = option(1000, "Number of updates per cycle", low=1)
+    decay: float = option(0.999, "Factor per update within a cycle, above 0", above=0)
+
+    def factor(self, time: UpdateTime, xp: Any) -> Tensor:
+        return xp.power(self.decay, xp.multiply(time.update % self.interval_steps, 1.0))
+
+
+class NoamModulationParams(ModulationParams):
+    """model_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5), n = update + 1 (Vaswani et al., 2017).
+
+    Its peak is small, so choose `lr` near 1.
+    """
+
+    warmup_steps: int = option(25000, "Number of updates for which the factor grows", low=1)
+    model_dim: int = option(512, "Width of the model", low=1)
+
+    def factor(self, time: UpdateTime, xp: Any) -> Tensor:
+        n = xp.multiply(time.update, 1.0) + 1.0
+        return self.model_dim**-0.5 * xp.minimum(1.0 / xp.sqrt(n), n * self.warmup_steps**-1.5)
+
+
+class FunctionModulationParams(ModulationParams):
+    """The result of a function of the user, which may take update, epoch, lr and network by name."""
+
+    function: FunctionName = function_option("module:function that returns the factor")
+
+    def check_functions(self) -> None:
+        load_step_function(self.function)
+
+    def factor(self, time: UpdateTime, xp: Any) -> Tensor:
+        return time.call(self.function)
+
+
+MODULATIONS = [CyclicModulationParams, NoamModulationParams, FunctionModulationParams]
+
+
+class LearningRateParams(ParamsBase):
+    """A learning rate: a pure function of time and of the history, so that resuming needs no state.
+
+    A subclass implements `value`, which is used in two ways: for one rate per epoch, computed with NumPy, and for a
+    rate that changes with every update, computed by the numeric backend inside the compiled step. A schedule with one
+    rate per epoch only may implement `rule_rate` instead.
+    """
+
+    lr: float = option(0.001, "Base learning rate", low=0, common=True)
+    rates: list[float] | dict[int, float] = option(
+        [],
+        "Rates that override the rule, not limited by min_lr and max_lr: a list from epoch 1 on, or epoch=rate",
+        low=0,
+    )
+    min_lr: float = option(0.0, "Lower bound of the rates of rules and decisions", low=0)
+    max_lr: float | None = option(None, "Upper bound of the rates of rules and decisions (None: no bound)", low=0)
+    modulation: ModulationParams | None = option(
+        None, "Factor on the rate that depends on the number of the update", choices=MODULATIONS
+    )
+    step_function: bool = option(True, "True: one rate per epoch; False: the rate changes with every update")
+    offset_epochs: int = option(0, "Number of epochs at the first rate of the schedule before it starts")
+    epochs: int | None = option(None, "Epochs of the whole training, set by the trainer", mode="ignore")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_lr > self.lr and self.uses_lr(1):
+            raise FieldError("min_lr", self.min_lr, f"at most lr ({self.lr})", others=["lr"])
+        if self.max_lr is not None and self.max_lr < self.min_lr:
+            raise FieldError("max_lr", self.max_lr, f"at least min_lr ({self.min_lr})", others=["min_lr"])
+        if not self.step_function and type(self).value is LearningRateParams.value:
+            expected = f"True, as {type(self).__name__} does not implement value() and so has one rate per epoch"
+            raise FieldError("step_function", False, expected)
+        self.check_rates()
+
+    def value(self, x: Tensor, xp: Any) -> Tensor:
+        """Compute the rule: the factor on `scale()` at a time.
+
+        Args:
+            x: completed epochs less `offset_epochs`, not below 0: float64 of NumPy, or a float32 tensor.
+            xp: `numpy` or `keras.ops`, to compute with.
+        """
+        raise NotImplementedError(f"{type(self).__name__} implements neither value() nor rule_rate()")
+
+    def scale(self) -> float:
+        """Return the rate that `value` is a factor on."""
+        return self.lr
+
+    def rule_rate(self, epoch: int, history: History) -> float:
+        """Return the rate of the rule for an epoch (from 1) that is not listed; the caller applies the bounds."""
+        import numpy as np
+
+        return self.scale() * float(self.value_after(np.float64(epoch - 1), np))
+
+    def rate(self, epoch: int, history: History) -> float:
+        """Return the rate of an epoch before the modulation: that of its first update if it changes with every update.
+
+        Args:
+            epoch: from 1.
+            history: recorded values; only those of epochs before `epoch` are used.
+        """
+        listed = self.listed().get(epoch)
+        if listed is not None:
+            return listed
+        # The bounds apply after a decision, also after one to hold: a listed rate below `min_lr` is
+        # followed by `min_lr` in the next epoch that is not listed.
+        return self._bounded(self.rule_rate(epoch, history))
+
+    def of_epoch(self, epoch: int, history: History, is_held: bool = False) -> tuple[float, float, bool]:
+        """Return the rate of an epoch: that in the history, if the user has chosen it there, else that of the rule.
+
+        Args:
+            epoch: from 1.
+            history: recorded values, and rates of epochs to come.
+            is_held: the stage holds the rate: it is `lr`, unless the epoch is listed.
+
+        Returns:
+            The rate of the first update before the modulation; the base that the optimizer gets, which is the scale of
+            a rule that it computes itself; True if no rule applies.
+        """
+        chosen = history[epoch].lr if epoch in history else None
+        if chosen is None and is_held:
+            chosen = self.listed().get(epoch, self.lr)
+        if chosen is not None:
+            return chosen, chosen, True
+        rate, is_listed = self.rate(epoch, history), epoch in self.listed()
+        base = self.scale() if self.is_continuous() and not is_listed else rate
+        return rate, base, is_listed
+
+    def continue_from(self, chosen: History) -> History:
+        """Continue after the rates that a file gives to a new training; return the rates of its first epochs."""
+        return chosen
+
+    def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
+        """Compute the rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
+        rate = time.lr * self.value_after(time.epoch, xp)
+        if self.min_lr == 0 and self.max_lr is None:
+            return rate
+        return xp.clip(rate, self.min_lr, self._upper_bound())
+
+    def is_continuous(self) -> bool:
+        """Return True if the rule is computed for every update."""
+        return not self.step_function
+
+    def needs_scores(self) -> bool:
+        """Return True if the rate depends on values measured in earlier epochs."""
+        return False
+
+    def restores_best(self, epoch: int, history: History) -> bool:
+        """Return True if the weights of the best epoch are restored at the beginning of an epoch."""
+        return False
+
+    def keeps_best(self, epoch: int, history: History) -> bool:
+        """Return True if the weights at the end of a recorded epoch are those that may be restored."""
+        return False
+
+    def check_rates(self) -> None:
+        """Check the epochs of the listed rates; called again when the length of the training is known.
+
+        Raises:
+            FieldError: if an epoch is not part of the training.
+        """
+        if not isinstance(self.rates, dict):
+            return  # a list may be longer than the training
+        last = math.inf if self.epochs is None else self.epochs
+        for epoch in self.rates:
+            if not 1 <= epoch <= last:
+                epochs = "from 1" if self.epochs is None else f"from 1 to {self.epochs}, the last of the training"
+                raise FieldError("rates", self.rates, f"epochs {epochs}; one is {shorten(epoch)}")
+
+    def check_functions(self) -> None:
+        """Import the functions that the user names.
+
+        Raises:
+            FieldError: if there is no such function, or it needs other arguments.
+        """
+        if self.modulation is not None:
+            with below("modulation"):
+                self.modulation.check_functions()
+
+    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
+        """Check what depends on the scenario, before the first batch.
+
+        Args:
+            best: monitor and mode of the best model; None: unknown.
+            logged: names of the logged values, without those of LAV.
+            logs_lav: True if there will be values of LAV.
+
+        Raises:
+            FieldError: if a field cannot work.
+        """
+        self.check_functions()
+
+    def check_lav(self, measured: Sequence[str]) -> None:
+        """Check what depends on the values of LAV, after each LAV.
+
+        Args:
+            measured: names of all values of the validation and of LAV.
+
+        Raises:
+            FieldError: if a monitored value of LAV is missing.
+        """
+
+    def listed(self) -> dict[int, float]:
+        """Return `rates` by epoch."""
+        return self.rates if isinstance(self.rates, dict) else dict(enumerate(self.rates, start=1))
+
+    def last_listed(self, before: int) -> tuple[int, float] | None:
+        """Return the last listed epoch below `before` and its rate."""
+        return max((item for item in self.listed().items() if item[0] < before), default=None)
+
+    def value_after(self, epochs: Tensor, xp: Any) -> Tensor:
+        """Compute `value` after a (fractional) number of completed epochs."""
+        return self.value(xp.maximum(epochs - self.offset_epochs, 0.0), xp)
+
+    def rule_epochs(self) -> int:
+        """Return the number of epochs until a rule reaches its end: all after `offset_epochs`.
+
+        Raises:
+            ValueError: if the number of epochs of the training is not set.
+        """
+        if self.epochs is None:
+            raise ValueError(f"{type(self).__name__} needs to know the length of the training: set its field epochs")
+        return max(self.epochs - self.offset_epochs, 0)
+
+    def rule_share(self, x: Tensor, xp: Any) -> Tensor:
+        """Compute the share of `rule_epochs()` that has passed at time x, from 0 to 1."""
+        return xp.clip(x / max(self.rule_epochs(), 1), 0.0, 1.0)
+
+    def uses_lr(self, epoch: int) -> bool:
+        """Return True if `lr` has an effect on the rates from an epoch on; False if others take its place."""
+        return self.epochs is None or not self.listed().keys() >= set(range(epoch, self.epochs + 1))
+
+    def _bounded(self, rate: float) -> float:
+        return min(max(rate, self.min_lr), self._upper_bound())
+
+    def _upper_bound(self) -> float:
+        return math.inf if self.max_lr is None else self.max_lr
 
 
 class Interpolation(StrEnum):
@@ -249,7 +544,7 @@ class WarmupCosineDecayParams(WarmupParams, CosineDecayParams):
     """Warm-up, then cosine decay over the remaining epochs."""
 
 
-SCHEDULES = [
+RULES = [
     ConstantParams,
     ExponentialDecayParams,
     CosineDecayParams,
@@ -259,6 +554,4 @@ SCHEDULES = [
     InverseSqrtDecayParams,
     PolynomialDecayParams,
     PiecewiseParams,
-    *FEEDBACK,
-    FunctionParams,
 ]

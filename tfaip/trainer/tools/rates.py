@@ -93,7 +93,7 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     # Only here: a replay needs no backend.
     import keras
 
-    from tfaip.trainer.optimizer.rate import ScheduledRate
+    from tfaip.trainer.optimizer.update import ScheduledRate
 
     rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
     schedule = ScheduledRate(rule, accum, stage.network)

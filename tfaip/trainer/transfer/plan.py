@@ -405,24 +405,24 @@ def transfer_table(transfer: Transfer) -> list[str]:
     return lines
 
 
-def log_table(transfer: Transfer) -> None:
-    """Log the table; a weight that may have been taken over in a wrong way is a warning."""
+def log_transfer(transfer: Transfer, title: str, only_if_changed: bool = False) -> None:
+    """Log the counts and the table; a weight that may have been taken over in a wrong way is a warning.
+
+    Args:
+        transfer: the transfer.
+        title: begins the line of the counts.
+        only_if_changed: leave out the table if all weights are copied as they are.
+    """
+    whole, partly = len(transfer.with_outcome(Outcome.LOADED)), len(transfer.with_outcome(Outcome.PARTLY_LOADED))
+    fresh = len(transfer.rows) - whole - partly
+    log.info("%s: %d copied, %d resized, %d fresh", title, whole, partly, fresh)
+    if only_if_changed and not partly and not fresh:
+        return
     head, *lines = transfer_table(transfer)
     log.info("  %s", head)
     for place, line in enumerate(lines):
         is_doubtful = place < len(transfer.rows) and transfer.rows[place].is_loaded and transfer.rows[place].reason
         log.log(logging.WARNING if is_doubtful else logging.INFO, "  %s", line)
-
-
-def counts_text(transfer: Transfer) -> str:
-    """Return how many weights are copied, resized and fresh, in words."""
-    whole, partly = len(transfer.with_outcome(Outcome.LOADED)), len(transfer.with_outcome(Outcome.PARTLY_LOADED))
-    return f"{whole} copied, {partly} resized, {len(transfer.rows) - whole - partly} fresh"
-
-
-def is_whole(transfer: Transfer) -> bool:
-    """Return True if all weights are copied as they are."""
-    return len(transfer.with_outcome(Outcome.LOADED)) == len(transfer.rows)
 
 
 def shape_text(shape: Shape) -> str:

@@ -30,8 +30,7 @@ from tfaip.trainer.transfer.plan import (
     Outcome,
     Row,
     Transfer,
-    counts_text,
-    log_table,
+    log_transfer,
     plan_transfer,
     shape_text,
 )
@@ -61,12 +60,8 @@ class WarmStarter:
 
     def __init__(self, params: WarmStartParams) -> None:
         refuse_uncalled(type(self), WarmStarter, _UNCALLED)
-        self._params = params
-
-    @property
-    def params(self) -> WarmStartParams:
+        self.params = self._params = params
         """Params of the warm start."""
-        return self._params
 
     def read_sources(self) -> list[Source]:
         """Read the sources of weights; for each weight the first one that has it is used.
@@ -106,8 +101,7 @@ class WarmStarter:
         known = structure() if rules.mode is WarmStartMode.SUBSET and structure is not None else {}
         transfer = plan_transfer(shapes, sources, rules, rules.mode, known)
         what = ", ".join(source.description for source in sources)
-        log.info("warm start from %s: %s", what, counts_text(transfer))
-        log_table(transfer)
+        log_transfer(transfer, f"warm start from {what}")
         is_own = overrides(type(self), WarmStarter, "apply_weights")
         _check(transfer, what, rules.allow_partial, any_shape=is_own)
         values = variable_arrays(weights)
@@ -213,10 +207,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         return read_source(model, trim_graph_name)
     store = CheckpointStore(path)
     if store.checkpoints():
-        newest = store.read_newest()
-        if newest is None:
-            raise UsageError(f"all checkpoints in {path} are damaged")
-        name, checkpoint = newest
+        name, checkpoint = store.read()
         return _of_checkpoint(path / name, checkpoint)
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import (
@@ -13,13 +14,12 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
+    raise_noted,
     require_iterable,
     require_sample,
 )
-from tfaip.data.pipeline.failures import raise_noted
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
-from tfaip.params.tree import with_shared
 from tfaip.util.classes import check_hook_names, overrides
 from tfaip.util.oldnames import old_names
 
@@ -227,7 +227,6 @@ class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
 
 def _create_processor(params: Any, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
     cls = params.cls()
-    params = with_shared(params, data_params)
     if cls is type(params):
         return params._create(params=params, data_params=data_params, mode=PipelineMode(mode))
     return cls(params=params, data_params=data_params, mode=mode)
@@ -325,13 +324,13 @@ class SampleMapper:
             sample = processed
         return sample
 
-    def outcomes(self, samples: Iterable[Outcome], seed: int, pass_index: int, first: int) -> Iterator[Outcome]:
-        """Process samples, from number `first` of a pass on; one that cannot be processed fails alone."""
+    def outcomes(self, samples: Iterable[Outcome], seed: int, places: Iterable[tuple[int, int]]) -> Iterator[Outcome]:
+        """Process samples with these places, (pass, number in it); one that cannot be processed fails alone."""
         if not self:
             yield from samples
             return
         process = self.map
-        for index, sample in enumerate(samples, first):
+        for sample, (pass_index, index) in zip(samples, places, strict=False):
             if sample.__class__ is not FailedSample:
                 try:
                     sample = process(sample, seed, pass_index, index)  # type: ignore[arg-type]
@@ -434,7 +433,8 @@ class ProcessorPipeline:
         processed: Iterable[Any]
         for processor, random in self._streaming:
             if isinstance(processor, MappingDataProcessor):
-                processed = SampleMapper([(processor, random)]).outcomes(samples, seed, pass_index, 0)
+                places = zip(repeat(pass_index), count())
+                processed = SampleMapper([(processor, random)]).outcomes(samples, seed, places)
             else:
                 random.move(seed, pass_index, 0)
                 processed = _generate(processor, samples)  # type: ignore[arg-type]

@@ -1,0 +1,376 @@
+"""What params hold is checked: limits, types, and what a file would give back; differences of trees."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tracemalloc
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Tuple  # noqa: UP035
+
+import numpy as np
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, option, post_init
+from tfaip.params.commandline import ParamsParser
+from tfaip.params.fields import FieldAdvice, FieldError, check_fields, limits
+from tfaip.params.resource import Resource
+from tfaip.params.settings import conform, flags_of, prepare, require_readable
+from tfaip.params.stored import from_dict, to_dict
+from tfaip.params.tree import Change, diff, get_path
+from tfaip.params.types import FunctionName
+from tfaip.predict.params import LAVParams
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class PartParams(ParamsBase):
+    units: int = 8
+    rate: float = 0.5
+
+
+def begin(params: HolderParams) -> None:
+    prepare(params, "holder")
+    require_readable(params, HolderParams, "holder")
+
+
+class HolderParams(ParamsBase):
+    epochs: int = 3
+    scale: float = 1.0
+    eager: bool = False
+    name: str = "n"
+    shape: Tuple[int, int, int] = (1, 2, 3)  # noqa: UP006
+    rates: dict[str, float] = {}
+    sizes: list[int] = []
+    either: float | bool = 0.5
+    color: Color = Color.RED
+    file: Resource | None = None
+    directory: Path | None = None
+    function: FunctionName = FunctionName("")
+    anything: Any = None
+    part: PartParams = PartParams()
+    near: PartParams = option(PartParams(), mode="ssnake")
+    parts: list[PartParams] = []
+    slashed: list[PartParams] = option([], separator="/")
+    hidden: int = option(0, mode="ignore")
+    late: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0:
+            raise ValueError("epochs is negative")
+
+
+class MisfitParams(ParamsBase):
+    masking: int = False
+    extra: Tuple[int, int] = (4, 0.3)  # type: ignore[assignment]  # noqa: UP006
+
+
+def test_a_default_of_the_class_need_not_fit_its_type() -> None:
+    params = MisfitParams()
+    prepare(params, "misfit")
+    require_readable(params, MisfitParams, "misfit")
+    assert MisfitParams.from_json(params.to_json()) == params == MisfitParams(False, (4, 0.3))  # type: ignore[arg-type]
+    params.extra = (4, 0.4)  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="misfit.extra"):
+        prepare(params, "misfit")
+    with pytest.raises(UsageError, match=r"extra.*0\.4"):
+        MisfitParams.from_dict({"extra": [4, 0.4]})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("scale", 2, 2.0),
+        ("scale", np.float64(0.25), 0.25),
+        ("epochs", 4.0, 4),
+        ("eager", 1, True),
+        ("either", 1, 1.0),
+        ("shape", [4, 1.0, 0], (4, 1, 0)),
+        ("rates", {"ctc": 1}, {"ctc": 1.0}),
+        ("sizes", (1, 2), [1, 2]),
+        ("color", "BLUE", Color.BLUE),
+        ("name", Path("a") / "b", "a/b"),
+        ("file", "/a/b", Resource("/a/b")),
+        ("function", "math:sqrt", FunctionName("math:sqrt")),
+        ("anything", (1, [2.5, "x"]), [1, [2.5, "x"]]),
+    ],
+)
+def test_what_a_type_can_hold_without_loss_is_converted(name: str, given: Any, kept: Any) -> None:
+    params = HolderParams()
+    setattr(params, name, given)
+    sizes, params.near.rate = params.sizes, math.nan
+    conform(params, "holder")
+    value = getattr(params, name)
+    assert (type(value), value) == (type(kept), kept)
+    assert params.sizes is sizes or name == "sizes"  # what fits stays the same object
+    require_readable(params, HolderParams, "holder")
+
+
+NESTED: list[Any] = []
+NESTED.append(NESTED)
+
+
+class CountingParams(ParamsBase):
+    """Not as params should be: each run of `__post_init__` changes them."""
+
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("epochs", 2.5, "--holder.epochs: expected int, got 2.5"),
+        ("shape", (4, 1.0, 0.3), "--holder.shape.2: expected int, got 0.3"),
+        ("function", "math:nothing", "--holder.function is 'math:nothing', expected a function that module math has"),
+        ("near.units", "x", "--near.units: expected int, got 'x'"),
+        ("parts", [PartParams(units=None)], "--holder.parts.0.units: expected int, got None"),  # type: ignore[arg-type]
+        ("slashed", [PartParams(rate="r")], "--holder/slashed/0.rate: expected float, got 'r'"),  # type: ignore[arg-type]
+        ("part", None, "--holder.part: expected PartParams, got None"),
+        ("part", object(), "--holder.part: expected PartParams, got <object object at"),
+        ("part", PartParams, "--holder.part: expected PartParams, got <class 'test.params.test_checks.PartParams'>"),
+        ("parts", [PartParams], "--holder.parts: expected list[PartParams], got [<class"),
+        ("hidden", "x", "holder.hidden: expected int, got 'x'"),
+        ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
+        ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),
+        ("anything", {"a": [PartParams("x")]}, "--holder.anything.a.0.units: expected int, got 'x'"),  # type: ignore[arg-type]
+        ("anything", [None, PartParams("x")], "--holder.anything.1.units: expected int, got 'x'"),  # type: ignore[arg-type]
+        ("anything", NESTED, "--holder.anything contains itself, or is nested too deeply"),
+        ("anything", CountingParams(), "--holder.anything.count is 2, but would be read from a file as 3"),
+        ("epochs", -1, "--holder.*: epochs is negative"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, message: str) -> None:
+    params = HolderParams()
+    *nodes, name = path.split(".")
+    setattr(getattr(params, nodes[0]) if nodes else params, name, value)
+    with pytest.raises(UsageError) as error:
+        begin(params)
+    assert str(error.value).startswith(message)
+
+
+def test_what_no_file_can_hold() -> None:
+    params = HolderParams()
+    params.anything = params
+    with pytest.raises(UsageError, match=r"^the params of --holder contain themselves: give the inner ones a copy$"):
+        prepare(params, "holder")
+    with pytest.raises(UsageError, match=r"^the params contain themselves: give the inner ones a copy$"):
+        params.to_json()
+    params = HolderParams(anything=10**5000)
+    with pytest.raises(UsageError, match=r"anything: expected an int of at most 64 bits, got <integer of 16610 bits>$"):
+        require_readable(params, HolderParams, "holder")
+    params = HolderParams(anything=[np.zeros(2)])
+    conform(params, "holder")  # it may be trained with
+    with pytest.raises(UsageError, match=r"^holder\.anything\.0 is a numpy\.ndarray, which params cannot store"):
+        require_readable(params, HolderParams, "holder")
+    with pytest.raises(UsageError, match="is not a params class derived from CountingParams"):
+        require_readable(HolderParams(), CountingParams, "holder")
+
+
+class KeysParams(ParamsBase):
+    nested: dict[str, dict[str, float]] = {}  # noqa: RUF012
+    free: dict = {}  # type: ignore[type-arg] # noqa: RUF012
+
+
+def test_keys_are_those_of_the_file_and_take_no_memory_of_their_own() -> None:
+    free = {"a": {"b": 1}, "a.b": 2, 3: 4, "part": PartParams(), "part.units": 5}
+    params = KeysParams(nested={"a": {"b": 1.0}, "a.b": {"c": 1.0}}, free=free)
+    read = KeysParams.from_dict(params.to_dict())
+    assert (read.nested, {**free, 3: 4, "3": 4}) == (params.nested, {3: 4, **read.free})
+    wide = {"k" * 2**17: {str(number): number for number in range(1000)}}
+    tracemalloc.start()
+    try:
+        assert KeysParams.from_dict({"free": wide}).free == wide
+        with pytest.raises(UsageError, match="KeysParams has no 'kkk"):
+            KeysParams.from_dict(wide)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+class RequiredParams(ParamsBase):
+    units: list[int] = option([], required=True)
+    file: str | None = option(None, required=True)
+
+
+def test_a_required_value_must_not_be_empty_in_python_either() -> None:
+    conform(RequiredParams(units=[1]), "holder")  # None is a value of its type
+    for params, name in [(RequiredParams(), "units"), (RequiredParams(units=[1], file=""), "file")]:
+        with pytest.raises(UsageError, match=f"^--holder.{name} is required, and empty: give it a value$"):
+            conform(params, "holder")
+
+
+@dataclass
+class Leafy:
+    """A dataclass that is not ours: a node as well."""
+
+    x: int = 1
+    y: float = 0.5
+
+
+@dataclass
+class Special(Leafy):
+    z: int = 3
+
+
+@dataclass
+class Tree(ParamsBase):
+    numbers: list[int] = field(default_factory=lambda: [1, 2])
+    one: Leafy = field(default_factory=Leafy)
+    many: list[Leafy] = field(default_factory=lambda: [Leafy(), Special(x=5)])
+    by_key: dict[Any, Leafy] = field(default_factory=lambda: {"a": Leafy(), 2: Leafy(y=9)})
+    maybe: Leafy | None = None
+
+
+def test_diff() -> None:
+    old, new = Tree(), Tree()
+    new.numbers, new.one, new.maybe, new.by_key["a"].y = [1], Special(x=2), Leafy(), math.inf
+    new.many.pop()
+    assert [str(change) for change in diff(old, new)] == [
+        "numbers: [1, 2] -> [1]",
+        *("one: Leafy -> Special", "one.x: 1 -> 2", "one.z: (absent) -> 3"),
+        *("many.1: Special -> (absent)", "many.1.x: 5 -> (absent)", "many.1.y: 0.5 -> (absent)"),
+        *("many.1.z: 3 -> (absent)", "by_key.a.y: 0.5 -> inf"),
+        *("maybe: None -> Leafy", "maybe.x: (absent) -> 1", "maybe.y: (absent) -> 0.5"),
+    ]
+    old.one.y = math.nan
+    assert diff(old, copy.deepcopy(old)) == []
+    assert diff([1.0, math.nan], [1.0, float("nan")]) == []
+    assert diff([1.0, math.nan], [2.0, math.nan]) != []
+    assert [change.path for change in diff(Tree(many=[]), Tree(many=[Leafy()]))] == ["many.0", "many.0.x", "many.0.y"]
+    assert diff(Leafy(x=True), Leafy(x=1)) == [Change("x", True, 1)]
+
+
+TRAINER = TutorialScenario.trainer_params_cls()
+GROUP = "--optimizer.groups OptimizerGroup OptimizerGroup --optimizer.groups.0.match a --optimizer.groups.1.match b "
+PROCESSORS = "--data.pre_proc.processors Normalize RandomShift "
+
+
+def parsed(line: str) -> Any:
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", TRAINER)
+    return parser.parse(["--trainer.output_dir", "run", *line.split()]).trainer
+
+
+def test_what_is_refused_has_the_flag_or_its_place_in_a_file(tmp_path: Path) -> None:
+    momentum = "--optimizer.groups.1.optimizer SGD --optimizer.groups.1.optimizer.momentum"
+    config = tmp_path / "conf.yaml"
+    config.write_text("optimizer: {clip_norm: -1.0}\n")
+    for line, message, flag in [
+        ("--trainer.profile_steps 0 1", "profile_steps[0] is 0, expected at least 1", "--trainer.profile_steps"),
+        (f"{GROUP}{momentum} 1.5", "momentum is 1.5, expected a number", momentum.split()[-1]),
+        ("--learning_rate.min_lr 1", "min_lr is 1.0, expected at most lr (0.001)", "--learning_rate.min_lr or --l"),
+        (f"--config {config}", "clip_norm is -1.0", f"optimizer.clip_norm in {config}"),
+    ]:
+        with pytest.raises(UsageError) as caught:
+            parsed(line)
+        assert str(caught.value).startswith(message)
+        assert f": change {flag}" in str(caught.value)
+    stored = to_dict(parsed(GROUP))
+    stored["optimizer"]["groups"][1]["lr_factor"] = -1.0
+    with pytest.raises(UsageError, match=r"optimizer\.groups\.1\.lr_factor is -1.0, expected at least 0$"):
+        from_dict(TRAINER, stored, trusted=["tfaip"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "flag"),
+    [
+        ("gen.setup.val.batch_size", 0, "--val.batch_size"),
+        ("optimizer.groups.1.lr_factor", -1.0, "--optimizer.groups.1.lr_factor"),
+        ("scenario.data.pre_proc.processors.1.share", 2.0, "--data.pre_proc.processors.1.share"),
+        ("early_stopping.best_model_name", "train", "--early_stopping.best_model_name"),
+    ],
+)
+def test_what_changed_after_the_constructor(path: str, value: Any, flag: str) -> None:
+    params = parsed(GROUP + PROCESSORS)
+    parent, _, name = path.rpartition(".")
+    setattr(get_path(params, parent), name, value)
+    with pytest.raises(FieldError) as caught:
+        post_init(params)
+    assert str(caught.value).startswith(f"{path} is ")
+    with pytest.raises(FieldError, match=rf"^{name} is .*: change {flag}$"):
+        prepare(params, "trainer")
+
+
+class OwnParams(ParamsBase):
+    share: float = option(0.5, "A share", low=0, below=1)
+    size: int | None = option(8, low=1, also={-1: "all"})
+    kind: str = option("a", choices=["a", "b"])
+    sizes: dict[str, int] = option({}, high=3)
+    any_number: float = option(0.0, finite=True)
+    computed: int = field(init=False, metadata=limits(low=1))
+
+
+class WithoutBase(OwnParams):
+    def __post_init__(self) -> None:
+        pass
+
+
+class Again(OwnParams):
+    share: float = 0.9
+    size: int | None = option(4, low=4)
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "message"),
+    [
+        (OwnParams, {"share": 1.0}, "share is 1.0, expected a number in [0, 1)"),
+        (OwnParams, {"share": math.nextafter(0.0, -1.0)}, "share is -5e-324, expected a number in [0, 1)"),
+        (OwnParams, {"share": math.nan}, "share is nan, expected a finite number in [0, 1)"),
+        (OwnParams, {"share": "half"}, "share is 'half', expected a number in [0, 1)"),
+        (OwnParams, {"size": 0}, "size is 0, expected at least 1, or -1 for all, or None"),
+        (OwnParams, {"size": -math.inf}, "size is -inf, expected a finite number, at least 1, or -1 for all, or None"),
+        (OwnParams, {"kind": "c"}, "kind is 'c', expected one of a, b"),
+        (OwnParams, {"sizes": {"x": 1, "y": 4}}, "sizes['y'] is 4, expected at most 3"),
+        (OwnParams, {"any_number": math.inf}, "any_number is inf, expected a finite number"),
+        (OwnParams, {"any_number": "x" * 1000}, f"any_number is '{'x' * 50}"),
+        # A subclass keeps the limits of a field that it declares again.
+        (Again, {"share": 2}, "share is 2, expected a number in [0, 1)"),
+        (Again, {"size": 3}, "size is 3, expected at least 4, or None"),
+    ],
+)
+def test_messages(cls: type[OwnParams], fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        cls(**fields)
+    assert str(caught.value) == message or (message.endswith("xx") and str(caught.value).startswith(message))
+
+
+def test_values_that_are_allowed_and_one_that_is_set_later() -> None:
+    assert OwnParams(share=0, size=None, kind="b", sizes={"x": -5}).size is None
+    assert OwnParams(size=-1).size == -1
+    assert OwnParams(share=math.nextafter(1.0, 0.0), size=1, sizes={"x": 3}).size == 1
+    assert OwnParams(any_number=10**400).any_number == 10**400  # refused where the types are checked
+    params = OwnParams()
+    params.computed = 0
+    with pytest.raises(FieldError, match="computed is 0, expected at least 1"):
+        check_fields(params)
+    # A tree is checked even if a class does not call the inherited method.
+    params = WithoutBase(share=3)
+    params.computed = 1
+    with pytest.raises(FieldError, match="share is 3"):
+        post_init(params)
+
+
+def test_an_error_gets_its_path_and_its_flags_from_above() -> None:
+    refused = FieldError("a", 1, "2", index="k", others=["b"])
+    for error, path, named in [
+        (refused, "node.a['k'] is 1, expected 2", "a['k'] is 1, expected 2: change -a or -b"),
+        (FieldAdvice("{a} fits no {b.c}", "a", "b.c"), "node.a fits no node.b.c", "-a fits no -b.c"),
+    ]:
+        error.move_below("node")
+        again = copy.copy(error)
+        assert str(again) == str(error) == path
+        again.flags = ["-" + place.removeprefix("node.") for place in error.paths]
+        assert str(again) == named
+    message = "^list_ratios is 1, expected 2: change list_ratios$"  # of an object outside of the tree
+    with pytest.raises(FieldError, match=message), flags_of(LAVParams(), "lav"):
+        raise FieldError("list_ratios", 1, "2")
