@@ -84,11 +84,6 @@ class Run:
     output: RunOutput
     profiler: Profiler | None = None
 
-    @property
-    def has_stages(self) -> bool:
-        """True if the run has, or may have, more than its main stage."""
-        return self.preview.has_stages
-
 
 def check_params(params: Params, scenario: Scenario) -> None:
     """Raise a UsageError if a value is not possible, or what a run with these params stores cannot be read again."""
@@ -318,7 +313,7 @@ def build_training(
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
-    name = stage.name if run.has_stages else None
+    name = stage.name if run.preview.has_stages else None
     events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
     state = TrainState(model, run.params, progress, record)
     data = (train_data, val_data, lav_data, feeder, schedules)

@@ -271,7 +271,7 @@ class Trainer(Generic[P]):
                 preview = preview.trial(params)
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
-            if run.has_stages:  # the model of each stage is freed by a collection
+            if preview.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
                 preview.log()
             stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
@@ -339,15 +339,14 @@ class Trainer(Generic[P]):
         training, output = stages.training, stages.training.run.output
         with training.model.optimizer.with_averages():
             output.export_final()
-        if not self._is_trial:  # a trial leaves nothing that a summary could name
-            copy_to = training.params.early_stopping.best_model_output_dir
-            if copy_to:
-                output.copy_best(Path(copy_to))
-            history = self._progress.history
-            rows = output.summary(has_best=training.best.epoch(history) is not None)
-            pairs = {"Best epoch": training.best.describe(history), **rows}
-            for line in table_lines(list(pairs.items()), left=2):
-                log.info("%s", line)
+        copy_to = training.params.early_stopping.best_model_output_dir
+        if copy_to:
+            output.copy_best(Path(copy_to))
+        history = self._progress.history
+        rows = output.summary(has_best=training.best.epoch(history) is not None)
+        pairs = {"Best epoch": training.best.describe(history), **rows}
+        for line in table_lines(list(pairs.items()), left=2):
+            log.info("%s", line)
 
     def fit(self) -> Logs:
         """Train with the params as they are, as a part of `train`; override it to train more than once.
@@ -496,6 +495,7 @@ class Trainer(Generic[P]):
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None
             trial.progress_bar_mode, trial.profile_steps = ProgressBarMode.PLAIN, [1, 1]
+            trial.early_stopping.best_model_output_dir = None
             with nullcontext() if is_debug() else only_warnings():
                 for restore in (False, True):
                     trainer = type(self)(trial, construct(type(scenario), trial.scenario), restore=restore)
