@@ -399,7 +399,7 @@ class StageRunner:
         if isinstance(stage.settings, PredictStage):
             _predict(run, stage, self.training, directory)
         else:
-            stages, history = self._sequence.finished, self.progress.history
+            stages, history = dict(self._sequence.finished), self.progress.history
             values = (stage.params, directory, self._directories.root, stages, history, lambda: run.stop.is_asked)
             facts = _call(run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
         run.stop.agree()
