@@ -23,7 +23,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
 from tfaip.device.devices import Devices, open_devices
 from tfaip.errors import UsageError
-from tfaip.export.formats import Advice
+from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
@@ -378,7 +378,8 @@ def export_advice(params: Params) -> Advice:
     """Return the flags that leave out what failed in an export."""
     export_flag = flag_of(params, params.flag_root, "scenario.export_{}")
     check_flag = flag_of(params, params.flag_root, "skip_model_load_test")
-    return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")
+    reason = NO_ADVICE.on_difference
+    return Advice(f"switch it off with {export_flag} False", f"{reason}; skip this check with {check_flag} True")
 
 
 # From one stage to the next

@@ -228,20 +228,20 @@ def without_cluster(params: Params) -> Params:
 
 def _random_state() -> dict[str, Any]:
     """Return the states of the global generators of Python, NumPy and Keras, for user code that draws from them."""
+    of_keras = global_random_state()  # first: if it is created here, it takes its seed from the generator of Python
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
-        "keras": global_random_state(),
+        "keras": of_keras,
     }
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
     try:
-        if state.get("keras") is not None:
-            # Before the others: if it is created here, it takes its seed from the generator of Python.
-            set_global_random_state(state["keras"])
+        # Before the others, for the same reason.
+        set_global_random_state(state["keras"])
         version, internal, gauss = state["python"]
         random.setstate((version, tuple(internal), gauss))
         name, keys, *rest = state["numpy"]
