@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
+from tfaip import Data, PipelineMode, Processor, Sample, Spec, StreamProcessor
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Shard
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.processor.dataprocessor import (
-    DataProcessorParams,
-    GeneratingDataProcessor,
-    MappingDataProcessor,
-)
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.specs import TensorSpec
 
 
-class RowDataParams(DataBaseParams, cls=":RowData"):
+class RowData(Data):
     """Rows of different length."""
 
-
-class RowData(DataBase[RowDataParams]):
-    def _input_layer_specs(self) -> dict[str, Any]:
-        return {"x": TensorSpec((None,), "float32")}
-
-    def _target_layer_specs(self) -> dict[str, Any]:
-        return {"y": TensorSpec((1,), "int32")}
-
-    def _padding_values(self) -> dict[str, Any]:
-        return {"x": -1}
-
-    def element_length_fn(self, sample: Sample) -> int:
-        return len(sample.inputs["x"])
+    inputs, targets = {"x": Spec(None)}, {"y": Spec(1, int)}
+    padding = {"x": -1}
+    length_of = "x"
 
 
 def row(value: int) -> Sample:
@@ -64,7 +49,7 @@ class IterableRows(DataGenerator[IterableRowsParams]):
         return self.params.count if self.params.length_is_known else super().__len__()
 
     def generate(self) -> Iterable[Sample]:
-        return (row(value) for value in range(self.params.count))
+        return map(row, range(self.params.count))
 
 
 class NoiseParams(DataProcessorParams, cls=":Noise"):
@@ -79,56 +64,57 @@ class Noise(MappingDataProcessor[NoiseParams]):
         return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
 
 
-class DropParams(DataProcessorParams, cls=":Drop"):
+class Drop(Processor):
     """Declares a random third of the samples, or those whose target `every` divides, invalid."""
 
     every: int = 0
 
-
-class Drop(MappingDataProcessor[DropParams]):
     def apply(self, sample: Sample) -> Sample:
-        chosen = sample.targets["y"][0] % self.params.every if self.params.every else self.rng.integers(3)
+        chosen = sample.targets["y"][0] % self.every if self.every else self.rng.integers(3)
         return sample.new_invalid() if chosen == 0 else sample
 
 
-class RepeatParams(DataProcessorParams, cls=":Repeat"):
+class Repeat(StreamProcessor):
     """Gives each sample 0 to 2 times."""
 
-
-class Repeat(GeneratingDataProcessor[RepeatParams]):
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
         for sample in samples:
             for _ in range(self.rng.integers(3)):
                 yield sample
 
 
-class PairParams(DataProcessorParams, cls=":Pair"):
+class Pair(StreamProcessor):
     """Joins two samples to one; the last one of an odd number is lost."""
 
-
-class Pair(GeneratingDataProcessor[PairParams]):
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
         iterator = iter(samples)
         for first, second in zip(iterator, iterator, strict=False):
-            joined = np.concatenate([first.inputs["x"], second.inputs["x"]])
-            yield first.new_inputs({"x": joined})
+            yield first.new_inputs({"x": np.concatenate([first.inputs["x"], second.inputs["x"]])})
 
 
 def make_pipeline(
     samples: list[Sample] | DataGeneratorParams,
-    processors: list[DataProcessorParams] | None = None,
-    mode: PipelineMode = PipelineMode.TRAINING,
+    processors: list[Any] | None = None,
+    mode: str = "training",
     seed: int = 0,
-    data: type[RowData] = RowData,
+    data: type[Data] = RowData,
     **pipeline_params: Any,
 ) -> DataPipeline:
     """A pipeline over samples (with random access) or a generator."""
     generator = RawDataGeneratorParams(samples=samples) if isinstance(samples, list) else samples
     pre_proc = SequentialProcessorPipelineParams(processors=processors or [])
-    pipeline = data(RowDataParams(pre_proc=pre_proc)).create_pipeline(
-        DataPipelineParams(mode=mode, **pipeline_params), generator
-    )
-    return pipeline.with_seed(seed)
+    params = DataPipelineParams(mode=PipelineMode(mode), **pipeline_params)
+    return data(pre_proc=pre_proc).create().create_pipeline(params, generator).with_seed(seed)
+
+
+def sample_ids(pipeline: DataPipeline, number: int | None = None, **arguments: Any) -> list[int]:
+    with pipeline.generate_input_samples(**arguments) as samples:
+        return [sample.meta["id"] for sample in islice(samples, number)]
+
+
+def batch_ids(pipeline: DataPipeline, number: int | None = None, **arguments: Any) -> list[list[int]]:
+    with pipeline.generate_input_batches(**arguments) as batches:
+        return [[meta["id"] for meta in batch.meta] for batch in islice(batches, number)]
 
 
 def epoch(

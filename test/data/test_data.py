@@ -1,14 +1,55 @@
+"""Data, generators and processors, as one class each or as pairs of classes."""
+
 from __future__ import annotations
 
+import math
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from test.data.support import IterableRowsParams, RowData, RowDataParams
+from test.data.support import IterableRowsParams, NoiseParams, RowData, epoch, make_pipeline, row, rows
+from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, StreamProcessor, shared
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
+
+
+def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
+    for values, message in [
+        ({"batch_size": 0}, "batch_size is 0, expected at least 1"),
+        ({"limit": 0}, "limit is 0, expected at least 1, or -1 for all"),
+        ({"shuffle_buffer_size": -2}, "shuffle_buffer_size is -2"),
+        ({"max_element_length": 0}, "max_element_length is 0, expected at least 1, or None"),
+        ({"on_error": "skip:many"}, "on_error is 'skip:many', expected raise, skip, or skip:N"),
+        ({"bucket_boundaries": [3, 2]}, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
+        ({"bucket_boundaries": [2], "bucket_batch_sizes": [4]}, r"\[4\], expected one number per bucket \(2, one"),
+        ({"bucket_batch_sizes": [4, 2]}, r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
+        ({"num_processes": 2**31}, "num_processes is 2147483648, expected a number from 0 to 1024"),
+        ({"worker_timeout_s": math.nan}, r"worker_timeout_s is nan, expected a finite number in \(0, 2147483\]"),
+        ({"worker_start_s": math.nan}, "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1"),
+    ]:
+        with subtests.test(values=values), pytest.raises(ValueError, match=message):
+            DataPipelineParams(**values)
+
+
+def test_params_import_neither_a_backend_nor_numpy() -> None:
+    code = (
+        "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
+        "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
+        "tfaip.data.generators.csvfile, tfaip.data.generators.sequence\n"
+        "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
+        "import tfaip.data.data\n"
+        "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
 class Odd(DataBase[DataBaseParams]):
@@ -42,20 +83,8 @@ def test_paddings_and_what_is_wrong_with_them_or_specs() -> None:
     assert odd(padding={"x": 5, "meta": "ignored"}).padding_values() == {"x": 5, "name": ""}
     with pytest.raises(ValueError, match=r"Odd._input_layer_specs\(\)\['x'\] has shape \[\]"):
         odd(inputs={"x": TensorSpec([])}).input_layer_specs()
-    with pytest.raises(
-        ValueError, match=r"Odd._padding_values names \['z'\], expected keys of the specs: \['name', 'x'\]"
-    ):
+    with pytest.raises(ValueError, match=r"_padding_values names \['z'\], expected keys of the specs: \['name', 'x'\]"):
         odd(padding={"z": 1}).padding_values()
-
-
-def test_base_class_says_what_to_override() -> None:
-    data: DataBase[DataBaseParams] = DataBase(DataBaseParams())
-    with pytest.raises(NotImplementedError, match="override _input_layer_specs in DataBase"):
-        data.input_layer_specs()
-    with pytest.raises(NotImplementedError, match="override _target_layer_specs in DataBase .* no targets"):
-        data.target_layer_specs()
-    with pytest.raises(NotImplementedError, match=r"override element_length_fn\(sample\) in DataBase"):
-        data.element_length_fn(Sample())
 
 
 def test_input_layers_have_a_batch_dimension() -> None:
@@ -67,16 +96,12 @@ def test_input_layers_have_a_batch_dimension() -> None:
 
 
 def test_other_params_replace_the_pipeline() -> None:
-    data = RowData(RowDataParams())
-    generator = IterableRowsParams()
-    params = DataPipelineParams()
-    first = data.get_or_create_pipeline(params, generator)
+    data, generator, other = RowData().create(), IterableRowsParams(), IterableRowsParams(count=3)
+    first = data.get_or_create_pipeline(DataPipelineParams(), generator)
+    assert data.get_or_create_pipeline(DataPipelineParams(), generator) is first
     second = data.get_or_create_pipeline(DataPipelineParams(batch_size=3), generator)
-    assert second is not first
     assert second.params.batch_size == 3
-    other = IterableRowsParams(count=3)
-    third = data.get_or_create_pipeline(second.params, other)
-    assert third.generator_params is other
+    assert data.get_or_create_pipeline(second.params, other).generator_params is other
 
 
 @pytest.mark.backend
@@ -98,3 +123,162 @@ def test_specs_of_the_frameworks() -> None:
     assert odd(inputs=specs).input_layer_specs() == expected
     with pytest.raises(TypeError, match="has dtype None"):
         odd(inputs={"x": keras.layers.InputSpec(shape=(1,))}).input_layer_specs()
+
+
+class ShortRows(Generator):
+    count: int = 10
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Sample:
+        return row(index)
+
+
+class ShortNoise(Processor):
+    high: int = 1000
+
+    def apply(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        noise = int(rng.integers(self.high))
+        return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
+
+
+class Plain(Processor, modes="training"):
+    pass
+
+
+class Several(Processor, modes=["training", PipelineMode.EVALUATION]):
+    pass
+
+
+class PairOfModes(DataProcessorParams, cls="test.data.support:Noise", modes=PipelineMode.PREDICTION):
+    pass
+
+
+def test_modes_of_a_class() -> None:
+    assert Plain().modes == {PipelineMode.TRAINING}
+    assert Several().modes == {PipelineMode.TRAINING, PipelineMode.EVALUATION}
+    assert PairOfModes().modes == {PipelineMode.PREDICTION}
+    assert Plain(modes=set()).modes == set()
+    assert ShortNoise().modes == set(PipelineMode)
+    assert Plain.__dataclass_fields__["modes"].metadata["help"] == "Modes in which the processor runs"
+    Plain().modes.clear()
+    assert Plain().modes == {PipelineMode.TRAINING}
+
+
+def test_random_numbers_of_a_processor_in_one_class_are_those_of_a_pair() -> None:
+    made = [epoch(make_pipeline(rows(45), [noise], seed=5, num_processes=0)) for noise in (NoiseParams(), ShortNoise())]
+    assert made[0] == made[1]
+
+
+class Folder(Data):
+    """Classes are the files of a folder."""
+
+    folder: str = ""
+    height: int = 5
+    inputs = {"img": Spec(None, "height", dtype="uint8"), "one_hot": Spec("num_classes")}
+    targets, meta = {"label": Spec(1, int)}, {"name": Spec(1, str)}
+    padding = {"label": -1, "name": "?"}
+
+    @cached_property
+    def classes(self) -> list[str]:
+        return sorted(path.name for path in Path(self.folder).iterdir())
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    return Folder(folder=str(tmp_path), height=2)
+
+
+def test_specs_name_fields_and_what_is_found_on_disk(folder: Folder) -> None:
+    data = folder.create()
+    assert data.input_layer_specs() == {"img": TensorSpec((None, 2), "uint8"), "one_hot": TensorSpec((2,), "float32")}
+    assert data.target_layer_specs() == {"label": TensorSpec((1,), "int32")}
+    assert data.padding_values() == {"label": -1, "img": 0, "one_hot": 0}
+    assert data.classes == ["a", "b"]
+    assert data.params is folder
+    assert "classes" not in vars(folder)
+    assert "classes" not in folder.to_json()
+    folder.height = 8
+    assert folder.create().input_layer_specs()["img"].shape == (None, 8)
+
+
+class ByLabel(RowData):
+    length_of = "y"
+
+
+class WrongLength(RowData):
+    length_of = "xs"
+
+
+class Empty(Data):
+    pass
+
+
+def test_length_of_names_an_input_or_a_target() -> None:
+    sample = Sample(inputs={"x": [1, 2, 3]}, targets={"y": [1]})
+    assert [data.create().element_length_fn(sample) for data in (RowData(), ByLabel())] == [3, 1]
+
+
+def bare() -> DataBase[DataBaseParams]:
+    return DataBase(DataBaseParams())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bare().input_layer_specs(), "override _input_layer_specs in DataBase"),
+        (lambda: bare().target_layer_specs(), "override _target_layer_specs in DataBase .* no targets"),
+        (lambda: bare().element_length_fn(Sample()), r"override element_length_fn\(sample\) in DataBase"),
+        (lambda: DataBaseParams().create(), "override cls"),
+        (lambda: Empty().create().input_layer_specs(), "Empty has no inputs: declare them, as in inputs = "),
+        (lambda: Empty().create().element_length_fn(Sample()), "need a length: declare length_of in Empty"),
+        (lambda: WrongLength().create().check_hooks(), r"length_of is 'xs', no key of the specs; did you mean x\?"),
+        (lambda: RowData().create(size=3), r"^RowData has no constructor of its own and takes no arguments \(size\)"),
+        (lambda: type("Bad", (Data,), {"__annotations__": {"inputs": "dict"}, "inputs": {}}), "inputs cannot be a f"),
+        (lambda: type("Bad", (Processor,), {}, modes="train"), r"Bad: modes='train', expected one or several of 'trai"),
+        (lambda: type("Bad", (Processor,), {"generate": None}), "Bad.generate would never .*: derive from StreamProc"),
+        (
+            lambda: type("Bad", (StreamProcessor,), {"apply": None}),
+            "Bad.apply would never .*: derive from Processor",
+        ),
+    ],
+)
+def test_mistakes_are_named(call: Any, message: str) -> None:
+    with pytest.raises((NotImplementedError, TypeError), match=message):
+        call()
+    assert Empty().create().target_layer_specs() == {}
+
+
+class Scaled(ShortRows):
+    """Depends on the data, also in a worker."""
+
+    data: Folder = shared()
+
+    def __getitem__(self, index: int) -> Sample:
+        image = np.full((index % 3 + 1, self.data.height), index, "uint8")
+        return Sample(inputs={"img": image, "one_hot": np.eye(2)[index % 2]}, targets={"label": [index]})
+
+
+class Labels(Processor):
+    data: Folder = shared()
+
+    def apply(self, sample: Sample) -> Sample:
+        return sample.new_meta(self.data.classes[int(sample.targets["label"][0]) % 2])
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_workers_have_what_is_shared(processes: int, folder: Folder) -> None:
+    folder.pre_proc = SequentialProcessorPipelineParams(processors=[Labels()])
+    setup = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=processes)
+    pipeline = folder.create().create_pipeline(setup, Scaled(count=3))
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        found = [(batch.inputs["img"].shape, batch.meta) for batch in batches]
+    assert found == [((2, 2, 2), ["a", "b"]), ((1, 3, 2), ["a"])]
+    assert "classes" not in folder.to_json()

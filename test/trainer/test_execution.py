@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import pytest
 
-from test.events.test_writer import scalars
+from test.events.test_writer import points
 from test.support.runs import checkpoints, history, latest
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from test.trainer.line import CallbackOf, StopAfter, line_params, train, weight
@@ -115,9 +115,9 @@ def windows_of(output_dir: Path | None, every: int = 3, interrupted: bool = Fals
 @pytest.mark.backend
 def test_the_means_of_each_window_in_callbacks_and_events(steps: int | None, tmp_path: Path) -> None:
     assert windows_of(tmp_path / "run", steps_per_execution=steps) == WHOLE
-    losses = scalars(tmp_path / "run" / "updates", "updates/loss")
+    losses = points(tmp_path / "run" / "updates", "updates/loss")
     assert list(losses) == [(update, loss) for update, loss, _ in WHOLE]
-    rates = scalars(tmp_path / "run" / "updates", "updates/lr")
+    rates = points(tmp_path / "run" / "updates", "updates/lr")
     assert list(rates) == [(update, rate * RATE) for update, _, rate in WHOLE]
 
 
@@ -127,7 +127,7 @@ def test_an_open_window_goes_on_after_a_resume(tmp_path: Path) -> None:
     assert before == WHOLE[:1]
     # Executions of at most 2 batches, of which the first ends the window after one.
     assert windows_of(tmp_path / "run", restore=True, steps_per_execution=2) == WHOLE[1:]
-    assert list(scalars(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
+    assert list(points(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
 
 
 @pytest.mark.slow

@@ -135,14 +135,14 @@ def step_again(model):
 def test_a_weight_can_change_while_the_compiled_step_stays():
     model, _ = fitted({"b": 0.5})
     step = model.train_function
-    model.set_loss_weight("b", 1.0)
+    model.set_loss_weights({"b": 1.0})
     step_again(model)
     assert model.train_function is step
     assert moved(model) == 1.0 + 0.5 * 3 + 4.0
     # On and off again.
     model, _ = fitted({"b": 0.0})
     for chosen, way in ((1.0, 5.0), (0.0, 6.0)):
-        model.set_loss_weight("b", chosen)
+        model.set_loss_weights({"b": chosen})
         step_again(model)
         assert moved(model) == way
     assert {name: float(v) for name, v in model.get_metrics_result().items()} == {"loss": -3.0, "a": -3.0, "b": -9.0}

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.data.support import IterableRowsParams, epoch, make_pipeline, row
+from tfaip import Generator, PipelineMode, Sample
 from tfaip.data.generators.arrow import Parquet
 from tfaip.data.generators.csvfile import CsvGeneratorParams
 from tfaip.data.generators.mixed import Mixed
 from tfaip.data.generators.sequence import DatasetGenerator
-from tfaip.data.pipeline.datagenerator import DataGeneratorParams, Generator
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
 
@@ -36,37 +34,35 @@ class Numbers(Generator):
 SMALL, LARGE, STREAM = Numbers(), Numbers(first=100, count=6), IterableRowsParams(count=6)
 
 
-def values(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[int]:
-    generator = Mixed(**params).create(mode)
-    found = [sample.meta["id"] for sample in generator.generate()]
-    if not isinstance(params["sources"][0], IterableRowsParams):
-        assert len(generator) == len(found)
-    return found
-
-
-def test_without_weights_each_sample_comes_once() -> None:
-    assert values(sources=[SMALL, LARGE]) == [0, 1, 2, 100, 101, 102, 103, 104, 105]
-    assert values(sources=[STREAM, SMALL]) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
-
-
-def test_weights_repeat_the_sources_that_are_too_small() -> None:
-    found = Counter(values(sources=[SMALL, LARGE], weights=[2.0, 1.0]))
-    assert found == Counter({0: 4, 1: 4, 2: 4, **{100 + number: 1 for number in range(6)}})
-    assert values(sources=[SMALL, LARGE], weights=[1.0, 0.0]) == [0, 1, 2]
-    assert len(values(PipelineMode.EVALUATION, sources=[SMALL, LARGE], weights=[1.0, 0.0])) == 9
+@pytest.mark.parametrize(
+    ("mode", "sources", "weights", "expected"),
+    [
+        ("training", [SMALL, LARGE], None, [0, 1, 2, *range(100, 106)]),
+        ("training", [STREAM, SMALL], None, [0, 1, 2, 3, 4, 5, 0, 1, 2]),
+        # A source that is too small for its share is repeated; only a training has weights.
+        ("training", [SMALL, LARGE], [2.0, 1.0], [*[0, 1, 2] * 4, *range(100, 106)]),
+        ("training", [SMALL, LARGE], [1.0, 0.0], [0, 1, 2]),
+        ("evaluation", [SMALL, LARGE], [1.0, 0.0], [0, 1, 2, *range(100, 106)]),
+    ],
+)
+def test_shares_of_the_sources(mode: str, sources: list[Any], weights: Any, expected: list[int]) -> None:
+    generator = Mixed(sources=sources, weights=weights).create(PipelineMode(mode))
+    assert [sample.meta["id"] for sample in generator.generate()] == expected
+    assert STREAM in sources or len(generator) == len(expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "weights"), [(LARGE, [1.0, 1.0]), (STREAM, None)])
-def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorParams, weights: Any) -> None:
+def test_batches_and_resume_with_any_number_of_workers(source: Any, weights: Any) -> None:
     params = Mixed(sources=[Numbers(first=10), source], weights=weights)
-    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0, "on_error": "skip"}
-    whole = epoch(make_pipeline(params, num_processes=0, **options), num_samples=24)
-    for workers in (1, 2):
-        assert epoch(make_pipeline(params, num_processes=workers, **options), num_samples=24) == whole
+
+    def made(workers: int, *place: Any) -> list[Any]:
+        return epoch(make_pipeline(params, num_processes=workers, batch_size=4, on_error="skip"), *place)
+
+    whole = made(0)
+    assert made(1) == made(2) == whole
     for place in (0, 2):
-        rest = epoch(make_pipeline(params, num_processes=0, **options), whole[place][1], 24 - 4 * (place + 1))
-        assert rest == whole[place + 1 :]
+        assert made(0, whole[place][1], 60 - 4 * (place + 1)) == whole[place + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -89,39 +85,30 @@ def test_what_cannot_be_mixed_is_refused(params: Any, message: str) -> None:
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y", "x"]}
 
 
-@pytest.fixture(params=["CSV", "Parquet", "dicts", "tuples"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Return a function: columns of a table with two rows -> params of its generator."""
-
-    def make(**columns: list[int]) -> Any:
+@pytest.mark.parametrize("kind", ["CSV", "Parquet", "dicts", "tuples"])
+def test_tables_without_targets_are_predicted(kind: str, tmp_path: Path) -> None:
+    def table(**columns: list[int]) -> Any:
+        """Params of the generator of a table with two rows."""
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if request.param == "CSV":
+        if kind == "CSV":
             lines = [",".join(columns), *(",".join(map(str, row.values())) for row in rows)]
             (tmp_path / "t.csv").write_text("\n".join(lines))
             return CsvGeneratorParams(files=[str(tmp_path / "t.csv")], **COLUMNS)
-        if request.param == "Parquet":
+        if kind == "Parquet":
             pa = pytest.importorskip("pyarrow")
-            pa.parquet = pytest.importorskip("pyarrow.parquet")
-            pa.parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+            pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), tmp_path / "t.parquet")
             return Parquet(files=[str(tmp_path / "t.parquet")], **COLUMNS)
-        items = rows if request.param == "dicts" else [tuple(row.values()) for row in rows]
-        return DatasetGenerator(dataset=items, **COLUMNS)
+        return DatasetGenerator(dataset=rows if kind == "dicts" else [tuple(row.values()) for row in rows], **COLUMNS)
 
-    return make
+    def samples(params: Any, mode: str) -> list[Any]:
+        return [(sample.inputs["x"], sample.targets) for sample in params.create(PipelineMode(mode)).generate()]
 
-
-def test_rows_without_targets_are_predicted(table: Any) -> None:
-    generator = table(x=[1, 2]).create(PipelineMode.PREDICTION)
-    assert [(sample.inputs, sample.targets) for sample in generator.generate()] == [({"x": 1}, None), ({"x": 2}, None)]
-    for mode in (PipelineMode.TRAINING, PipelineMode.EVALUATION):
+    assert samples(table(x=[1, 2]), "prediction") == [(1, None), (2, None)]
+    for mode in ("training", "evaluation"):
         with pytest.raises((UsageError, ValueError), match=r"no column y|has 1 values, expected 2: x, y"):
-            next(iter(table(x=[1, 2]).create(mode).generate()))
-    generator = table(x=[1, 2], y=[3, 4]).create(PipelineMode.PREDICTION)
-    assert [sample.targets for sample in generator.generate()] == [{"y": 3, "x": 1}, {"y": 4, "x": 2}]
-
-
-def test_no_column_of_targets_is_no_target(table: Any) -> None:
+            samples(table(x=[1, 2]), mode)
+    assert samples(table(x=[1, 2], y=[3, 4]), "prediction") == [(1, {"y": 3, "x": 1}), (2, {"y": 4, "x": 2})]
     params = table(x=[1, 2])
     params.target_columns = []
-    assert [sample.targets for sample in params.create(PipelineMode.PREDICTION).generate()] == [None, None]
-    assert [sample.targets for sample in params.create(PipelineMode.TRAINING).generate()] == [{}, {}]
+    assert samples(params, "prediction") == [(1, None), (2, None)]
+    assert samples(params, "training") == [(1, {}), (2, {})]

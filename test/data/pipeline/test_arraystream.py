@@ -8,24 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import batch_bytes, epoch
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
+from test.data.support import batch_bytes, batch_ids, epoch, make_pipeline, sample_ids
+from tfaip import Data, PipelineMode, Sample, Spec
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
-from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
 
 
-class ImageData(DataBase[DataBaseParams]):
-    def _input_layer_specs(self) -> dict[str, Any]:
-        return {"image": TensorSpec((2, None), "float32"), "text": TensorSpec((1,), "string")}
+class ImageData(Data):
+    inputs, targets = {"image": Spec(2, None), "text": Spec(1, str)}, {"label": Spec(1, int)}
 
-    def _target_layer_specs(self) -> dict[str, Any]:
-        return {"label": TensorSpec((1,), "int32")}
+    def element_length_fn(self, sample: Sample) -> int:
+        return int(sample.targets["label"][0])
 
 
 class ImagesParams(DataGeneratorParams, cls=":Images"):
@@ -52,15 +48,11 @@ class Images(ArrayDataGenerator[ImagesParams]):
         return super().get_batch(indices)
 
 
-def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, DataPipeline]:
+def pipelines(count: int, seed: int, **pipeline: Any) -> list[DataPipeline]:
     """The same data with arrays, and sample by sample."""
-    data = ImageData(DataBaseParams())
     generator = ImagesParams(count=count)
     single = [sample.copy() for sample in generator.create(PipelineMode.TRAINING).generate()]
-    made = []
-    for params in (generator, RawDataGeneratorParams(samples=single)):
-        made.append(data.create_pipeline(DataPipelineParams(**pipeline), params).with_seed(seed))
-    return made[0], made[1]
+    return [make_pipeline(source, seed=seed, data=ImageData, **pipeline) for source in (generator, single)]
 
 
 @given(
@@ -87,46 +79,36 @@ def test_training_batches_are_the_same_bytes(
     assert arrays.generator.batches_read == len(made)
 
 
-def test_a_process_reads_its_own_rows_alone(subtests: pytest.Subtests) -> None:
-    for start in [Position(), Position(1, 7, 7)]:
-        with subtests.test(start=start):
-            # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
-            for rank in range(3):
-                arrays, single = pipelines(10, 3, batch_size=6)
-                made = epoch(arrays, start, 30, (rank, 3, 3))
-                assert made == epoch(single, start, 30, (rank, 3, 3))
-                assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
+@pytest.mark.parametrize("start", [Position(), Position(1, 7, 7)])
+@pytest.mark.parametrize("rank", range(3))
+def test_a_process_reads_its_own_rows_alone(rank: int, start: Position) -> None:
+    # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
+    arrays, single = pipelines(10, 3, batch_size=6)
+    assert epoch(arrays, start, 30, (rank, 3, 3)) == epoch(single, start, 30, (rank, 3, 3))
+    assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
 
 
-def test_a_single_pass_is_the_same_bytes(subtests: pytest.Subtests) -> None:
-    for mode in PipelineMode:
-        for drop in [False, True]:
-            with subtests.test(mode=mode, drop=drop):
-                made = []
-                for pipeline in pipelines(10, 1, mode=mode, batch_size=4, batch_drop_remainder=drop):
-                    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-                        made.append([batch_bytes(batch) for batch in batches])
-                assert made[0] == made[1]
-                assert [len(batch[-1]) for batch in made[0]] == ([4, 4] if drop else [4, 4, 2])
+@pytest.mark.parametrize("mode", PipelineMode)
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_single_pass_is_the_same_bytes(mode: PipelineMode, drop: bool) -> None:
+    made = []
+    for pipeline in pipelines(10, 1, mode=mode, batch_size=4, batch_drop_remainder=drop):
+        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+            made.append([batch_bytes(batch) for batch in batches])
+    assert made[0] == made[1]
+    assert [len(batch[-1]) for batch in made[0]] == ([4, 4] if drop else [4, 4, 2])
 
 
 def test_a_length_limit_goes_sample_by_sample() -> None:
     arrays, _ = pipelines(4, 0, max_element_length=2)
-    arrays.data.element_length_fn = lambda sample: sample.targets["label"][0]  # type: ignore[method-assign]
-    with arrays.generate_input_samples(auto_repeat=False) as samples:
-        assert sorted(sample.meta["id"] for sample in samples) == [0, 1, 2]
+    assert sorted(sample_ids(arrays, auto_repeat=False)) == [0, 1, 2]
     assert arrays.dropped.too_long == 1
-    epoch(arrays, Position(), 3)
+    epoch(arrays, num_samples=3)
     assert arrays.generator.batches_read == 0
 
 
-def test_no_data_is_an_error() -> None:
-    arrays, _ = pipelines(0, 0)
-    with arrays.generate_input_batches() as batches, pytest.raises(TfaipError, match="has no valid sample"):
-        next(batches)
-
-
-def test_prediction_of_no_data_is_nothing() -> None:
+def test_no_data_is_an_error_but_for_a_prediction() -> None:
     for pipeline in pipelines(0, 0):
-        with pipeline.to_mode(PipelineMode.PREDICTION).generate_input_batches() as batches:
-            assert list(batches) == []
+        with pytest.raises(TfaipError, match="has no valid sample"):
+            batch_ids(pipeline)
+        assert batch_ids(pipeline.to_mode(PipelineMode.PREDICTION)) == []

@@ -5,14 +5,14 @@ import pickle
 import numpy as np
 import pytest
 
+from tfaip import PipelineMode, Sample
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.generators.mixed import Mixed
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 
-FULL = Sample(inputs={"x": 1}, outputs={"o": 2}, targets={"y": 3}, meta="m")
 PARTS = {"inputs": {"x": 1}, "outputs": {"o": 2}, "targets": {"y": 3}, "meta": "m"}
+FULL = Sample(**PARTS)
 
 
 def parts(sample: Sample) -> dict[str, object]:
@@ -23,25 +23,19 @@ def test_new_part_replaces_one_part_in_a_copy() -> None:
     for part in PARTS:
         assert parts(getattr(FULL, f"new_{part}")("new")) == {**PARTS, part: "new"}
         assert parts(FULL) == PARTS
+    again = pickle.loads(pickle.dumps(FULL.new_invalid().copy().new_inputs({"x": 1})))  # noqa: S301 (our own bytes)
+    assert (parts(again), again.is_valid(), FULL.is_valid(), Sample().is_valid()) == (PARTS, False, True, True)
 
 
-@pytest.mark.parametrize(
-    ("sample", "valid_in"),
-    [
+def test_validity_depends_on_the_mode() -> None:
+    for sample, modes in [
         (Sample(inputs=1, targets=2), "training evaluation prediction targets"),
         (Sample(inputs=1), "prediction"),
         (Sample(targets=2), "targets"),
         (Sample(meta=3), ""),
         (Sample(inputs=1, targets=2).new_invalid(), ""),
-    ],
-)
-def test_validity_depends_on_the_mode(sample: Sample, valid_in: str) -> None:
-    assert [mode for mode in PipelineMode if sample.is_valid(mode)] == valid_in.split()
-
-
-def test_an_invalid_sample_stays_invalid_and_keeps_its_parts() -> None:
-    again = pickle.loads(pickle.dumps(FULL.new_invalid().copy().new_inputs({"x": 1})))  # noqa: S301 (our own bytes)
-    assert (parts(again), again.is_valid(), FULL.is_valid(), Sample().is_valid()) == (PARTS, False, True, True)
+    ]:
+        assert [mode for mode in PipelineMode if sample.is_valid(mode)] == modes.split()
 
 
 def test_repr_is_short_and_shows_shapes() -> None:

@@ -14,18 +14,19 @@ from test.data.faults import FaultParams
 from test.data.support import (
     IterableRowsParams,
     NoiseParams,
-    PairParams,
-    RepeatParams,
+    Pair,
+    Repeat,
     RowData,
-    RowDataParams,
+    batch_ids,
+    epoch,
     make_pipeline,
     row,
     rows,
 )
+from tfaip import Generator, PipelineMode, Sample
 from tfaip.data.databaseparams import DataPipelineParams
-from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
+from tfaip.data.pipeline.definitions import FailedSample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import MOST_LOGGED, DropCounts, Position, SampleFilter
 
@@ -37,15 +38,15 @@ def pipeline(allowed: int, source: Any = None, before: Iterable[Any] = (), **par
     """12 rows, of which 3 fail; the stream is always shuffled."""
     faults = [FaultParams(fault="raise", at=at) for at in BAD]
     source = rows(SAMPLES) if source is None else source
-    return make_pipeline(source, [*before, *faults], batch_size=2, on_error=f"skip:{allowed}", **params)
+    params = {"num_processes": 0, "batch_size": 2, **params}
+    return make_pipeline(source, [*before, *faults], on_error=f"skip:{allowed}", **params)
 
 
 def train(made: DataPipeline, epochs: int, start: Position | None = None) -> Position:
     """Read so many epochs of one pass each, from a checkpoint if there is one; returns the last position."""
     position = start or Position()
     for _ in range(epochs):
-        with made.training_batches(position, SAMPLES - len(BAD)) as batches:
-            *_, (_, position) = batches
+        position = epoch(made, position, SAMPLES - len(BAD))[-1][1]
     return Position.from_dict(json.loads(json.dumps(position.to_dict())))
 
 
@@ -57,67 +58,57 @@ def giving_up(allowed: int) -> Iterator[None]:
     assert (note in info.value.__notes__) == (allowed > 0)
 
 
-SOURCES = [
-    pytest.param(rows(SAMPLES), {"num_processes": 0}, id="random access"),
-    pytest.param(rows(SAMPLES), {"num_processes": 1}, id="worker"),
-    pytest.param(IterableRowsParams(SAMPLES), {"num_processes": 0}, id="iterated"),
-    pytest.param(rows(SAMPLES), {"num_processes": 0, "bucket_boundaries": [2, 3]}, id="buckets"),
-]
-
-
-@pytest.mark.parametrize(("source", "params"), SOURCES)
-def test_the_samples_that_fail_are_counted_in_each_pass(source: Any, params: dict[str, Any]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "params"),
+    [
+        (rows(SAMPLES), {}),
+        (rows(SAMPLES), {"num_processes": 1}),
+        (IterableRowsParams(SAMPLES), {}),
+        (rows(SAMPLES), {"bucket_boundaries": [2, 3]}),
+    ],
+    ids=["random access", "worker", "iterated", "buckets"],
+)
+def test_the_samples_that_fail_are_counted_in_each_pass_also_after_a_restart(source: Any, params: Any) -> None:
     made = pipeline(3, source, **params)
     with made:
-        train(made, 5)
+        half = train(made, 2)
+        whole = train(made, 3, half)
     assert made.dropped.failed > 2 * len(BAD)
+    assert train(pipeline(3, source, **params), 3, half) == whole
     with giving_up(2):
         train(pipeline(2, source, **params), 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("source", "params"), SOURCES)
-def test_what_failed_in_the_pass_before_a_restart_counts(source: Any, params: dict[str, Any]) -> None:
-    half = train(pipeline(3, source, **params), 2)
-    whole = train(pipeline(3, source, **params), 5)
-    assert train(pipeline(3, source, **params), 3, half) == whole
     if source == rows(SAMPLES):
         with giving_up(3):
             train(pipeline(3, source, **params), 2, replace(half, failed=3, consumed=0, emitted=0, pending=()))
 
 
-def test_samples_that_were_read_ahead_count_when_they_are_trained() -> None:
-    # If fit has taken only the first batch: no bad sample is before it in data that are not shuffled.
-    made = pipeline(3, shuffle_buffer_size=0)
-    with made, made.training_batches(Position(), SAMPLES) as batches:
-        positions = [position for _, position in batches]
-    # Batches 5 and 6 begin in the second pass, whose first bad sample is in the last batch.
-    counts = [(position.pass_index, position.failed) for position in positions]
-    assert counts == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
-    again = pipeline(3, shuffle_buffer_size=0)
-    with again, again.training_batches(positions[1], 2) as batches:
-        assert [position for _, position in batches] == positions[2:3]
+@pytest.mark.parametrize(
+    ("before", "allowed", "samples", "counts"),
+    [
+        # Batches 5 and 6 begin in the second pass, whose first bad sample is in the last batch.
+        ([], 3, SAMPLES, [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]),
+        # Pairs are named by their first row: in order these are 0, 2, 4 ..., so that only sample 2 of the bad ones is
+        # seen. The pass is replayed from its beginning, which counts nothing twice.
+        ([Pair()], 1, 12, [(0, 1), (0, 1), (1, 0), (1, 1), (1, 1), (2, 1)]),
+    ],
+)
+def test_what_was_read_ahead_counts_when_it_is_trained(before: Any, allowed: int, samples: int, counts: Any) -> None:
+    made = epoch(pipeline(allowed, before=before, shuffle_buffer_size=0), num_samples=samples)
+    positions = [position for _, position in made]
+    assert [(position.pass_index, position.failed) for position in positions] == counts
+    for place in (1, 2):
+        rest = epoch(pipeline(allowed, before=before, shuffle_buffer_size=0), positions[place], samples - 2 * place - 2)
+        assert [position for _, position in rest] == positions[place + 1 :]
+    with giving_up(allowed - 1):
+        train(pipeline(allowed - 1, before=before, shuffle_buffer_size=0), 1)
 
 
-def test_the_count_is_that_of_the_pass_that_is_run_again_after_a_generating_processor() -> None:
-    # Pairs are named by their first row: in order these are 0, 2, 4 ..., so that only sample 2 of the bad ones is seen.
-    made = pipeline(1, before=[PairParams()], shuffle_buffer_size=0)
-    with made, made.training_batches(Position(), 12) as batches:
-        positions = [position for _, position in batches]
-    assert [(position.pass_index, position.failed) for position in positions][-1] == (2, 1)
-    # The pass is replayed from its beginning, which counts nothing twice.
-    again = pipeline(1, before=[PairParams()], shuffle_buffer_size=0)
-    with again, again.training_batches(positions[2], 6) as batches:
-        assert [position for _, position in batches] == positions[3:]
-    with giving_up(0):
-        train(pipeline(0, before=[PairParams()], shuffle_buffer_size=0), 1)
-
-
-@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "after a generating one"])
+@pytest.mark.parametrize("before", [[], [Repeat()]], ids=["mapping", "after a generating one"])
 def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any]) -> None:
     processors = SequentialProcessorPipelineParams(processors=[*before, FaultParams(fault="raise", at=2)])
     params = DataPipelineParams(mode=PipelineMode.PREDICTION, num_processes=0, on_error="skip:3")
-    made = RowData(RowDataParams(post_proc=processors)).create_pipeline(params, IterableRowsParams())
+    made = RowData(post_proc=processors).create().create_pipeline(params, IterableRowsParams())
     kept = {sample.meta["id"] for sample in made.process_output(rows(20))}
     assert 2 not in kept
     assert len(kept) > 5
@@ -138,11 +129,8 @@ class Wrong(Generator):
         return self.random_access
 
     def generate(self) -> Iterable[Any]:
-        return (
-            [self.made if index == 3 else row(index) for index in range(6)]
-            if self.makes_all is None
-            else self.makes_all
-        )
+        each = [self.made if index == 3 else row(index) for index in range(6)]
+        return each if self.makes_all is None else self.makes_all
 
     def __getitem__(self, index: int) -> Any:
         return list(self.generate())[index]
@@ -161,11 +149,8 @@ class Wrong(Generator):
 )
 def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads: bool) -> None:
     wrong = make_pipeline(params, [NoiseParams()], batch_size=2, num_processes=0)
-    with (
-        pytest.raises(TypeError, match=message) as info,
-        (wrong.as_preloaded() if preloads else wrong).training_batches(Position(), 6) as batches,
-    ):
-        list(batches)
+    with pytest.raises(TypeError, match=message) as info:
+        epoch(wrong.as_preloaded() if preloads else wrong)
     assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
@@ -186,15 +171,13 @@ def test_a_sample_that_does_not_fit_the_specs_fails_alone(processes: int, caplog
     samples = rows(7)
     samples[2] = Sample(inputs={"x": [2.0, None]}, targets={"y": [2]}, meta={"id": 2})
     samples[5] = Sample(inputs={"x": [5.0]}, targets={"y": ["five"]}, meta={"id": 5})
-    params: Any = {"mode": PipelineMode.EVALUATION, "batch_size": 2, "num_processes": processes, "worker_start_s": 0}
+    params: Any = {"mode": "evaluation", "batch_size": 2, "num_processes": processes}
     caplog.set_level("INFO")
     made = make_pipeline(samples, on_error="skip", **params)
-    with made, made.drops_logged(), made.generate_input_batches() as batches:
-        assert [[meta["id"] for meta in batch.meta] for batch in batches] == [[0, 1], [3, 4], [6]]
+    with made.drops_logged():
+        assert batch_ids(made) == [[0, 1], [3, 4], [6]]
     assert made.dropped.failed == 2
     assert caplog.messages[-1] == "dropped evaluation samples: 0 invalid, 0 too long, 2 failed"
     assert "inputs['x'] is [2.0, None], expected float32" in caplog.messages[-3]
-    made = make_pipeline(samples, **params)
-    wrong = "'x'.* is .2.0, None., expected float32.*meta of the sample: {'id': 2}"
-    with made.generate_input_batches() as batches, pytest.raises(TypeError, match=wrong):
-        list(batches)
+    with pytest.raises(TypeError, match="'x'.* is .2.0, None., expected float32.*meta of the sample: {'id': 2}"):
+        batch_ids(make_pipeline(samples, **params))

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from test.data.faults import FaultParams
-from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, rows
+from test.data.support import Drop, NoiseParams, Pair, RowData, make_pipeline, rows
+from tfaip import Data, Spec
 from tfaip.data.pipeline.batching import UNSHARDED, Shard
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.sampler import Position
 from tfaip.errors import TfaipError
 
 
-class EvenData(RowData):
+class EvenData(Data):
     """Numbers alone, which all have one shape."""
 
-    def _input_layer_specs(self) -> dict[str, Any]:
-        return {}
+    targets = {"y": Spec(1, int)}
 
-    def _padding_values(self) -> dict[str, Any]:
+    def _input_layer_specs(self) -> dict[str, Any]:
         return {}
 
 
@@ -30,7 +30,7 @@ def epoch(pipeline: DataPipeline, shard: Shard, samples: int = 24, start: Positi
         return [(batch.targets["y"][:, 0].tolist(), position) for batch, position in batches]
 
 
-def pipeline(*processors: Any, data: type[RowData] = EvenData, size: int = 10, **params: Any) -> DataPipeline:
+def pipeline(*processors: Any, data: type[Data] = EvenData, size: int = 10, **params: Any) -> DataPipeline:
     return make_pipeline(rows(size), list(processors), data=data, batch_size=6, **params)
 
 
@@ -40,52 +40,35 @@ def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
     whole = epoch(pipeline(NoiseParams()), UNSHARDED)
     parts = [epoch(pipeline(NoiseParams(), num_processes=workers), (rank, 3, 3)) for rank in range(3)]
     assert len(whole) == 4
-    for number, (targets, position) in enumerate(whole):
-        assert sum((part[number][0] for part in parts), []) == targets
-        assert {(part[number][1].pass_index, part[number][1].consumed) for part in parts} == {
-            (position.pass_index, position.consumed)
-        }
-
-
-def test_it_goes_on_from_any_batch() -> None:
-    everything = epoch(pipeline(NoiseParams()), (1, 2, 2))
-    _, position = everything[1]
-    assert epoch(pipeline(NoiseParams()), (1, 2, 2), 12, position) == everything[2:]
-
-
-def test_only_own_samples_are_processed() -> None:
-    # Sample 0 is in several of the batches, each time among the rows of one process, which alone drops it.
-    dropped = []
-    for rank in range(3):
-        made = pipeline(DropParams(every=100))
-        assert all(0 not in targets for targets, _ in epoch(made, (rank, 3, 3)))
-        dropped.append(made.dropped.invalid)
-    assert sum(dropped) == sum(targets.count(0) for targets, _ in epoch(pipeline(), UNSHARDED)) > 1
+    for number, batch in enumerate(whole):
+        assert all(part[number][1] == batch[1] for part in parts)
+        assert sum((part[number][0] for part in parts), []) == batch[0]
+    # It goes on from any batch.
+    assert epoch(pipeline(NoiseParams()), (1, 3, 3), 12, whole[1][1]) == parts[1][2:]
 
 
 def test_a_dropped_sample_is_replaced_by_one_of_its_rows() -> None:
     plain = epoch(pipeline(shuffle_buffer_size=0), (0, 3, 3))
     assert [targets for targets, _ in plain] == [[0, 1], [6, 7], [2, 3], [8, 9]]
-    kept = epoch(pipeline(DropParams(every=2), shuffle_buffer_size=0), (0, 3, 3))
+    made = pipeline(Drop(every=2), shuffle_buffer_size=0)
+    kept = epoch(made, (0, 3, 3))
     assert [targets for targets, _ in kept] == [[1, 1], [7, 7], [3, 3], [9, 9]]
     assert [position for _, position in kept] == [position for _, position in plain]
-
-
-def test_nothing_left_of_the_own_rows_is_an_error() -> None:
+    assert made.dropped.invalid == 4  # of its own rows alone
     with pytest.raises(TfaipError, match="all 2 samples that process 2 has in a batch were dropped"):
-        epoch(pipeline(DropParams(every=1)), (2, 3, 3))
+        epoch(pipeline(Drop(every=1)), (2, 3, 3))
 
 
 @pytest.mark.parametrize(
     ("processors", "data", "params"),
     [
-        ((PairParams(),), EvenData, {}),
-        ((NoiseParams(),), RowData, {}),
-        ((NoiseParams(),), RowData, {"bucket_boundaries": [3]}),
+        ([Pair()], EvenData, {}),
+        ([NoiseParams()], RowData, {}),
+        ([NoiseParams()], RowData, {"bucket_boundaries": [3]}),
     ],
 )
 def test_what_depends_on_the_whole_batch_is_cut_from_it(
-    processors: tuple[Any, ...], data: type[RowData], params: dict[str, Any]
+    processors: list[Any], data: type[Data], params: dict[str, Any]
 ) -> None:
     whole = epoch(pipeline(*processors, data=data, **params), UNSHARDED)
     parts = [epoch(pipeline(*processors, data=data, **params), (rank, 3, 3)) for rank in range(3)]
@@ -96,8 +79,8 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
         assert all(part[number][1] == position for part in parts)
 
 
-@pytest.mark.parametrize("processors", [(NoiseParams(),), (PairParams(),), ()])
-def test_every_process_has_all_rows_of_a_last_batch_that_cannot_be_split(processors: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("processors", [[NoiseParams()], [Pair()], []])
+def test_every_process_has_all_rows_of_a_last_batch_that_cannot_be_split(processors: list[Any]) -> None:
     # Own rows alone are made, whole batches are, or rows are taken from arrays.
     whole = epoch(pipeline(*processors), UNSHARDED, 17)
     parts = [epoch(pipeline(*processors), (rank, 3, 3), 17) for rank in range(3)]

@@ -19,10 +19,9 @@ from test.data.faults import (
     StoppingRowsParams,
     Unsendable,
 )
-from test.data.support import IterableRowsParams, make_pipeline, rows
+from test.data.support import IterableRowsParams, batch_ids, make_pipeline, rows
 from test.support.leaks import child_processes
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sampler import WorkerTraceback
 from tfaip.data.pipeline.worker import MAX_MESSAGES
 from tfaip.data.pipeline.workerpool import WorkerDied
@@ -35,13 +34,12 @@ REPORTED_WITHIN_S = 40.0
 
 def make(processor: Any, source: Any = None, **params: Any) -> DataPipeline:
     """One pass over rows 0 .. 39 in order, batches of 4, by one worker."""
-    params = {"num_processes": 1, "batch_size": 4, "mode": PipelineMode.EVALUATION, **params}
+    params = {"num_processes": 1, "batch_size": 4, "mode": "evaluation", **params}
     return make_pipeline(FilesParams() if source is None else source, [processor], **params)
 
 
 def ids(pipeline: DataPipeline) -> list[int]:
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        return [meta["id"] for batch in batches for meta in batch.meta]
+    return sum(batch_ids(pipeline), [])
 
 
 WHERE = r"while it processed samples 8 to 11 of pass 0 \(in the data: 8, 9, 10, 11\)"
@@ -92,10 +90,9 @@ def test_a_worker_that_logs_too_much(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.slow
 def test_slow_samples_are_no_hang() -> None:
     # Blocks of 16 samples take 4 s, longer than the timeout; a worker that works says so every second.
-    params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 3, "batch_size": 16}
-    slow_processor = make_pipeline(FilesParams(count=16), [SlowParams(seconds=0.25)], num_processes=1, **params)
-    slow_generator = make_pipeline(FilesParams(count=16, seconds=0.25), num_processes=1, **params)
-    assert ids(slow_processor) == ids(slow_generator) == list(range(16))
+    for processor, seconds in ((SlowParams(seconds=0.25), 0), (FaultParams(), 0.25)):
+        source = FilesParams(count=16, seconds=seconds)
+        assert ids(make(processor, source, worker_timeout_s=3, batch_size=16)) == list(range(16))
 
 
 def test_a_worker_that_was_killed_while_idle() -> None:
@@ -127,24 +124,25 @@ def test_an_exception_names_sample_processor_and_worker(processes: int, caplog: 
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind", "message"),
+    ("fault", "kind", "message", "here"),
     [
-        ("SystemExit", RuntimeError, "^SystemExit: 4: the code of the data must raise an error"),
-        ("KeyboardInterrupt", RuntimeError, "^KeyboardInterrupt: 4: the code of the data must raise an error"),
-        ("breakpoint", RuntimeError, "which has no console: give num_processes 0"),
-        ("odd error", TfaipError, "^OddError: odd 7"),  # it cannot be pickled
-        (
-            "unpicklable",
-            TypeError,
-            r"^sample 11 of its pass cannot be sent .*pickle .*num_processes 0: Sample\(",
-        ),
+        ("SystemExit", RuntimeError, "^SystemExit: 4: the code of the data must raise an error", RuntimeError),
+        ("KeyboardInterrupt", RuntimeError, "^KeyboardInterrupt: 4: the code of the data must ", KeyboardInterrupt),
+        ("breakpoint", RuntimeError, "which has no console: give num_processes 0", None),
+        ("odd error", TfaipError, "^OddError: odd 7", OddError),  # it cannot be pickled
+        ("unpicklable", TypeError, r"^sample 11 of its pass cannot be sent .*pickle .*num_processes 0: Sample\(", None),
     ],
 )
-def test_what_fails_in_a_worker_is_an_error_of_the_sample(fault: str, kind: type[Exception], message: str) -> None:
+def test_what_fails_in_a_worker_is_an_error_of_the_sample(
+    fault: str, kind: type[Exception], message: str, here: type[BaseException] | None
+) -> None:
     with pytest.raises(kind, match=message) as info:
         ids(make(FaultParams(fault=fault)))
     assert fault == "unpicklable" or info.value.__notes__[0].startswith("in Fault.apply, sample 11 of its pass: ")
     assert ids(make(FaultParams(fault=fault), on_error="skip")) == [index for index in range(40) if index != 11]
+    if here is not None:  # in the training process only Ctrl-C ends it
+        with pytest.raises(here):
+            ids(make(FaultParams(fault=fault), num_processes=0))
 
 
 def test_a_sample_that_cannot_be_sent_does_not_change_the_others() -> None:
@@ -152,14 +150,6 @@ def test_a_sample_that_cannot_be_sent_does_not_change_the_others() -> None:
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
         # Row i has the value i, to which the processor adds 1 in place.
         assert [value for batch in batches for value in batch.inputs["x"][:, 0]] == [1, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"), [("SystemExit", RuntimeError), ("KeyboardInterrupt", KeyboardInterrupt), ("odd error", OddError)]
-)
-def test_in_the_training_process_only_ctrl_c_ends_it(fault: str, kind: type[BaseException]) -> None:
-    with pytest.raises(kind):
-        ids(make(FaultParams(fault=fault), num_processes=0))
 
 
 def test_a_raw_sample_that_cannot_be_sent_is_an_error() -> None:

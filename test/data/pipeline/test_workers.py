@@ -21,13 +21,12 @@ import pytest
 import tfaip.data.pipeline.workerpool as executor
 from test.data.faults import FaultParams, FilesParams, SlowParams
 from test.data.support import (
-    DropParams,
+    Drop,
     IterableRowsParams,
     NoiseParams,
-    PairParams,
-    RepeatParams,
+    Pair,
+    Repeat,
     RowData,
-    RowDataParams,
     epoch,
     make_pipeline,
     row,
@@ -36,10 +35,10 @@ from test.data.support import (
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.support.leaks import child_processes
 from test.support.processes import command_line
-from tfaip.data.databaseparams import DataPipelineParams
+from tfaip import PipelineMode, Sample
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.worker import Slot, pack, unpack
@@ -48,19 +47,25 @@ from tfaip.data.pipeline.workerpool import WorkerProcess
 BATCH, SAMPLES = 7, 100
 
 
+def from_data(source: DataGeneratorParams, mode: str = "training", data: Any = None, **params: Any) -> DataPipeline:
+    """A pipeline of rows with other lists of processors."""
+    setup = DataPipelineParams(mode=PipelineMode(mode), **params)
+    return RowData(**data).create().create_pipeline(setup, source).with_seed(3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("processors", "source"),
+    "processors",
     [
-        ([NoiseParams()], rows(45)),
-        ([NoiseParams(), DropParams(every=9)], rows(45)),
-        ([DropParams(), NoiseParams(), RepeatParams(), NoiseParams(), PairParams()], rows(45)),
+        [NoiseParams()],
+        [NoiseParams(), Drop(every=9)],
+        [Drop(), NoiseParams(), Repeat(), NoiseParams(), Pair()],
     ],
     ids=["mapping", "dropping", "generating"],
 )
-def test_any_number_of_workers_gives_the_same_bytes(processors: list[Any], source: Any) -> None:
+def test_any_number_of_workers_gives_the_same_bytes(processors: list[Any]) -> None:
     def make(processes: int, **params: Any) -> DataPipeline:
-        return make_pipeline(source, processors, seed=2**63, num_processes=processes, batch_size=BATCH, **params)
+        return make_pipeline(rows(45), processors, seed=2**63, num_processes=processes, batch_size=BATCH, **params)
 
     inline = epoch(make(0), num_samples=SAMPLES)
     assert len(inline) == 15
@@ -79,7 +84,7 @@ def test_any_number_of_workers_gives_the_same_bytes(processors: list[Any], sourc
 
 
 def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
-    processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
+    processors = [NoiseParams(), NoiseParams(high=7), Drop()]
 
     def composed(split: int, processes: int) -> list[Any]:
         """An epoch in which the processors from number `split` on must run in the training process."""
@@ -87,9 +92,8 @@ def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
             SequentialProcessorPipelineParams(processors=processors[:split]),
             SequentialProcessorPipelineParams(processors=processors[split:], run_parallel=False),
         ]
-        data = RowData(RowDataParams(pre_proc=ComposedProcessorPipelineParams(pipelines=parts)))
-        params = DataPipelineParams(batch_size=BATCH, num_processes=processes)
-        return epoch(data.create_pipeline(params, RawDataGeneratorParams(rows(45))), num_samples=SAMPLES)
+        data, source = {"pre_proc": ComposedProcessorPipelineParams(pipelines=parts)}, RawDataGeneratorParams(rows(45))
+        return epoch(from_data(source, data=data, batch_size=BATCH, num_processes=processes), num_samples=SAMPLES)
 
     assert composed(1, 1) == composed(0, 1) == composed(3, 0)
 
@@ -116,7 +120,7 @@ def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
             read.append(value)
             yield row(value)
 
-    params: Any = {"num_processes": 1, "prefetch": prefetch, "batch_size": 1, "mode": PipelineMode.EVALUATION}
+    params: Any = {"num_processes": 1, "prefetch": prefetch, "batch_size": 1, "mode": "evaluation"}
     pipeline = make_pipeline(RawDataGeneratorParams(stream()), [FaultParams(at=-1)], **params)
     with pipeline.generate_input_batches() as batches:
         next(batches)
@@ -127,11 +131,9 @@ def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
 
 def test_workers_are_replaced_after_their_tasks() -> None:
     options: Any = {"max_tasks_per_process": 2, "num_threads": 1}
-    data = RowData(
-        RowDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[FaultParams(at=-1)], **options))
-    )
-    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=3)
-    with data.create_pipeline(params, FilesParams(count=20)).generate_input_batches() as batches:
+    data = {"pre_proc": SequentialProcessorPipelineParams(processors=[FaultParams(at=-1)], **options)}
+    pipeline = from_data(FilesParams(count=20), "evaluation", data, batch_size=4, num_processes=3)
+    with pipeline.generate_input_batches() as batches:
         processed_by = [{meta["processed by"] for meta in batch.meta} for batch in batches]
     (first,), (second,), (third,), (fourth,), (fifth,) = processed_by
     assert first == second != third == fourth != fifth  # five blocks, two for each worker
@@ -139,10 +141,8 @@ def test_workers_are_replaced_after_their_tasks() -> None:
 
 def test_post_processing_in_workers_is_in_order() -> None:
     def processed(processes: int) -> list[Any]:
-        post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), DropParams(), PairParams()])
-        data = RowData(RowDataParams(post_proc=post_proc))
-        params = DataPipelineParams(mode=PipelineMode.PREDICTION, batch_size=4, num_processes=processes)
-        pipeline = data.create_pipeline(params, IterableRowsParams()).with_seed(3)
+        data = {"post_proc": SequentialProcessorPipelineParams(processors=[NoiseParams(), Drop(), Pair()])}
+        pipeline = from_data(IterableRowsParams(), "prediction", data, batch_size=4, num_processes=processes)
         samples = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(30))
         return [(s.meta, s.outputs, s.inputs["x"].tolist(), s.targets["y"].tolist()) for s in samples]
 
@@ -158,7 +158,7 @@ def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.Monk
     def seen(**params: float) -> set[int]:
         """The numbers of workers that there were in one pass, or until they had made a block."""
         slow = SlowParams(seconds=0.01)
-        pipeline = make_pipeline(rows(100), [slow], mode=PipelineMode.EVALUATION, batch_size=2, **params)
+        pipeline = make_pipeline(rows(100), [slow], mode="evaluation", batch_size=2, **params)
         numbers = set()
         with pipeline.generate_input_batches() as batches:
             for _ in batches:
@@ -281,29 +281,23 @@ def test_classes_of_the_running_script(end: str, in_workers: int, warning: str, 
     assert bool(warning) == bool(result.stderr)
 
 
-@pytest.fixture
-def ends() -> Iterator[tuple[Slot, Slot]]:
-    """The two ends of one slot of shared memory, as two processes have them."""
+def test_arrays_go_through_the_memory_and_the_rest_through_the_message() -> None:
     writer = Slot()
-    reader = Slot(os.dup(writer.descriptor))
-    yield writer, reader
-    writer.close()
-    reader.close()
-
-
-def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tuple[Slot, Slot]) -> None:
+    reader = Slot(os.dup(writer.descriptor))  # as another process has it
     image = np.arange(30_000, dtype="float32").reshape(100, 300)
     text = np.array(["a", None], object)
-    message = pack({"image": image, "columns": np.asfortranarray(image), "text": text, "meta": {"id": 3}}, ends[0])
+    message = pack({"image": image, "columns": np.asfortranarray(image), "text": text, "meta": {"id": 3}}, writer)
     assert len(message) < 1000
-    made, nbytes = unpack(message, ends[1])
+    made, nbytes = unpack(message, reader)
     assert (made["meta"], made["text"].tolist()) == ({"id": 3}, ["a", None])
     np.testing.assert_array_equal(made["image"], image)
     assert made["columns"].flags.f_contiguous
     assert 2 * image.nbytes < nbytes < 2 * image.nbytes + 1000
     made["image"] += 1  # it can be written to, and the memory grows
-    again, _ = unpack(pack(np.full(9_000_000, 2, "uint8"), ends[0]), ends[1])
+    again, _ = unpack(pack(np.full(9_000_000, 2, "uint8"), writer), reader)
     assert (again.sum(), made["image"][0, 0]) == (18_000_000, 1)
+    writer.close()
+    reader.close()
 
 
 def test_a_start_that_fails_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
