@@ -345,8 +345,6 @@ T = TypeVar("T")
 
 _END: Any = object()
 
-log = logger(__name__)
-
 
 class BlockExecutor:
     """Executor of blocks; `close` ends the workers.
