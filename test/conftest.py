@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -13,19 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Read by the backends when they are imported, so they are set before any test module is.
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import pytest
-from hypothesis import HealthCheck, settings
-
-from test.support.casetimes import CaseTimes
 from test.support.commands import (
     FILLS_CACHE,
+    VARIABLES,
     CommandResult,
     Process,
     environment,
@@ -33,6 +24,14 @@ from test.support.commands import (
     kill_group,
     start_command,
 )
+
+# Read by the backends when they are imported, so they are set before any test module is.
+os.environ |= {**VARIABLES, **os.environ}
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from test.support.casetimes import CaseTimes
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.warm.client import allow_servers
 
@@ -141,6 +140,15 @@ def start() -> Iterator[Callable[..., Process]]:
     for process in started:
         kill_group(process)
         process.communicate()
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.fixture

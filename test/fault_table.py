@@ -24,11 +24,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from test.support.commands import (
-    GRACE_S,
+    VARIABLES,
     CommandResult,
     Process,
     environment,
@@ -51,35 +51,25 @@ STOPPED = "T"
 WAIT_S = 120.0
 PAGE = 4096
 NO_TOOL = "there is no "
-ENVIRONMENT = {
-    "PYTHONDONTWRITEBYTECODE": "1",
-    # As in the test suite: on the CPU, without the lines of TensorFlow's libraries.
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "CUDA_VISIBLE_DEVICES": "",
-    "JAX_PLATFORMS": "cpu",
-}
 
 
 class Table:
-    """Makes rows below an empty directory.
-
-    Args:
-        directory: where the runs are written.
-    """
+    """Makes rows below a directory, which is empty."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._workplace = copy_tiny(directory)
         self._whole_of: dict[tuple[str, ...], Path] = {}
         self._usual = self._whole(KEEP_ALL)
-        sizes = {found.st_ino: found.st_size for found in _file_stats(self._usual)}
+        stats = [path.stat() for path in self._usual.rglob("*") if path.is_file()]
+        sizes = {found.st_ino: found.st_size for found in stats}
         self._size = sum(-(-size // PAGE) * PAGE for size in sizes.values())
 
     def _whole(self, flags: Sequence[str]) -> Path:
         """Return the run of a training with these flags and without a fault."""
         run = self._whole_of.setdefault(tuple(flags), self._directory / f"whole_{len(self._whole_of)}")
         if not run.exists():
-            result = self._finish(self._start(["train", "tiny", *flags], run))
+            result = finish_command(self._start(["train", "tiny", *flags], run), WAIT_S)
             if (result.rc, result.stderr) != (0, ""):
                 raise RuntimeError(f"the training without a fault failed: {result}")
         return run
@@ -94,15 +84,8 @@ class Table:
         if row.share is not None:
             with_mount = place / "disk"
             with_mount.mkdir()
-            run_tool(
-                "mount",
-                "-t",
-                "tmpfs",
-                "-o",
-                f"size={max(PAGE, int(row.share * self._size) // PAGE * PAGE)}",
-                "none",
-                with_mount,
-            )
+            size = max(PAGE, int(row.share * self._size) // PAGE * PAGE)
+            run_tool("mount", "-t", "tmpfs", "-o", f"size={size}", "none", with_mount)
             run = with_mount / "run"
         elif row.before is not None:
             row.before(run)
@@ -122,8 +105,7 @@ class Table:
             wrong.append(f"resumed: {resumed}")
         printed = " / ".join(dict.fromkeys(row.lines(result))).replace(str(run), "RUN").replace(str(place), "PLACE")
         printed = re.sub(r"process \d+", "process N", printed).replace("|", r"\|")
-        how = f"exit code {result.rc}" + (f": {printed}" if printed else "")
-        return [row.place, row.fault, how, left, resumed], wrong
+        return [row.place, row.fault, f"exit code {result.rc}: {printed}".removesuffix(": "), left, resumed], wrong
 
     def _meet(self, row: Row, run: Path) -> tuple[CommandResult, list[str]]:
         """Run the training into the fault; returns how it ended, and what is wrong with that."""
@@ -136,7 +118,7 @@ class Table:
         wrong = []
         if row.act is not None:
             if not (wait_until_hanging(process) if row.at is None else wait_until_stopped(process)):
-                return self._finish(process), ["the moment of the fault was never reached"]
+                return finish_command(process, WAIT_S), ["the moment of the fault was never reached"]
             try:
                 row.act(run, process.pid)
             finally:
@@ -146,7 +128,7 @@ class Table:
             if not group_ended(process, WORKERS_END_S):
                 kill_group(process)
                 wrong.append(f"workers did not end within {WORKERS_END_S:g} s")
-        result = self._finish(process)
+        result = finish_command(process, WAIT_S)
         return result, [*wrong, *row.differences(result)]
 
     def _resume(self, row: Row, run: Path, whole: Path, result: CommandResult) -> str:
@@ -155,7 +137,7 @@ class Table:
             how = "equal" if _complete(run) else "equal, begun again"
             command = ["resume_training", run] if _complete(run) else ["train", "tiny", *row.flags]
             more = [] if _complete(run) or not run.exists() else ["--overwrite"]
-            again = self._finish(self._start([*command, *more], None if _complete(run) else run))
+            again = finish_command(self._start([*command, *more], None if _complete(run) else run), WAIT_S)
             if (again.rc, again.stderr) != (0, ""):
                 return f"failed: {again}"
         ours, theirs = final_state(run), final_state(whole)
@@ -169,13 +151,6 @@ class Table:
         env = {"TFAIP_TEST_FAULTS": "[]", **(env or {})}
         return start_command(*command, *flags, cwd=self._workplace, env=env)
 
-    def _finish(self, process: Process) -> CommandResult:
-        return finish_command(process, WAIT_S, GRACE_S)
-
-
-def _file_stats(directory: Path) -> Iterator[os.stat_result]:
-    return (path.stat() for path in directory.rglob("*") if path.is_file())
-
 
 def _complete(run: Path) -> list[str]:
     """Names of the committed checkpoints."""
@@ -188,11 +163,10 @@ def _left(run: Path, whole: Path) -> tuple[str, bool]:
 
     It has none within epochs; what a resume makes of these is compared.
     """
-    names = [name for name in _complete(run) if name.startswith("epoch_")]
-    ours = [(run / "checkpoint" / name / "state.safetensors") for name in names]
-    theirs = [(whole / "checkpoint" / name / "state.safetensors") for name in names]
-    pairs = zip(ours, theirs, strict=True)
-    good = all(a.is_file() and (not b.exists() or a.read_bytes() == b.read_bytes()) for a, b in pairs)
+    names, good = _complete(run), True
+    for name in names:
+        ours, theirs = (place / "checkpoint" / name / "state.safetensors" for place in (run, whole))
+        good = good and ours.is_file() and (not theirs.exists() or ours.read_bytes() == theirs.read_bytes())
     text = f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "no checkpoint"
     return text, good
 
@@ -258,7 +232,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Here, not for each process: all can then be started warm.
-    os.environ |= {**ENVIRONMENT, "KERAS_BACKEND": args.backend, "XDG_STATE_HOME": str(args.directory / "state")}
+    os.environ |= {**VARIABLES, "KERAS_BACKEND": args.backend, "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ["XDG_STATE_HOME"] = str(args.directory / "state")
     allow_servers([environment()])
     missing = dict(text.split(": ") for text in os.environ[INSIDE].split(";") if text)
     return make_table(rows, missing, args.directory)

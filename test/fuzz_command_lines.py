@@ -22,17 +22,17 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-if __name__ == "__main__":  # before a backend is imported
-    VARIABLES = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    os.environ.update({**VARIABLES, "JAX_PLATFORMS": "cpu", **os.environ})
 
 import yaml
 
-from test.support.commands import CommandResult, environment, finish_command, start_command
+from test.support.commands import VARIABLES, CommandResult, environment, finish_command, start_command
+
+if __name__ == "__main__":  # before a backend is imported
+    os.environ |= {**VARIABLES, **os.environ}
+
 from test.support.warm.client import allow_servers
 from tfaip.trainer.optimizer import OPTIMIZERS
 from tfaip.trainer.scheduler import MODULATIONS, SCHEDULES
@@ -118,21 +118,8 @@ class Line:
         return " ".join(shorten(word, 60) for word in shown)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The beginning of command lines, and the flags that are tried with it."""
-
-    start: Line
-    flags: Sequence[str]
-
-
-def variant(command: str, start: Words, base: Flags, known: Sequence[str] = ()) -> Variant:
-    """Ask `--print_config` for the flags; those in `known` are tried elsewhere."""
-    line = Line(command, start, base)
-    ended = run_here(main_of(command), [*line.argv, "--print_config"])
-    assert ended.rc == 0, (line.argv, ended)
-    flags = [f"--{key}" for key in yaml.safe_load(ended.stdout) or ()]
-    return Variant(line, [flag for flag in flags if flag not in known])
+# A command line without odd words, and the flags that are tried with it.
+Variant = tuple[Line, Sequence[str]]
 
 
 def main_of(command: str) -> Main:
@@ -141,12 +128,22 @@ def main_of(command: str) -> Main:
     return main
 
 
-def training_variants() -> list[Variant]:
+def variant(command: str, start: Words, base: Flags, known: Sequence[str] = ()) -> Variant:
+    """Ask `--print_config` for the flags; those in `known` are tried elsewhere."""
+    line = Line(command, start, base)
+    ended = run_here(main_of(command), [*line.argv, "--print_config"])
+    assert ended.rc == 0, (line.argv, ended)
+    flags = [f"--{key}" for key in yaml.safe_load(ended.stdout) or ()]
+    return line, [flag for flag in flags if flag not in known]
+
+
+def training_variants() -> Iterator[Variant]:
     """The scenarios, and the tiny one with every class that can be chosen."""
-    scenarios = ((TINY, {}), (LISTS, OF_LISTS), (TUTORIAL, OF_TUTORIAL))
-    found = [variant("train", (scenario,), {**SHORT, **base}) for scenario, base in scenarios]
-    chosen = [variant("train", (TINY,), {**SHORT, **classes}, found[0].flags) for classes in _classes()]
-    return [*found, *chosen]
+    tiny = variant("train", (TINY,), SHORT)
+    yield from (tiny, variant("train", (LISTS,), {**SHORT, **OF_LISTS}))
+    yield variant("train", (TUTORIAL,), {**SHORT, **OF_TUTORIAL})
+    for classes in _classes():
+        yield variant("train", (TINY,), {**SHORT, **classes}, tiny[1])
 
 
 def _classes() -> Iterator[Flags]:
@@ -162,43 +159,40 @@ def _classes() -> Iterator[Flags]:
     yield {"--data.pre_proc.processors": ("test.support.tiny.scenario:Jitter",) * 2}
 
 
-def command_variants() -> list[Variant]:
-    """The other commands; `RUN` must be there."""
-    found = [
-        variant("resume_training", (RUN,), {}),
-        variant("train_from_params", (f"{RUN}/trainer_params.json",), OUTPUT),
-        variant("lav", ("--export_dir", MODEL), {}),
-        variant("multi_lav", ("--export_dirs", MODEL, MODEL), {}),
-        variant("predict", ("--export_dir", MODEL), {}),
-        variant("evaluate", ("--scenario", MODEL), {"--prediction": ("numbers.jsonl",)}),
-        variant("replay_learning_rate", (RUN,), {}),
-        variant("preview_schedule", (TINY,), {"--trainer.epochs": ("3",)}),
-        variant("benchmark_input_pipeline", (TINY,), {"--time_limit": ("0.1",)}),
-    ]
-    options = {
-        "lav": "--export_dir --out --dump --dump_inputs --tensorboard --run_eagerly --trust",
-        "multi_lav": "--export_dirs --out --dump",
-        "predict": "--export_dir --dump --dump_inputs --trust",
-        "evaluate": "--scenario --prediction --out --trust",
-        "replay_learning_rate": "--png --trust",
-        "preview_schedule": "--png",
-        "benchmark_input_pipeline": "--time_limit",
-    }
-    own = [Variant(one.start, options.get(one.start.command, "--trust").split()) for one in found]
-    export = "--format --check --batch_size --tolerance --out --trust"
-    return [*found, *own, Variant(Line("export", (MODEL,), {}), export.split())]
+# The other commands, what they need, and flags of their own; `RUN` must be there.
+COMMANDS: list[tuple[str, Words, Flags, str]] = [
+    ("resume_training", (RUN,), {}, "--trust"),
+    ("train_from_params", (f"{RUN}/trainer_params.json",), OUTPUT, "--trust"),
+    ("lav", ("--export_dir", MODEL), {}, "--export_dir --out --dump --dump_inputs --tensorboard --run_eagerly --trust"),
+    ("multi_lav", ("--export_dirs", MODEL, MODEL), {}, "--export_dirs --out --dump"),
+    ("predict", ("--export_dir", MODEL), {}, "--export_dir --dump --dump_inputs --trust"),
+    (
+        *("evaluate", ("--scenario", MODEL), {"--prediction": ("numbers.jsonl",)}),
+        "--scenario --prediction --out --trust",
+    ),
+    ("replay_learning_rate", (RUN,), {}, "--png --trust"),
+    ("preview_schedule", (TINY,), {"--trainer.epochs": ("3",)}, "--png"),
+    ("benchmark_input_pipeline", (TINY,), {"--time_limit": ("0.1",)}, "--time_limit"),
+]
 
 
-def lines(seed: int, count: int, variants: Sequence[Variant]) -> Iterator[Line]:
+def command_variants() -> Iterator[Variant]:
+    """The other commands with the flags of their params, and with those of their own."""
+    for command, start, base, flags in COMMANDS:
+        yield variant(command, start, base)
+        yield Line(command, start, base), flags.split()
+    yield Line("export", (MODEL,), {}), ["--format", "--check", "--batch_size", "--tolerance", "--out", "--trust"]
+
+
+def lines(rng: random.Random, count: int, variants: Iterable[Variant]) -> Iterator[Line]:
     """Yield lines: each flag with one value, then each with another one, and so on; some are odd in another way."""
-    rng = random.Random(seed)  # noqa: S311
-    tried = [(one.start, flag) for one in variants for flag in one.flags]
+    tried = [(start, flag) for start, flags in variants for flag in flags]
     while True:
         rng.shuffle(tried)
         for start, flag in tried:
             words = rng.choice(VALUES)
             joined = len(words) == 1 and rng.random() < (0.7 if words[0].startswith("-") else 0.3)
-            yield Line(start.command, start.start, start.base, flag, words, joined)
+            yield replace(start, flag=flag, words=words, joined=joined)
             if rng.random() < 1 / 8:
                 yield _stray_line(rng, start, flag, words)
             count -= 1
@@ -208,11 +202,11 @@ def lines(seed: int, count: int, variants: Sequence[Variant]) -> Iterator[Line]:
 
 def _stray_line(rng: random.Random, start: Line, flag: str, words: Words) -> Line:
     """Odd words where the first argument or a flag is expected, an odd config file, or a flag that is given twice."""
-    first, odd = start.start, ("", (rng.choice(ODD_FLAGS), *rng.choice([(), ("x", "1")])))
-    choices = [("", words), odd, ("--config", words), ("", (flag, "1", flag, "1"))]
     if rng.random() < 1 / 5:
-        return Line(start.command, (*first[:-1], *words), start.base)
-    return Line(start.command, first, start.base, *rng.choice(choices))
+        return replace(start, start=(*start.start[:-1], *words))
+    odd = (rng.choice(ODD_FLAGS), *rng.choice([(), ("x", "1")]))
+    flag, words = rng.choice([("", words), ("", odd), ("--config", words), ("", (flag, "1", flag, "1"))])
+    return replace(start, flag=flag, words=words)
 
 
 def run_here(main: Main, argv: Sequence[str]) -> CommandResult:
@@ -234,12 +228,7 @@ def run_here(main: Main, argv: Sequence[str]) -> CommandResult:
 
 
 def complaints(ended: CommandResult, may_fail: bool) -> list[str]:
-    """What is wrong with the end of a command.
-
-    Args:
-        ended: how it ended.
-        may_fail: exit codes 1 and 130 are clear ends, too, and libraries may warn of what is trained.
-    """
+    """What is wrong with the end of a command."""
     found: list[str] = []
     for text in (ended.stdout, ended.stderr):
         if (begin := text.find("Traceback")) >= 0:
@@ -353,9 +342,9 @@ def main() -> int:
         os.chdir(place.work)
         os.environ.update(place.env)
         allow_servers([environment()])
-        found = fuzz(place, lines(args.seed, args.lines, training_variants()), args.train, rng) if args.lines else 0
+        found = fuzz(place, lines(rng, args.lines, training_variants()), args.train, rng) if args.lines else 0
         if args.others:
-            found += fuzz(place, lines(args.seed, args.others, command_variants()), args.run, rng)
+            found += fuzz(place, lines(rng, args.others, command_variants()), args.run, rng)
     return int(found > 0)
 
 

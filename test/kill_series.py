@@ -25,15 +25,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from test.support.commands import TIMEOUT_S, CommandResult, finish_command, group_ended, kill_group, start_command
+from test.support.commands import (
+    TIMEOUT_S,
+    VARIABLES,
+    Process,
+    finish_command,
+    group_ended,
+    kill_group,
+    start_command,
+)
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.runs import checkpoints, files_below, latest, without_seconds
-from tfaip.util.terminal import print_table
 
 PACKAGE = Path(__file__).resolve().parent / "support" / "sequences"
 RUN, TEMPORARY = "run", "temporary"
@@ -112,107 +118,48 @@ ALL_SETTINGS = {**SETTINGS, STAGES: _STAGES_FLAGS, PROGRAM: ["--trainer.checkpoi
 SCENARIOS = {PROGRAM: f"{PACKAGE.name}.program"}
 
 
-@dataclass
-class Case:
-    """One training that is killed.
-
-    Args:
-        number: of the case, from 0.
-        setting: key of SETTINGS.
-        moments: of its kills, as shares of the time of the uninterrupted run.
-    """
-
-    number: int
-    setting: str
-    moments: list[float]
-
-
-@dataclass
-class Outcome:
-    """What came of a case.
-
-    Args:
-        case: the case.
-        kills: a description of each kill.
-        seconds: time from the first start to the comparison.
-        differences: what differs from the uninterrupted run, or was left.
-    """
-
-    case: Case
-    kills: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    differences: list[str] = field(default_factory=list)
-
-
-def draw_cases(seed: int, number: int, settings: Sequence[str]) -> list[Case]:
-    """Draw cases that take turns at the settings; each depends on the seed and its number alone."""
-    names = islice(chain.from_iterable(repeat(settings)), number)
-    return [_draw_case(seed, number, name) for number, name in enumerate(names)]
-
-
-def _draw_case(seed: int, number: int, setting: str) -> Case:
-    rng = random.Random(f"{seed} {number}")  # noqa: S311 (no secret)
-    return Case(number, setting, [rng.random() for _ in range(rng.randint(1, MAX_KILLS))])
-
-
 class Series:
-    """Runs cases below a directory, which is empty.
-
-    Args:
-        directory: where the runs are written; those of cases without a difference are removed.
-        backend: the Keras backend.
-    """
+    """Kills and resumes trainings below a directory, which is empty; what has no difference is removed."""
 
     def __init__(self, directory: Path, backend: str) -> None:
         self._directory = directory
-        self._env = {
-            "KERAS_BACKEND": backend,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            # As in the test suite: equal numbers from process to process, on the CPU.
-            "TF_DETERMINISTIC_OPS": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            "JAX_PLATFORMS": "cpu",
-        }
+        self._env = {**VARIABLES, "KERAS_BACKEND": backend, "PYTHONDONTWRITEBYTECODE": "1"}
         self._expected: dict[str, tuple[dict[str, Any], float]] = {}
 
-    def run(self, case: Case) -> Outcome:
-        """Kill and resume the training of a case until it has finished, and compare it."""
-        expected, duration = self._uninterrupted(case.setting)
-        place, outcome, begun = self._place(f"case_{case.number:03d}"), Outcome(case), time.monotonic()
-        before = take_snapshot()
-        for moment in case.moments:
-            process = self._start(place, case.setting)
-            if not _kill_after(process, moment * duration):
+    def run(self, number: int, setting: str, moments: Sequence[float]) -> tuple[list[str], list[str]]:
+        """Kill a training at these shares of the time of the uninterrupted run, and resume it until it has finished."""
+        if setting not in self._expected:
+            self._expected[setting] = self._uninterrupted(setting)
+        expected, duration = self._expected[setting]
+        place, kills, before = self._place(f"case_{number:03d}"), [], take_snapshot()
+        for moment in moments:
+            if not _kill_after(self._start(place, setting), moment * duration):
                 break
-            outcome.kills.append(f"{moment * duration:.1f} s {_newest(place / RUN)}")
-        result = self._finish(place, case.setting)
-        if result.rc != 0:
-            outcome.differences.append(f"the last process ended with {result}")
+            kills.append(f"{moment * duration:.1f} s {_newest(place / RUN)}".strip())
+        result = finish_command(self._start(place, setting))
+        if result.rc == 0:
+            found = [*differences(facts_of(place / RUN), expected), *left_over(place)]
         else:
-            outcome.differences += differences(facts_of(place / RUN), expected)
-            outcome.differences += left_over(place)
-        outcome.differences += find_leaks(before)
-        outcome.seconds = time.monotonic() - begun
-        if not outcome.differences:
+            found = [f"the last process ended with {result}"]
+        found += find_leaks(before)
+        if not found:
             shutil.rmtree(place)
-        return outcome
+        return kills, found
 
     def _uninterrupted(self, setting: str) -> tuple[dict[str, Any], float]:
-        """The facts of the uninterrupted run of a setting, and the seconds that it took; trained at the first call."""
-        if setting not in self._expected:
-            place, begun = self._place(f"uninterrupted_{setting.replace(' ', '_')}"), time.monotonic()
-            result = self._finish(place, setting)
-            if (result.rc, result.stderr) != (0, ""):
-                raise RuntimeError(f"the uninterrupted run of {setting!r} failed: {result}")
-            self._expected[setting] = facts_of(place / RUN), time.monotonic() - begun
-        return self._expected[setting]
+        """Train without a kill; return the facts of the run, and the seconds that it took."""
+        place, begun = self._place(f"uninterrupted_{setting.replace(' ', '_')}"), time.monotonic()
+        result = finish_command(self._start(place, setting))
+        if (result.rc, result.stderr) != (0, ""):
+            raise RuntimeError(f"the uninterrupted run of {setting!r} failed: {result}")
+        return facts_of(place / RUN), time.monotonic() - begun
 
     def _place(self, name: str) -> Path:
         place = self._directory / name
         shutil.copytree(PACKAGE, place / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
         return place
 
-    def _start(self, place: Path, setting: str) -> subprocess.Popen[str]:
+    def _start(self, place: Path, setting: str) -> Process:
         """Start a process that resumes the run, or begins it if there is no checkpoint.
 
         Every process has a directory for temporary files, since one that is killed leaves there what it had.
@@ -226,16 +173,9 @@ class Series:
         flags = [*ALL_SETTINGS[setting], "--trainer.output_dir", RUN, *overwrite]
         return start_command("train", SCENARIOS.get(setting, PACKAGE.name), *flags, cwd=place, env=env)
 
-    def _finish(self, place: Path, setting: str) -> CommandResult:
-        return finish_command(self._start(place, setting))
 
-
-def _kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
-    """Kill a process at this moment; False if it had ended before.
-
-    Raises:
-        RuntimeError: if what it started does not end with it.
-    """
+def _kill_after(process: Process, seconds: float) -> bool:
+    """Kill a process at this moment; False if it had ended before."""
     try:
         process.communicate(timeout=seconds)
         return False
@@ -292,20 +232,6 @@ def left_over(place: Path) -> Iterator[str]:
     yield from (f"{entry} is left in the run" for entry in (place / RUN).rglob(".tmp-*"))
 
 
-def report(outcomes: Sequence[Outcome]) -> int:
-    """Print a table and a summary; returns the number of cases with differences."""
-    rows = []
-    for outcome in outcomes:
-        result = f"{len(outcome.differences)} differences" if outcome.differences else "identical"
-        kills = ", ".join(kill.strip() for kill in outcome.kills)
-        rows.append([str(outcome.case.number), outcome.case.setting, kills, f"{outcome.seconds:.1f}", result])
-    print_table(["case", "setting", "killed after (newest checkpoint)", "seconds", "result"], rows)
-    failed = [outcome.case.number for outcome in outcomes if outcome.differences]
-    kills = sum(len(outcome.kills) for outcome in outcomes)
-    print(f"{len(outcomes)} cases, {kills} kills: {len(outcomes) - len(failed)} identical, {len(failed)} different")
-    return len(failed)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -317,17 +243,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, help="where to run (default: a temporary directory)")
     args = parser.parse_args(argv)
     directory = Path(tempfile.mkdtemp(prefix="kill-series-", dir=args.directory))
-    series, outcomes = Series(directory, args.backend), []
-    for case in draw_cases(args.seed, args.n, [PROGRAM, STAGES] if args.stages else args.settings):
-        outcomes.append(series.run(case))
-        done = outcomes[-1]
-        print(f"case {case.number} ({case.setting}): {'; '.join(done.differences) or 'identical'}", flush=True)
-    failed = report(outcomes)
-    if failed:
+    series, settings = Series(directory, args.backend), [PROGRAM, STAGES] if args.stages else args.settings
+    num_kills = num_failed = 0
+    for number in range(args.n):
+        setting, rng = settings[number % len(settings)], random.Random(f"{args.seed} {number}")  # noqa: S311 (no secret)
+        kills, found = series.run(number, setting, [rng.random() for _ in range(rng.randint(1, MAX_KILLS))])
+        how = f"killed after {', '.join(kills)}" if kills else "not killed"
+        print(f"case {number} ({setting}), {how}: {'; '.join(found) or 'identical'}", flush=True)
+        num_kills, num_failed = num_kills + len(kills), num_failed + bool(found)
+    print(f"{args.n} cases, {num_kills} kills: {args.n - num_failed} identical, {num_failed} different")
+    if num_failed:
         print(f"the runs that differ are kept in {directory}")
     else:
         shutil.rmtree(directory)
-    return int(failed > 0)
+    return int(num_failed > 0)
 
 
 if __name__ == "__main__":

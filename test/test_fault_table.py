@@ -1,36 +1,11 @@
-"""Some rows of the table of faults, which `make series` makes as a whole, and what the table finds."""
+"""What the table of faults finds; `make test-all` makes the table."""
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import CommandResult
 from test.support.faultrows import ROWS, Expected, Row
-
-EACH = [
-    "60%",
-    "read-only",
-    "log: EIO",
-    "clock: set back by a day in",
-    "worker: KeyboardInterrupt in a sample",
-    "validation: SIGTERM",
-]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="mounts, and a shared object that is loaded first")
-def test_a_row_of_each_kind() -> None:
-    result = finish_command(start_python("-m", "test.fault_table", "--only", *EACH))
-    assert result.rc == 0, result
-    places = [line.split("|")[1].strip() for line in result.stdout.splitlines() if line.startswith("|")]
-    assert places == ["place", "---", "log", "run directory", "run directory", "clock", "worker", "validation"]
-    made = [line for line in result.stdout.splitlines() if line.endswith((" equal |", " equal, begun again |"))]
-    left_out = [line for line in result.stdout.splitlines() if "| not made: " in line]
-    assert len(made) + len(left_out) == len(EACH), result
-    assert made, result
-
 
 STOPS = Row("checkpoint", "EIO", Expected.STOPS, "cannot be written")
 LINE = "error: a cannot be written\n"

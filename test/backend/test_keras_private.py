@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import random
 import threading
-from functools import partial
 from typing import Any
 
 import keras
@@ -16,19 +16,19 @@ from tfaip.backend.active import backend
 from tfaip.backend.keras_private import (
     OpenOptimizer,
     RecordingScope,
-    forget_global_random_state,
     global_random_state,
-    mask_of,
     set_global_random_state,
     stop_evaluation,
 )
 from tfaip.backend.kerastools import (
     FunctionLoss,
     SynchronousCallbacks,
+    attach_mask,
     is_functional,
     layers_of,
+    mask_of,
+    metrics_named_by,
     own_training_flag,
-    snake_case,
     sublayers,
     watched_methods,
 )
@@ -72,24 +72,39 @@ def test_the_optimizer_calls_what_replaces_its_steps() -> None:
 
 
 def test_the_generator_without_a_seed_has_a_state() -> None:
-    before = global_random_state()
     set_global_random_state([1, 7])
     first = ops.convert_to_numpy(keras.random.normal((2,)))
     assert global_random_state() != [1, 7]
     set_global_random_state([1, 7])
     np.testing.assert_array_equal(ops.convert_to_numpy(keras.random.normal((2,))), first)
-    forget_global_random_state()
-    assert global_random_state() is None
-    if before is not None:
-        set_global_random_state(before)
+    before = random.getstate()
+    backend.seed(3)
+    # What `random.Random(3).randint(1, 10**9)` gives, from which Python's generator continues unchanged.
+    assert global_random_state() == [255512576, 0]
+    assert random.getstate() == random.Random(3).getstate()  # noqa: S311
+    random.setstate(before)
 
 
-def test_masks_of_layers_are_found() -> None:
+def test_masks_are_found_and_given() -> None:
     words = np.array([[3, 0], [1, 2]])
     embedded = keras.layers.Embedding(4, 2, mask_zero=True)(words)
     mask = mask_of(keras.layers.Dense(3)(embedded))
-    assert keras.ops.convert_to_numpy(mask).tolist() == [[True, False], [True, True]]
-    assert mask_of(keras.layers.Dense(3)(np.ones((2, 2)))) is None
+    other = ops.ones((2, 2))
+    for given, found in ((None, None), (mask, [[True, False], [True, True]])):
+        attach_mask(other, given)
+        here = mask_of(other)
+        assert found == (None if here is None else ops.convert_to_numpy(here).tolist())
+
+
+def test_metrics_without_a_name_are_counted_in_their_context() -> None:
+    keras.metrics.AUC()
+    counts: dict[str, int] = {}
+    names = []
+    for _ in range(2):
+        with metrics_named_by(counts):
+            metrics = keras.metrics.AUC(), keras.metrics.AUC(name="mine"), keras.metrics.Precision()
+            names += [metric.name for metric in metrics]
+    assert names == ["auc", "mine", "precision", "auc_1", "mine", "precision_1"]
 
 
 def test_a_function_becomes_a_loss_as_in_compile() -> None:
@@ -98,11 +113,6 @@ def test_a_function_becomes_a_loss_as_in_compile() -> None:
     values = loss.call(keras.ops.convert_to_tensor([[1.0], [2.0]]), keras.ops.convert_to_tensor([3.0, 5.0]))
     assert keras.ops.convert_to_numpy(values).reshape(-1).tolist() == [2, 3]
     assert float(loss(np.array([[1.0], [2.0]]), np.array([3.0, 5.0]))) == 2.5
-
-
-def test_names_of_objects_are_those_that_keras_counts() -> None:
-    assert snake_case("SparseTopKCategoricalAccuracy") == "sparse_top_k_categorical_accuracy"
-    assert keras.metrics.AUC().name.startswith(snake_case("AUC"))
 
 
 def test_values_in_the_place_of_variables() -> None:
@@ -132,15 +142,6 @@ def test_values_in_the_place_of_variables() -> None:
         assert [float(loss) for loss in layer.losses] == [6.0]
     assert float(scope.get_current_value(layer.calls)) == 9.0
     assert float(layer.calls) == 5.0
-
-
-def test_the_mean_of_the_loss_is_a_metric_that_fit_updates() -> None:
-    model = fitted(Net())
-    tracker = model.loss_mean
-    assert isinstance(tracker, keras.metrics.Mean)
-    assert tracker in model.metrics
-    # The weight is 1 and 0.5.
-    assert float(tracker.result()) == pytest.approx(0.75)
 
 
 def test_a_forgotten_step_is_compiled_again() -> None:
@@ -173,14 +174,18 @@ def test_jax_keeps_its_state_under_the_name_that_is_not_tracked() -> None:
     assert synchronized == [0.5, 0.0]
 
 
-def test_functional_models_are_told_from_subclasses_and_all_layers_are_listed() -> None:
+def test_functional_models_are_told_from_subclasses_and_layers_are_listed() -> None:
     layers = layers_of(fitted(Net()))
     assert {type(layer).__name__ for layer in layers} >= {"Net", "Sequential", "Dense"}
     assert all(isinstance(layer.supports_jit, bool) for layer in layers)
     x = keras.Input((1,))
-    assert is_functional(keras.Model(x, keras.layers.Dense(1)(x)))
-    assert is_functional(keras.Sequential([keras.layers.Dense(1)]))
-    assert not is_functional(Net())
+    models = keras.Model(x, keras.layers.Dense(1)(x)), keras.Sequential([keras.layers.Dense(1)]), Net()
+    assert [is_functional(model) for model in models] == [True, True, False]
+    # In the order of their definition.
+    layer = keras.layers.Layer()
+    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
+    layer.first = keras.layers.Dense(1)
+    assert sublayers(layer) == [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
 
 
 def test_callbacks_run_in_the_thread_of_the_training() -> None:
@@ -198,32 +203,17 @@ def test_callbacks_run_in_the_thread_of_the_training() -> None:
     assert threads == [threading.current_thread()]
 
 
-@pytest.mark.parametrize("name", ["stop_training", "stop_evaluating"])
-def test_fit_and_evaluate_end_when_a_callback_asks(name: str) -> None:
+def test_an_evaluation_ends_when_a_callback_asks() -> None:
     batches: list[int] = []
 
     class Stop(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             batches.append(batch)
-            if name == "stop_training":
-                self.model.stop_training = True
-            else:
-                stop_evaluation(self.model)
-
-        on_test_batch_end = on_train_batch_end
+            stop_evaluation(self.model)
 
     model, x = fitted(Net()), np.ones((6, 1), np.float32)
-    run = partial(model.fit, shuffle=False) if name == "stop_training" else model.evaluate
-    run(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
+    model.evaluate(x, 0 * x, batch_size=2, verbose=0, callbacks=[Stop()])
     assert batches == [0]
-
-
-def test_sublayers_in_the_order_of_their_definition() -> None:
-    layer = keras.layers.Layer()
-    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
-    layer.first = keras.layers.Dense(1)
-    expected = [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
-    assert sublayers(layer) == expected
 
 
 def test_calls_of_layers_are_watched_for_a_while() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from typing import Any
 
@@ -14,8 +13,7 @@ from test.backend.support import IS_JAX, Net, fitted
 from test.device.support import free_port
 from test.support.commands import finish_command, start_python
 from tfaip.backend.distributed import lost_connection
-from tfaip.events.plugin import _is_worth_a_warning
-from tfaip.util.logging import message_of
+from tfaip.scripts.common.command import message_of
 
 pytestmark = pytest.mark.backend
 
@@ -71,17 +69,6 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
         keras.saving.deserialize_keras_object(config)
     # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
-
-
-def test_the_warnings_of_the_projector_are_those_that_are_left_out(tmp_path, caplog, monkeypatch):
-    import tensorflow as tf
-
-    (tmp_path / "checkpoint").mkdir()
-    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
-    tf.train.get_checkpoint_state(str(tmp_path))
-    assert caplog.records
-    # events/plugin.py
-    assert [record.getMessage() for record in caplog.records if _is_worth_a_warning(record)] == []
 
 
 @pytest.mark.skipif(not IS_JAX, reason="JAX only")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from test.support.commands import CommandResult, finish_command, start_python
-from tfaip.backend.environment import import_backend, quiet_stderr, select_backend
+from tfaip.backend.environment import quiet_stderr, select_backend
 from tfaip.errors import UsageError
 
 
@@ -27,14 +27,6 @@ def test_the_variable_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     with pytest.raises(UsageError, match="KERAS_BACKEND is 'torch'; tfaip runs on tensorflow and jax: set one"):
         select_backend()
-
-
-@pytest.mark.backend
-def test_the_chosen_backend_is_imported() -> None:
-    name = import_backend()
-    import keras
-
-    assert keras.backend.backend() == name == os.environ["KERAS_BACKEND"]
 
 
 @pytest.mark.slow

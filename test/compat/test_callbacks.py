@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.events.test_writer import scalars
+from test.events.test_writer import points
 from test.support.commands import finish_command, start_python
 from test.trainer.line import line_params, train
 from tfaip.compat.callbacks import LoggerCallback, TensorBoardCallback, TrainerCheckpointsCallback
@@ -34,11 +34,11 @@ def test_callbacks_in_a_training(tmp_path: Path) -> None:
     losses = {int(epoch): record["values"]["loss"] for epoch, record in history.items()}
     # The line of the trainer and that of the callback are read together.
     epochs = ParseLogFile(run).epochs()
-    assert {epoch: values["tenth"] for epoch, values in epochs.items()} == {1: 0.0, 2: 0.1}
-    assert {epoch: values["loss"] for epoch, values in epochs.items()} == pytest.approx(losses, abs=1e-4)
+    assert {epoch: found["tenth"] for epoch, found in epochs.items()} == {1: 0.0, 2: 0.1}
+    assert {epoch: found["loss"] for epoch, found in epochs.items()} == pytest.approx(losses, abs=1e-4)
     # Beside the events of the trainer, which are as without the callback.
     for events in (run / "callback" / "train", run / "train"):
-        assert dict(scalars(events, "loss")) == pytest.approx(losses)
+        assert dict(points(events, "loss")) == pytest.approx(losses)
 
 
 def test_callbacks_in_fit(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_callbacks_in_fit(tmp_path: Path) -> None:
     logging.getLogger("tfaip").setLevel(logging.NOTSET)
     # Weight and bias are 0; then both are 0.02 (2 * 0.01 * 1), and (1 - 0.04)^2 = 0.9216.
     assert ParseLogFile(log.path).epochs() == {1: {"loss": 1.0, "val_loss": 0.9216}}
-    assert scalars(tmp_path / "events" / "train", "loss") == [(1, 1.0)]
-    assert scalars(tmp_path / "events" / "validation", "loss") == [(1, pytest.approx(0.9216))]
+    assert points(tmp_path / "events" / "train", "loss") == [(1, 1.0)]
+    assert points(tmp_path / "events" / "validation", "loss") == [(1, pytest.approx(0.9216))]
 
 
 def test_log_files_are_replaced_or_continued_and_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

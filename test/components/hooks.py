@@ -32,7 +32,6 @@ from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
 from tfaip.lav.callbacks import LAVCallback
 from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.layerbase import ParamsLayer
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
@@ -52,22 +51,16 @@ called: Counter[str] = Counter()
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
     DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
-    ModelBase: {"params_cls", "params", "build_model", "scheduled", "all_custom_objects", "declared_losses"},
-    ParamsLayer: {"params_cls", "params", "add_loss"},
-    EvaluatorBase: {"params"},
-    ScenarioBase: {"params", "data", "model", "graph", "_offered"},
-    DataGenerator: {"params"},
-    DataProcessor: {"params"},
+    ModelBase: {"params_cls", "build_model", "all_custom_objects", "declared_losses"},
     MappingDataProcessor: {"apply_on_samples"},
     Trainer: {
-        *("check_resume", "dry_run", "summary", "params_cls", "params", "data", "scenario"),
-        *("restore_trainer", "parse_trainer_params", "model", "evaluate", "predict"),
+        *("check_resume", "dry_run", "summary", "params_cls"),
+        *("restore_trainer", "parse_trainer_params", "evaluate", "predict"),
     },
-    Predictor: {"predict_raw", "raw", "params", "data", "benchmark_results"},
+    Predictor: {"predict_raw", "raw"},
     MultiModelPredictor: {"set_model"},
-    LAV: {"params", "params_cls", "benchmark_results"},
-    WarmStarter: {"params", "apply_weights"},
-    SequentialProcessorPipelineParams: set(),
+    LAV: {"params_cls"},
+    WarmStarter: {"apply_weights"},
 }
 
 
@@ -224,6 +217,9 @@ class HookTrainerParams(TrainerParams[HookScenarioParams, HookPipelineParams]):
 
 @records(ScenarioBase)
 class HookScenario(ScenarioBase[HookScenarioParams, HookTrainerParams]):
+    def __init__(self, **kwargs: Any) -> None:  # all that build a scenario must pass the params by name
+        super().__init__(**kwargs)
+
     evaluator_cls = classmethod(lambda cls: HookEvaluator)
     trainer_cls = classmethod(lambda cls: HookTrainer)
     lav_cls = classmethod(lambda cls: HookLAV)

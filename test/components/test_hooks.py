@@ -38,7 +38,6 @@ from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams
-from tfaip.export.modelloading import load_exported
 from tfaip.lav.callbacks import LAVCallback
 from tfaip.lav.lav import LAV, MultiLAV
 from tfaip.model.graphbase import GraphBase
@@ -53,7 +52,6 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.scripts import predict
 from tfaip.trainer.params import TrainerPipelineParams, TrainerPipelineParamsBase
-from tfaip.trainer.stages.params import PredictStage, TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
@@ -116,88 +114,43 @@ def test_params_derived_from_those_of_the_data_take_over_its_defaults() -> None:
         scenario.default_params()
 
 
-class OwnNames:
+class First:
     """Constructors as scenarios have them."""
 
-    class First:
-        def __init__(self, params: Any, extra: int = 0) -> None:
-            self.got = params, extra
-
-    class Renamed:
-        def __init__(self, own: Any, extra: int = 0) -> None:
-            self.got = own, extra
-
-    class ExtraFirst(First):
-        def __init__(self, extra: int, **kwargs: Any) -> None:
-            super().__init__(extra=extra, **kwargs)
-
-    class OptionalFirst(First):
-        def __init__(self, extra: int = 3, **kwargs: Any) -> None:
-            super().__init__(extra=extra, **kwargs)
-
-    class Passing(First):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-
-    class Keywords(First):
-        def __init__(self, **kwargs: Any) -> None:
-            super().__init__(**kwargs)
-
-    class RenamedPassing(First):
-        def __init__(self, own: Any, **kwargs: Any) -> None:
-            super().__init__(own, **kwargs)
+    def __init__(self, params: Any, extra: int = 0) -> None:
+        self.got = params, extra
 
 
-def test_params_come_first_or_by_keyword(subtests: pytest.Subtests) -> None:
-    for name, arguments, extra in [
-        ("First", {}, 0),
-        ("First", {"extra": 2}, 2),
-        ("Renamed", {"extra": 2}, 2),
-        ("ExtraFirst", {"extra": 2}, 2),
-        ("OptionalFirst", {}, 3),
-        ("Passing", {"extra": 2}, 2),
-        ("Keywords", {"extra": 2}, 2),
-        ("RenamedPassing", {"extra": 2}, 2),
-    ]:
-        with subtests.test(name=name):
-            assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
+class Renamed(First):
+    def __init__(self, own: Any, **kwargs: Any) -> None:
+        super().__init__(own, **kwargs)
 
 
-class KeywordScenario(LineScenario):
+class ExtraFirst(First):
+    def __init__(self, extra: int, **kwargs: Any) -> None:
+        super().__init__(extra=extra, **kwargs)
+
+
+class OptionalFirst(First):
+    def __init__(self, extra: int = 3, **kwargs: Any) -> None:
+        super().__init__(extra=extra, **kwargs)
+
+
+class Passing(First):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+class Keywords(First):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
 
-def test_a_scenario_whose_constructor_takes_keywords_only(tmp_path: Path) -> None:
-    """It is built by stages, by load and validate, and by predictors as by the trainer."""
-    stages = {"a": TrainStage(epochs=1), "p": PredictStage()}
-    params = line_params([1.0], None, tmp_path / "run", epochs=2, export_final=True, stages=stages)
-    params.scenario.scenario_id = KeywordScenario.scenario_id()
-    KeywordScenario.create_trainer(params).train()
-    assert (tmp_path / "run/stages/p/predictions.jsonl").is_file()
-    model = tmp_path / "run/export"
-    assert type(load_exported(model)) is KeywordScenario
-    quiet, data = PredictorParams(silent=True), PointsParams(x=[2.0])
-    for predictor in (
-        KeywordScenario.create_predictor(model, quiet),
-        KeywordScenario.create_multi_predictor([model, model], quiet),
-    ):
-        # w = 0; 2 epochs of a step of -1.
-        assert [sample.outputs["y"].tolist() for sample in predictor.predict(data)] == [[-4.0]]
-    lav = KeywordScenario.create_lav(LAVParams(model_path=str(model), silent=True), params.scenario)
-    (result,) = lav.run([data])
-    assert result["loss"] == -4.0
-
-
-def test_a_scenario_may_build_its_data_itself() -> None:
-    class Scenario(LineScenario):
-        def create_data(self) -> LineData:
-            data = LineData(params=self.params.data)
-            data.mark = "own"  # type: ignore[attr-defined]
-            return data
-
-    scenario = Scenario(params=LineScenario.default_params())
-    assert (scenario.data.mark, scenario.data.shared_source) == ("own", scenario.params)
+@pytest.mark.parametrize("cls", [First, Renamed, ExtraFirst, OptionalFirst, Passing, Keywords])
+def test_params_come_first_or_by_keyword(cls: type) -> None:
+    assert construct(cls, "params", extra=2).got == ("params", 2)
+    if cls is not ExtraFirst:
+        assert construct(cls, "params").got == ("params", 3 if cls is OptionalFirst else 0)
 
 
 class Overriding(LineScenario):
@@ -228,26 +181,27 @@ def test_scenario_params_know_their_scenario() -> None:
         Overriding(LineScenario.default_params())
 
 
-def test_params_may_build_their_parts_themselves() -> None:
+def test_params_and_scenarios_may_build_their_parts_themselves() -> None:
     class Data(LineDataParams):
         def create(self) -> Any:  # type: ignore[override]
             return LineData(self)
 
     class Model(LineModelParams):
-        def create(self, **kwargs: Any) -> Any:
-            model = LineModel(self)
-            model.mark = "own"  # type: ignore[attr-defined]
-            return model
-
         def create_graph(self, **kwargs: Any) -> Any:
-            kwargs["name"] = "own"
-            return LineGraph(self, **kwargs)
+            return LineGraph(self, **{**kwargs, "name": "own"})
+
+    class Scenario(LineScenario):
+        def create_data(self) -> LineData:
+            data = super().create_data()
+            data.mark = "own"  # type: ignore[attr-defined]
+            return data  # type: ignore[return-value]
 
     params = LineScenario.default_params()
     params.data, params.model = Data(), Model()
-    scenario = LineScenario(params)
+    scenario = Scenario(params=params)
+    assert (scenario.data.mark, scenario.data.shared_source) == ("own", params)  # type: ignore[attr-defined]
     assert scenario.data.params is params.data
-    assert (scenario.model.mark, scenario.graph.name) == ("own", "own")
+    assert scenario.graph.name == "own"
 
 
 def test_an_evaluator_with_params_of_another_class_is_refused_before_the_first_epoch(tmp_path: Path) -> None:

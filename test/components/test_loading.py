@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,43 +92,32 @@ def test_bases_imports_private_classes_and_other_names_are_no_choice(write: Writ
     assert loaded("tf_zoo:Foreign") == "tf_other:Foreign"
 
 
-def error(name: str) -> str:
-    with pytest.raises(UsageError) as caught:
-        load_scenario(name)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("tf_zo", "no module named 'tf_zo'; did you mean tf_zoo?"),
         ("tf_zo.scenario", "no module named 'tf_zo.scenario'; did you mean tf_zoo.scenario?"),
-        ("tf_zoo.scenari", "no module named 'tf_zoo.scenari'; did you mean tf_zoo.scenario?"),
         ("wild_cats.scenario", "no module named 'wild_cats.scenario'"),  # nothing is below a module
         ("wild_cats:Lion", "module wild_cats has no scenario named 'Lion'; did you mean Lions?"),
         ("wild_cats:Elephants", "module wild_cats has no scenario named 'Elephants'; it defines Lions, Tigers"),
         ("tfaip.scenario.tutorial.ful", "no module named 'tfaip.scenario.tutorial.ful'; did you mean " + FULL + "?"),
         ("tutorial", f"no module named 'tutorial'; did you mean {FULL} or {FULL[:-4]}min?"),
-        ("tutorial.full", f"no module named 'tutorial.full'; did you mean {FULL} or {FULL[:-4]}min?"),
         ("opcodes", "no module named 'opcodes'"),  # nobody means a module of Python
         ("numpi", "no module named 'numpi'"),  # nor an installed one without a scenario
-        ("qqqqqqqq", "no module named 'qqqqqqqq'"),
         ("wild_cats", "module wild_cats defines several scenarios, name one: wild_cats:Lions, wild_cats:Tigers"),
         ("tf_nothing", "module tf_nothing defines no scenario: expected a subclass of ScenarioBase"),
         ("tf_empty", "package tf_empty has no module 'scenario' and defines no scenario: name the module"),
         ("tf_class:Zoo", "module tf_class has no scenario named 'Zoo'; it defines none"),
-        ("tf_nothing:x", "module tf_nothing has no scenario named 'x'; it defines none"),
-        ("json", "package json has no module 'scenario' and defines no scenario: name the module"),
         ("./missing", "no scenario at {cwd}/missing: the path does not exist"),
-        ("missing.py", "no scenario at {cwd}/missing.py: the path does not exist"),
         ("./data", "no scenario at {cwd}/data: expected a Python file, or a directory with scenario.py"),
     ],
 )
 def test_what_cannot_be_loaded(name: str, message: str, write: Write, tmp_path: Path) -> None:
     write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE, "wild_cats.py": TWO, "data/readme.txt": ""})
     write({"tf_nothing.py": "x = 1\n", "tf_empty/__init__.py": "", "tf_class.py": "class Zoo:\n    pass\n"})
-    assert error(name) == message.format(cwd=tmp_path)
+    with pytest.raises(UsageError) as caught:
+        load_scenario(name)
+    assert str(caught.value) == message.format(cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -136,17 +126,15 @@ def test_what_cannot_be_loaded(name: str, message: str, write: Write, tmp_path: 
         ("import tf_missing_library", "ModuleNotFoundError: No module named 'tf_missing_library'"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("def broken(:", "SyntaxError: invalid syntax"),
-        ("from tfaip import NoSuchName", "cannot import name 'NoSuchName'"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
         ("import sys; sys.exit(3)", "SystemExit: 3"),
     ],
 )
 def test_a_module_that_fails_to_import_says_why(code: str, message: str, write: Write) -> None:
     write({"tf_broken/__init__.py": "", "tf_broken/scenario.py": code})
-    for name in ("tf_broken", "tf_broken.scenario", "./tf_broken"):
-        text = error(name)
-        assert text.startswith("scenario module tf_broken.scenario fails to import: ")
-        assert message in text
+    for name in ("tf_broken", "./tf_broken"):
+        with pytest.raises(UsageError, match=f"^scenario module tf_broken.scenario fails to import: {message}"):
+            load_scenario(name)
 
 
 def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.LogCaptureFixture) -> None:
@@ -157,13 +145,15 @@ def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.Log
     assert caplog.messages == ["importing the package tf_zoo: the stored params say that it holds the scenario"]
 
 
-def test_where_a_package_was_imported_from(write: Write, tmp_path: Path) -> None:
+def test_where_a_package_was_imported_from(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write({"a b/tf_zoo/__init__.py": "", "a b/tf_zoo/scenario.py": ONE, "tf_cages.py": ONE})
-    assert import_root(load_scenario("a b/tf_zoo")) == f"{tmp_path}/a b"
-    assert import_root(load_scenario("tf_cages")) == str(tmp_path)
-    assert import_root(load_scenario("tfaip.scenario.tutorial.min")) is None
-    in_a_notebook = type("Zoo", (ScenarioBase,), {"__module__": "tf_notebook"})
-    assert import_root(in_a_notebook) is None
+    for name, root in (("a b/tf_zoo", f"{tmp_path}/a b"), ("tf_cages", f"{tmp_path}"), (FULL, None)):
+        assert import_root(load_scenario(name)) == root
+    own: Any = type("Zoo", (ScenarioBase,), {"__module__": "tf_notebook"})
+    assert import_root(own) is None
+    # The script itself may load its class.
+    monkeypatch.setattr(sys.modules["__main__"], "Zoo", own, raising=False)
+    assert load_trusted_scenario("__main__:Zoo") is own
 
 
 def test_the_message_says_what_to_type_where_a_stored_scenario_is_not_found(write: Write, tmp_path: Path) -> None:
@@ -193,25 +183,7 @@ def test_a_scenario_that_loads_keras_prints_nothing_but_its_own_words(first: str
     assert (result.stdout, result.stderr) == ("True\n", "own words")
 
 
-def test_the_script_itself_may_load_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Zoo(ScenarioBase):  # type: ignore[type-arg]
-        """Of a script."""
-
-    monkeypatch.setattr(sys.modules["__main__"], "Zoo", Zoo, raising=False)
-    assert load_trusted_scenario("__main__:Zoo") is Zoo
-
-
-STORED = [
-    "tf_zoo",
-    "tf_zoo:",
-    ":Zoo",
-    "../tf_zoo:Zoo",
-    "./tf_zoo.py:Zoo",
-    "/zoo/x.py:Zoo",
-    "tf_zoo:Zoo()",
-    "tf zoo:Zoo",
-    "",
-]
+STORED = [*("tf_zoo", "tf_zoo:", ":Zoo", "../tf_zoo:Zoo", "/zoo/x.py:Zoo", "tf_zoo:Zoo()", "tf zoo:Zoo", "")]
 LIBRARY = ["os:system", "subprocess:Popen", "antigravity:x", "xml.dom:Node"]
 
 
@@ -220,10 +192,7 @@ LIBRARY = ["os:system", "subprocess:Popen", "antigravity:x", "xml.dom:Node"]
     [
         *((name, "is not of the form module:Class") for name in [*STORED, "x" * 10_000 + ":Zoo"]),
         *((name, "names a module of the standard library: not imported") for name in LIBRARY),
-        *(
-            (name, f"'{name}' names a class of the script ")
-            for name in ("__main__:Zoo", "__main__:main", "__main__.z:Z")
-        ),
+        *((name, f"'{name}' names a class of the script ") for name in ("__main__:main", "__main__.z:Z")),
         ("tf_class:Zoo", "module tf_class has no scenario named 'Zoo'"),
     ],
     ids=lambda text: text[:20],

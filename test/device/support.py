@@ -20,6 +20,18 @@ Result = dict[str, Any]
 # Weights with another rate and an optimizer of their own.
 GROUPS = [{"match": ".*/bias", "lr_factor": 0.5, "optimizer": "SGDOptimizer"}]
 
+EVERYTHING = {
+    "train_accum_steps": 2,
+    "calc_ema": 0.9,
+    "optimizer.clip_value": 0.2,
+    "optimizer.clip_norm": 0.1,
+    "optimizer.clip_global_norm": 0.05,
+    "optimizer.weight_decay": 0.01,
+    "optimizer.skip_nonfinite": 3,
+    "optimizer.groups": GROUPS,
+    "no_train_scope": "out",
+    "learning_rate.step_function": False,
+}
 # A smaller network, and another optimizer.
 STAGES = {
     "small": {"class": "TrainStage", "fields": {"epochs": 1, "overrides": {"model.units": "4", "optimizer": "SGD"}}},

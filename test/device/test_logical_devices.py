@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
+from test.device.support import EVERYTHING, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 from tfaip.export.savedmodelformat import ServedModel
 
@@ -16,10 +16,7 @@ pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 CASES: dict[str, Case] = {
     "plain": {"set": {}},
-    "accumulation": {"set": {"train_accum_steps": 2}},
     "averages": {"set": {"calc_ema": 0.9, "lav_every_n": 1, "lav_silent": True}},
-    "clipping": {"set": {"optimizer.clip_global_norm": 0.1}},
-    "frozen layers": {"set": {"no_train_scope": "hidden"}},
     "stages": {"set": {"stages": STAGES, "epochs": 3, "train_accum_steps": 3, "calc_ema": 0.9}},
     "schedules and noise on weights": {
         "set": {
@@ -32,34 +29,21 @@ CASES: dict[str, Case] = {
         }
     },
     "random layers": {"set": {"scenario.model": "RandomLayersParams", "train_accum_steps": 2}},
-    "all": {
-        "set": {
-            "train_accum_steps": 2,
-            "calc_ema": 0.9,
-            "optimizer.clip_value": 0.2,
-            "optimizer.clip_norm": 0.1,
-            "optimizer.clip_global_norm": 0.05,
-            "optimizer.weight_decay": 0.01,
-            "optimizer.skip_nonfinite": 3,
-            "optimizer.groups": GROUPS,
-            "no_train_scope": "out",
-            "learning_rate.step_function": False,
-        }
-    },
+    "all": {"set": EVERYTHING},
 }
 
 # 90 batches, the last one of 13; of buckets, a batch of 3 at the end of each pass.
 MANY = {"gen.train.samples": 1437, "samples_per_epoch": 1437, "gen.setup.train.batch_size": 16}
 OF_BUCKETS = {"gen.train.samples": 31, "gen.setup.train.batch_size": 14, "gen.setup.train.bucket_boundaries": [2]}
 CASES["1437 samples"] = {
-    "set": {**CASES["all"]["set"], **MANY, "gen.setup.val.batch_size": 16, "optimizer.gradient_noise.stddev": 0.01}
+    "set": {**EVERYTHING, **MANY, "gen.setup.val.batch_size": 16, "optimizer.gradient_noise.stddev": 0.01}
 }
 CASES["normalization"] = {"set": {"scenario.model": "NormalizedParams"}}
 CASES["loss objects"] = {"set": {"scenario.model": "LossObjectParams", "optimizer.clip_global_norm": 0.2}}
 CASES["skipped batches"] = {
     "set": {"scenario.model": "NormalizedParams", "gen.train": "Holed", "optimizer.skip_nonfinite": 3}
 }
-CASES["buckets"] = {"set": {**CASES["all"]["set"], **OF_BUCKETS}}
+CASES["buckets"] = {"set": {**EVERYTHING, **OF_BUCKETS}}
 
 HALF: dict[str, Case] = {
     name: {"set": {"device.precision": name, "lav_every_n": 1, "lav_silent": True}}
@@ -71,7 +55,7 @@ def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Cas
     """A training that writes to, or goes on from, a directory."""
     fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs}
     fields |= {"scenario.export_serve": True, "export_best": True, "export_final": True}
-    return {"set": {**CASES["all"]["set"], **fields}, "restore": restore}
+    return {"set": {**EVERYTHING, **fields}, "restore": restore}
 
 
 @pytest.fixture(scope="module")

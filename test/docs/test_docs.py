@@ -126,6 +126,10 @@ def test_the_tables_of_extras_and_commands_are_complete() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     table = (DOCS / "installation.md").read_text().partition("## Extras")[2].partition("## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(project["optional-dependencies"])
+    # What scenarios of 1.2 import, and what shows profiles.
+    required = (REPOSITORY / "requirements.txt").read_text().splitlines() + project["optional-dependencies"]["profile"]
+    for name in ("paiargparse>=1.1.2", "tensorboard-plugin-profile"):
+        assert any(line.startswith(name) for line in required)
     listed = re.findall(r"^\| `(tfaip-[\w-]+)", (DOCS / "command_line.md").read_text(), re.MULTILINE)
     assert sorted(set(listed)) == sorted(project["scripts"])
 

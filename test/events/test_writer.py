@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,11 @@ def accumulator(directory: Path) -> Any:
     return EventAccumulator(str(directory), tensor_size_guidance={"scalars": 0, "images": 0}).Reload()
 
 
-def scalars(directory: Path, tag: str) -> list[tuple[int, float]]:
+def points(directory: Path, tag: str) -> list[tuple[int, Any]]:
+    """The numbers, points of curves or buckets of histograms of a tag, each with its step."""
     from tensorboard.util.tensor_util import make_ndarray
 
-    return [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulator(directory).Tensors(tag)]
+    return [(event.step, make_ndarray(event.tensor_proto).tolist()) for event in accumulator(directory).Tensors(tag)]
 
 
 def images(directory: Path, tag: str, step: int | None = None) -> list[np.ndarray]:
@@ -39,38 +39,32 @@ def images(directory: Path, tag: str, step: int | None = None) -> list[np.ndarra
     return decoded
 
 
-def rows(directory: Path, tag: str) -> list[tuple[int, list[list[float]]]]:
-    """The points of curves, or the buckets of histograms."""
-    from tensorboard.util.tensor_util import make_ndarray
-
-    return [(event.step, make_ndarray(event.tensor_proto).tolist()) for event in accumulator(directory).Tensors(tag)]
-
-
-def write(directory: Path, values: dict[int, dict[str, float]]) -> None:
+def write(directory: Path, steps: dict[int, dict[str, float]]) -> None:
     writer = EventWriter(directory)
-    for step, logs in values.items():
+    for step, logs in steps.items():
         writer.scalars(logs, step)
     writer.close()
 
 
+def plugin(directory: Path, tag: str) -> str:
+    return str(accumulator(directory).SummaryMetadata(tag).plugin_data.plugin_name)
+
+
 def test_scalars(tmp_path: Path) -> None:
-    write(tmp_path, {1: {"loss": 2.5, "acc": 0.5}, 2: {"loss": float("nan")}, 5: {"loss": 0.25}})
+    write(tmp_path, {1: {"loss": 2.5, "acc": 0.5}, 2: {"loss": float("inf")}, 5: {"loss": 0.25}})
     assert sorted(accumulator(tmp_path).Tags()["tensors"]) == ["acc", "loss"]
-    assert scalars(tmp_path, "acc") == [(1, 0.5)]
-    steps, values = zip(*scalars(tmp_path, "loss"), strict=True)
-    assert steps == (1, 2, 5)
-    np.testing.assert_array_equal(values, [2.5, np.nan, 0.25])
-    metadata = accumulator(tmp_path).SummaryMetadata("loss")
-    assert metadata.plugin_data.plugin_name == "scalars"
+    assert points(tmp_path, "acc") == [(1, 0.5)]
+    assert points(tmp_path, "loss") == [(1, 2.5), (2, float("inf")), (5, 0.25)]
+    assert plugin(tmp_path, "loss") == "scalars"
 
 
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path: Path) -> None:
     # The first process trained epochs 3 and 4, but was killed before their checkpoints.
     write(tmp_path, {epoch: {"loss": float(epoch), "old": 1.0} for epoch in (1, 2, 3, 4)})
     # Both files are of the same second, most of the time: their names still tell which one is read last.
-    write(tmp_path, {epoch: {"loss": 10.0 * epoch} for epoch in (3,)})
-    assert scalars(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 30.0)]
-    assert scalars(tmp_path, "old") == [(1, 1.0), (2, 1.0)]
+    write(tmp_path, {3: {"loss": 30.0}})
+    assert points(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 30.0)]
+    assert points(tmp_path, "old") == [(1, 1.0), (2, 1.0)]
 
 
 def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
@@ -79,7 +73,7 @@ def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
     old.rename(tmp_path / "events.out.tfevents.9876543210.host.99999")
     for step in (3, 4):
         write(tmp_path, {step: {"loss": 1.0 * step}})
-    assert scalars(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)]
+    assert points(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)]
     seconds = sorted(int(path.name.split(".")[3]) for path in tmp_path.iterdir())
     assert seconds == [9876543210, 9876543211, 9876543212]
 
@@ -99,7 +93,7 @@ def test_images(tmp_path: Path) -> None:
     np.testing.assert_array_equal(images(tmp_path, "several"), [colours, 255 - colours])
     assert images(tmp_path, "alpha")[0].shape == (1, 1, 4)
     assert images(tmp_path, "out_of_range")[0].tolist() == [[0, 255]]
-    assert accumulator(tmp_path).SummaryMetadata("grey").plugin_data.plugin_name == "images"
+    assert plugin(tmp_path, "grey") == "images"
 
 
 def test_drawings_of_every_kind(tmp_path: Path) -> None:
@@ -107,13 +101,13 @@ def test_drawings_of_every_kind(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
     writer.drawing("all", {"number": np.float32(0.5), "grey": np.zeros((1, 2, 1)), "deep": {"pr": curve}}, 4)
     writer.close()
-    assert scalars(tmp_path, "all/number") == [(4, 0.5)]
+    assert points(tmp_path, "all/number") == [(4, 0.5)]
     assert images(tmp_path, "all/grey")[0].tolist() == [[0, 0]]
-    assert rows(tmp_path, "all/deep/pr") == [
+    assert points(tmp_path, "all/deep/pr") == [
         # True and false positives, true and false negatives, precision, recall at the thresholds 0, 1/2, 1.
         (4, [[2, 2, 1], [1, 1, 0], [0, 0, 1], [0, 0, 1], pytest.approx([2 / 3, 2 / 3, 1]), [1, 1, 0.5]])
     ]
-    assert accumulator(tmp_path).SummaryMetadata("all/deep/pr").plugin_data.plugin_name == "pr_curves"
+    assert plugin(tmp_path, "all/deep/pr") == "pr_curves"
 
 
 def test_histograms_of_finite_numbers(tmp_path: Path) -> None:
@@ -125,29 +119,23 @@ def test_histograms_of_finite_numbers(tmp_path: Path) -> None:
     writer.close()
     buckets = [[left, left + 1, 0] for left in range(30)]
     buckets[0][2], buckets[1][2], buckets[29][2] = 2, 1, 2
-    assert rows(tmp_path, "several") == [(3, buckets)]
-    assert rows(tmp_path, "equal") == [(3, [*[[-2, -2, 0]] * 29, [-2, -2, 7]])]
-    assert rows(tmp_path, "none") == [(3, [[0, 0, 0]] * 30)]
-    assert accumulator(tmp_path).SummaryMetadata("none").plugin_data.plugin_name == "histograms"
-
-
-@pytest.mark.parametrize("shape", [(3,), (3, 3), (1, 1, 3, 3, 1)])
-def test_what_is_no_image_is_named(shape: tuple[int, ...], tmp_path: Path) -> None:
-    writer = EventWriter(tmp_path)
-    with pytest.raises(ValueError, match=r"image 'weights' has the shape .*, expected \[height, width, channels\]"):
-        writer.image("weights", np.zeros(shape), 1)
-    writer.close()
-    assert list(tmp_path.iterdir()) == []
+    assert points(tmp_path, "several") == [(3, buckets)]
+    assert points(tmp_path, "equal") == [(3, [*[[-2, -2, 0]] * 29, [-2, -2, 7]])]
+    assert points(tmp_path, "none") == [(3, [[0, 0, 0]] * 30)]
+    assert plugin(tmp_path, "none") == "histograms"
 
 
 def test_the_file_appears_with_the_first_value(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path / "train")
     writer.flush()
     writer.scalars({}, 1)
+    for shape in [(3,), (3, 3), (1, 1, 3, 3, 1)]:
+        with pytest.raises(ValueError, match=r"image 'w' has the shape .*, expected \[height, width, channels\]"):
+            writer.image("w", np.zeros(shape), 1)
     assert not (tmp_path / "train").exists()
     writer.scalars({"loss": 1.0}, 1)
     writer.flush()
-    assert scalars(tmp_path / "train", "loss") == [(1, 1.0)]
+    assert points(tmp_path / "train", "loss") == [(1, 1.0)]
     writer.close()
     writer.close()
 
@@ -170,7 +158,7 @@ print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
 """
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
-    assert scalars(tmp_path, "loss") == [(1, 1.0)]
+    assert points(tmp_path, "loss") == [(1, 1.0)]
 
 
 def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> None:
@@ -184,26 +172,15 @@ def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> No
     assert not hparams.is_symlink()
 
 
-def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    writer = EventWriter(tmp_path / "train")
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(TfaipError, match="train cannot be written: File too large$"):
-            writer.scalars({f"value{i}": 0.0 for i in range(1000)}, 1)
-        writer.close()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_hyper_parameters_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path) -> None:
-    file = tmp_path / "hparams"
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_told_with_the_directory_and_leaves_earlier_hyper_parameters(tmp_path: Path) -> None:
+    writer, file = EventWriter(tmp_path / "train"), tmp_path / "hparams"
+    with pytest.raises(TfaipError, match="train cannot be written: File too large$"):
+        writer.scalars({f"value{i}": 0.0 for i in range(1000)}, 1)
+    writer.close()
     write_hparams(file, {"a": 1.0})
-    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(TfaipError, match=f"{file.name} cannot be written: File too large$"):
-            write_hparams(file, {"a": "x" * 5000})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+    before = file.read_bytes()
+    with pytest.raises(TfaipError, match="hparams cannot be written: File too large$"):
+        write_hparams(file, {"a": "x" * 5000})
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hparams", "train"]

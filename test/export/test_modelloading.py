@@ -119,16 +119,9 @@ def test_weights_that_do_not_fit(written: tuple[Helped, Path], tmp_path: Path) -
     _, path = written
     arrays = load_arrays(path / "weights.safetensors")
     file = tmp_path / "weights.safetensors"
-    cases = [
-        ({**arrays, "more": np.zeros(1)}, r"missing \[\], not known to the model \['more'\]"),
-        ({n: a for n, a in arrays.items() if n != "out/bias"}, r"missing \['out/bias'\], not known to the model \[\]"),
-        ({**arrays, "out/bias": np.zeros(2, np.float32)}, r"out/bias has shape \(2,\) there and \(1,\) in the model"),
-    ]
-    for changed, message in cases:
-        save_arrays(file, changed)
-        scenario = Helped(load_exported_params(path)[1])
-        with pytest.raises(TfaipError, match=f"{file} does not fit the model: {message}"):
-            load_weights(scenario, tmp_path)  # without a manifest, as other programs write it
+    save_arrays(file, {**arrays, "more": np.zeros(1)})
+    with pytest.raises(TfaipError, match=rf"{file} does not fit the model: missing \[\], not known .* \['more'\]"):
+        load_weights(Helped(load_exported_params(path)[1]), tmp_path)  # without a manifest, as of other programs
     save_arrays(file, arrays)
     write_manifest(tmp_path, {})
     load_weights(Helped(load_exported_params(path)[1]), tmp_path)

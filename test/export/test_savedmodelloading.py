@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from test.support.keras2 import example, keras_2_models
+from test.support.tiny.scenario import TinyScenario
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import ServedModel, is_saved_model
+from tfaip.export.savedmodelvariables import _paths, read_saved_model
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.warmstart.warmstarter import read_source
 
 X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
 
@@ -68,13 +78,12 @@ def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
     assert ServedModel(tmp_path / "model")({"x": X})["y"].tolist() == [[2.0, 4.0, 6.0, 8.0]]
 
 
-def test_samples_that_fit(keras_2: Path) -> None:
+def test_samples_that_fit_and_others(keras_2: Path, subtests: pytest.Subtests) -> None:
     model = ServedModel(keras_2)
     for spec in (TensorSpec((4,)), TensorSpec((None,)), TensorSpec((4,), "float64"), TensorSpec((4,), "int32")):
         model.require_inputs({"x": spec, "other": TensorSpec((1,), "string")})
-
-
-def test_samples_that_do_not_fit(keras_2: Path, subtests: pytest.Subtests) -> None:
+    with pytest.raises(UsageError, match=r"wants \['x'\], not given: \['x'\]"):
+        model({"y": X})
     for specs, text in [
         ({"img": TensorSpec((4,))}, "img: float32[4]"),
         ({"x": TensorSpec((5,))}, "x: float32[5]"),
@@ -84,16 +93,11 @@ def test_samples_that_do_not_fit(keras_2: Path, subtests: pytest.Subtests) -> No
     ]:
         with subtests.test(specs=specs):
             with pytest.raises(UsageError) as error:
-                ServedModel(keras_2).require_inputs(specs)
+                model.require_inputs(specs)
             assert str(error.value) == (
                 f"the SavedModel {keras_2} does not fit the data: it wants x: float32[None, 4], with the batch "
                 f"dimension first; the data give {text}, without it; 'x' differs"
             )
-
-
-def test_a_missing_input_is_named(keras_2: Path) -> None:
-    with pytest.raises(UsageError, match=r"wants \['x'\], not given: \['x'\]"):
-        ServedModel(keras_2)({"y": X})
 
 
 def save_with(path: Path, **signatures: Callable[..., Any]) -> Path:
@@ -149,17 +153,10 @@ def test_names_and_shapes(models: Path) -> None:
     model = ServedModel(models / "functional")
     assert model.inputs == {"seq": TensorSpec((None, 6, 3), "float32"), "feat": TensorSpec((None, 4), "float32")}
     assert model.outputs == {"classes": TensorSpec((None, 3), "float32"), "score": TensorSpec((None, 1), "float32")}
-    model.require_inputs({"seq": TensorSpec((6, 3)), "feat": TensorSpec((4,))})
-
-
-def test_an_endpoint_that_is_named_has_its_own_names(models: Path) -> None:
+    # An endpoint that is named has its own names.
     model = ServedModel(models / "functional", "serving_default")
     assert set(model.inputs) == {"sequence_input", "feature_input"}
     assert set(model.outputs) == {"class_head", "score_head"}
-    inputs = example(models / "functional", "inputs")
-    outputs = model({"sequence_input": inputs["seq"], "feature_input": inputs["feat"]})
-    expected = example(models / "functional", "outputs")
-    np.testing.assert_allclose(outputs["class_head"], expected["classes"], rtol=1e-5, atol=1e-6)
 
 
 class Called(tf.Module):  # type: ignore[misc]
@@ -177,32 +174,155 @@ class Called(tf.Module):  # type: ignore[misc]
         return self.call(inputs, training)
 
 
-SPEC = tf.TensorSpec((None, 4), tf.float32, name="x")
-
-
-ROW = np.ones((1, 4), np.float32)
-
-
 @pytest.mark.parametrize(
-    ("call", "with_mark", "names"),
+    ("call", "with_mark", "name"),
     [
-        (lambda x: {"called": x}, True, ["called"]),
-        (lambda x: {"called": x}, False, ["served"]),
-        (lambda x: {"called": x[:, :2]}, True, ["served"]),
-        (lambda x: {"called": x, "more": x}, True, ["served"]),
-        (lambda x: x, True, ["served"]),
-        (lambda x: {"called": [x]}, True, ["served"]),
+        (lambda x: {"called": x}, True, "called"),
+        (lambda x: {"called": x}, False, "served"),
+        (lambda x: {"called": x[:, :2]}, True, "served"),
+        (lambda x: {"called": x, "more": x}, True, "served"),
+        (lambda x: x, True, "served"),
+        (lambda x: {"called": [x]}, True, "served"),
     ],
     ids=["renamed", "of another origin", "another shape", "another number", "without a name", "nested"],
 )
-def test_when_the_names_of_the_call_count(
-    call: Callable[..., Any], with_mark: bool, names: list[str], tmp_path: Path
-) -> None:
-    module = Called(call, with_mark)
+def test_when_the_names_of_the_call_count(call: Callable[..., Any], with_mark: bool, name: str, tmp_path: Path) -> None:
+    module, spec = Called(call, with_mark), tf.TensorSpec((None, 4), tf.float32, name="x")
     for training in (True, False):
-        module.__call__.get_concrete_function({"x": SPEC}, training=training)
-    served = tf.function(lambda x: {"served": module.weight * x}, input_signature=[SPEC])
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"serving_default": served})
-    model = ServedModel(tmp_path / "model")
-    assert list(model.outputs) == names
-    assert model({"x": ROW})[names[0]].tolist() == [[2.0] * 4]
+        module.__call__.get_concrete_function({"x": spec}, training=training)
+    served = tf.function(lambda x: {"served": module.weight * x}, input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": served})
+    model = ServedModel(tmp_path)
+    assert list(model.outputs) == [name]
+    assert model({"x": X})[name].tolist() == (2 * X).tolist()
+
+
+WRITE_KERAS = """
+import keras
+layers = [keras.Input((4,)), keras.layers.Dense(8, name="hidden"), keras.layers.Dense(1, name="out")]
+model = keras.Sequential(layers, name="net")
+for value, variable in enumerate(model.weights):
+    variable.assign(keras.ops.full(variable.shape, value))
+model.export("model", verbose=False)
+"""
+
+WRITE_MODULE = """
+import tensorflow as tf
+part = tf.Module()
+part.kernel = tf.Variable([[1.0]], name="kernel")
+model = tf.Module()
+model.hidden, model.parts = tf.Variable([2.0, 3.0], name="net/first/kernel"), [part, tf.Module()]
+model.parts[1].kernel = tf.Variable([4.0], name="kernel")
+model.infer = tf.function(lambda x: x * model.hidden, input_signature=[tf.TensorSpec([2])])
+tf.saved_model.save(model, "model")
+"""
+
+WRITE_TF1 = """
+import tensorflow as tf
+v1 = tf.compat.v1
+with tf.Graph().as_default(), v1.Session() as session:
+    for name in ("net/kernel", "net/kernel/ExponentialMovingAverage"):
+        variable = v1.get_variable(name, initializer=[float(len(name))])
+    session.run(v1.global_variables_initializer())
+    v1.saved_model.simple_save(session, "model", {"x": variable}, {"y": variable})
+"""
+
+
+def write(code: str, directory: Path) -> Path:
+    """Run code in another process, as somebody else would have."""
+    subprocess.run([sys.executable, "-c", code], cwd=directory, check=True, capture_output=True)
+    return directory / "model"
+
+
+@pytest.fixture(scope="module")
+def keras_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(WRITE_KERAS, tmp_path_factory.mktemp("keras"))
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_model_that_keras_exported(keras_model: Path) -> None:
+    source = read_source(keras_model)
+    shapes = {name: array.shape for name, array in source.arrays.items()}
+    assert sorted(shapes.values()) == [(1,), (4, 8), (8,), (8, 1)]
+    if keras.backend.backend() == "tensorflow":
+        # There the names of the layers are kept.
+        assert list(shapes) == ["net/hidden/kernel", "net/hidden/bias", "net/out/kernel", "net/out/bias"]
+        assert source.aliases["hidden/kernel"] == "net/hidden/kernel"
+        assert "hidden/kernel" not in read_saved_model(keras_model, trim_graph_name=False).aliases
+    by_place = [source.arrays[source.aliases[f"variables/{i}"]] for i in range(4)]
+    assert [float(array.flat[0]) for array in by_place] == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.slow
+def test_a_module_of_plain_tensorflow(tmp_path: Path) -> None:
+    source = read_source(write(WRITE_MODULE, tmp_path))
+    # Two variables are called kernel: only the way to them tells them apart.
+    assert {name: array.ravel().tolist() for name, array in source.arrays.items()} == {
+        "net/first/kernel": [2.0, 3.0],
+        "parts/0/kernel": [1.0],
+        "parts/1/kernel": [4.0],
+    }
+    assert source.aliases["first/kernel"] == source.aliases["hidden"] == "net/first/kernel"
+    assert "kernel" not in source.aliases
+
+
+@pytest.mark.slow
+def test_variables_of_tensorflow_1(tmp_path: Path) -> None:
+    source = read_source(write(WRITE_TF1, tmp_path))
+    assert {name: array.tolist() for name, array in source.arrays.items()} == {
+        "net/kernel": [float(len("net/kernel"))],
+        "net/kernel/ExponentialMovingAverage": [float(len("net/kernel/ExponentialMovingAverage"))],
+    }
+    assert source.aliases["kernel/ExponentialMovingAverage"] == "net/kernel/ExponentialMovingAverage"
+
+
+# Keras asks jax2tf for something that JAX will not have for ever.
+@pytest.mark.slow
+@pytest.mark.backend
+def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> None:
+    params = TinyScenario.default_trainer_params()
+    params.epochs, params.output_dir, params.random_seed = 1, str(tmp_path / "run"), 3
+    params.scenario.export_serve, params.progress_bar_mode = True, ProgressBarMode.PLAIN
+    trainer = TinyScenario.create_trainer(params)
+    trainer.train()
+    expected = variable_arrays(variables_by_path(trainer.scenario.graph))
+    serve = tmp_path / "run" / "export" / "serve"
+    source = read_source(serve)
+    assert source.description == str(serve)
+    assert {name: array.tobytes() for name, array in source.arrays.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }
+    # On its own it is a SavedModel like others: the values are there, the paths are not.
+    moved = read_source(Path(shutil.copytree(serve, tmp_path / "moved")))
+    assert any(np.array_equal(array, expected["hidden/kernel"]) for array in moved.arrays.values())
+
+
+@pytest.mark.slow
+def test_a_damaged_model_is_named(keras_model: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(keras_model, tmp_path / "model"))
+    for pattern in ("variables.data*", "variables.index"):
+        for path in (model / "variables").glob(pattern):
+            path.write_bytes(b"nothing")
+        with pytest.raises(TfaipError, match=f"the SavedModel {model} cannot be read"):
+            read_saved_model(model)
+
+
+def test_without_tensorflow_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="reading the SavedModel model needs tensorflow, which is not installed"):
+        read_saved_model(Path("model"))
+
+
+def test_a_deep_graph_of_objects_is_refused() -> None:
+    """Its paths would take memory that grows with the square of the file."""
+    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
+
+    graph = TrackableObjectGraph()
+    for index in range(1000):
+        graph.nodes.add().children.add(node_id=index + 1, local_name="a")
+    graph.nodes.add()
+    assert len(_paths(graph.nodes)[1000]) == 1999
+    graph.nodes[0].children[0].local_name = "abc"
+    with pytest.raises(ValueError, match="a path of attributes has more than 2000 characters"):
+        _paths(graph.nodes)

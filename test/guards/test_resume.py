@@ -17,7 +17,6 @@ TINY = "test.support.tiny"
 SEQUENCES = "test.support.sequences"
 SHARDS = "test.guards.stream:ShardsScenario"
 BACKEND = pytest.mark.backend
-LENGTHS = ["--train.shortest", "2", "--train.longest", "9", "--val.shortest", "2", "--val.longest", "9"]
 SCHEDULES = [
     *("--schedules", "Schedule", "Schedule", "--schedules.0.target", "graph.dropout.rate", "--schedules.0.points"),
     *("0=0", "2=0.5", "--schedules.1.target", "train.batch_size", "--schedules.1.points", "0=4", "1=6"),
@@ -34,8 +33,10 @@ AVERAGES = [
     *("--trainer.calc_ema", "0.9", "--trainer.train_accum_steps", "3"),
     *("--optimizer.gradient_noise.stddev", "0.1", "--optimizer.clip_global_norm", "0.3"),
 ]
-BUCKETS = [*LENGTHS, "--train.bucket_boundaries", "4", "7", "--val.bucket_boundaries", "4", "7"]
-FAILING = ["--train.on_error", "skip", "--data.pre_proc.processors.0.fail_rate", "0.1"]
+FAILING = [
+    *("--train.on_error", "skip", "--data.pre_proc.processors.0.fail_rate", "0.1"),
+    *("--data.pre_proc.processors.0.drop_rate", "0.1"),
+]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,6 @@ FAILING = ["--train.on_error", "skip", "--data.pre_proc.processors.0.fail_rate",
         pytest.param(TINY, CONTROL, id="rate control, best, early stopping", marks=BACKEND),
         pytest.param(SEQUENCES, SCHEDULES, id="schedules", marks=BACKEND),
         pytest.param(TINY, STAGES, id="stages", marks=BACKEND),
-        pytest.param(SEQUENCES, BUCKETS, id="buckets"),
         pytest.param(TINY, ["--train.num_processes", "2", "--train.worker_start_s", "0"], id="workers"),
         pytest.param(TINY, ["--trainer.preload_data", "True"], id="preload"),
         pytest.param(SHARDS, [], id="shards"),

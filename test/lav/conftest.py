@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from test.support.trained import trained_tutorial
+from test.support.trained import tutorial as tutorial
 from tfaip.util.logging import setup_console
-
-
-@pytest.fixture(scope="session")
-def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tutorial, trained on this backend; not to be changed."""
-    return trained_tutorial(tmp_path_factory)
 
 
 @pytest.fixture

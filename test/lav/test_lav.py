@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,15 +18,29 @@ from test.lav.test_lav_in_training import LavScenario, lav_params, points
 from test.support.commands import finish_command, start_python
 from test.support.tiny.scenario import TinyGenerator
 from test.support.trained import best_values
+from test.trainer.line import by_hand
+from test.trainer.test_data_options import LENGTHS, SHAPES, RowsParams, SumsScenario
+from tfaip.data.data import Data
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import Generator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.specs import Spec
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import scalar_results
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
+from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.lav import LAV
-from tfaip.predict.params import LAVParams
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import option
+from tfaip.predict.params import LAVParams, PredictorParams
+from tfaip.predict.predictor import Predictor
+from tfaip.scenario.scenario import Scenario
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.lav import main
+from tfaip.trainer.params import WeightPenaltyParams
 
 
 def lav_of(model, scenario=TutorialScenario, **kwargs):
@@ -195,3 +212,115 @@ def test_what_a_lav_needs(two_graphs, tmp_path):
     copy = shutil.copytree(model, tmp_path / "model")
     (copy / "training_data.json").unlink()
     assert load_training_data(copy, LavScenario) is None
+
+
+GENERATOR = RowsParams(lengths=LENGTHS)  # from 1 to 20
+
+
+@pytest.fixture(scope="module")
+def scenario() -> SumsScenario:
+    """Its model gives the length of a row."""
+    made = SumsScenario(SumsScenario.default_params())
+    made.graph.predict(made.data.create_input_layers())
+    made.graph.set_weights([np.ones([1, 1])])
+    return made
+
+
+@pytest.fixture(params=[[], [5, 9]], ids=["no buckets", "buckets"])
+def pipeline(request: pytest.FixtureRequest) -> Iterator[DataPipelineParams]:
+    SHAPES.clear()
+    yield DataPipelineParams(batch_size=1, bucket_boundaries=request.param, num_processes=0)
+    SHAPES.clear()
+
+
+def expected_lengths(pipeline: DataPipelineParams) -> set[int | None]:
+    """Buckets end with 4 and 8; what is longer stays as it is. TensorFlow compiles the first one and all others."""
+    if keras.backend.backend() != "jax":
+        return {LENGTHS[0], None}
+    return {4, 8, 9, 10, 11, 12, 20} if pipeline.bucket_boundaries else set(LENGTHS)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_lengths_of_buckets(evaluates: bool, scenario: SumsScenario, pipeline: DataPipelineParams) -> None:
+    """On JAX one compilation for each bucket, with the results that TensorFlow has, in LAV and in a prediction."""
+    samples: list[Any] = []
+    if evaluates:
+        evaluation = PredictionEvaluation(scenario, pipeline, silent=True)
+        SHAPES.clear()  # of the symbolic build
+        evaluation.run(GENERATOR, samples.append)
+    else:
+        predictor = Predictor(PredictorParams(silent=True, pipeline=pipeline), scenario.data)
+        predictor.set_model(scenario.graph)
+        samples.extend(predictor.predict(GENERATOR))
+        assert len(SHAPES) == len(expected_lengths(pipeline))
+    assert [sample.outputs["y"].item() for sample in sorted(samples, key=lambda sample: sample.meta)] == LENGTHS
+    assert {shape[1] for shape in SHAPES} == expected_lengths(pipeline)
+
+
+class Numbers(Data):
+    inputs, targets = {"x": Spec(1)}, {"y": Spec(1)}
+
+
+class Three(Generator):
+    """1, 2, 3, each with the target 2."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(inputs={"x": [index + 1.0]}, targets={"y": [2.0]})
+
+
+class RidgeModel(ModelBase[Any]):
+    """x * 1 * 1, with an L2 of each weight."""
+
+    loss = "mse"
+
+    def build_model(self) -> keras.Model:
+        def dense(name: str) -> keras.layers.Layer:
+            l2 = keras.regularizers.L2(self.params.l2) if self.params.l2 else None
+            return keras.layers.Dense(1, use_bias=False, kernel_initializer="ones", kernel_regularizer=l2, name=name)
+
+        x = keras.Input((1,), name="x")
+        return keras.Model(x, dense("y")(dense("first")(x)))
+
+
+class RidgeModelParams(ModelBaseParams, cls=":RidgeModel"):
+    l2: float = option(0.1, "L2 of both layers")
+
+
+class RidgeScenario(Scenario):
+    data, model, train, val = Numbers, RidgeModelParams, Three(), Three()
+
+
+PENALTY = [WeightPenaltyParams(match=".*kernel", l2=0.25)]
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("l2", "fields", "loss", "expected"),
+    [
+        # The mean of 1, 0, 1; each L2 is that of a 1.
+        (0.1, {}, 2 / 3 + 0.2, 2 / 3 + 0.2),
+        (0.1, {"no_train_scope": "first"}, 2 / 3 + 0.1, 2 / 3 + 0.1),
+        (0.0, {"weight_penalties": PENALTY}, 2 / 3 + 0.5, 2 / 3),  # a part of the training, not of the model
+        (0.1, {"weight_penalties": PENALTY, "no_train_scope": "first"}, 2 / 3 + 0.35, 2 / 3 + 0.1),
+    ],
+)
+def test_lav_is_what_was_logged(
+    l2: float, fields: dict[str, Any], loss: float, expected: float, tmp_path: Path
+) -> None:
+    params = by_hand(RidgeScenario.default_trainer_params(), tmp_path / "run", lr=0.0, lav_every_n=1, **fields)
+    params.scenario.model.l2, params.export_final = l2, True
+    logs = RidgeScenario.create_trainer(params).train()
+    assert [logs["loss"], logs["val_loss"], logs["lav_l0_loss"]] == pytest.approx([loss, expected, expected])
+    assert ("val_regularization" in logs) == ("lav_l0_regularization" in logs) == (l2 > 0)
+    model = tmp_path / "run" / "export"
+    lav = RidgeScenario.create_lav(LAVParams(model_path=str(model), silent=True), RidgeScenario.params_from_path(model))
+    (results,) = lav.run([Three()])
+    assert results["loss"] == pytest.approx(expected)
+    copy = shutil.copytree(model, tmp_path / "copy")
+    (results,) = RidgeScenario.create_multi_lav(LAVParams(silent=True), [model, copy]).run([Three()])
+    assert results[str(copy)]["loss"] == pytest.approx(expected)

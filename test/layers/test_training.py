@@ -1,4 +1,4 @@
-"""All layers in one graph: export formats, and a training that stops and resumes."""
+"""All layers in one graph: export formats and configs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from test.model.support import keras_inputs
-from test.trainer.net import NetModelParams, NetScenario, changed, net_params, weights_of
 from tfaip.export.formats import FORMATS
 from tfaip.layers.ctc import ctc_greedy_decode
 from tfaip.layers.specaugment import SpecAugment
@@ -98,36 +97,3 @@ def test_a_functional_model_with_our_layers_is_written_without_them(tmp_path: Pa
     assert {type(layer).__module__.partition(".")[0] for layer in model._flatten_layers()} == {"keras"}
     for key, value in FORMATS["keras"].load(tmp_path / "keras", "serve")({"x": BATCH["x"]}).items():
         np.testing.assert_allclose(value, np.asarray(expected[key]), rtol=1e-5, atol=1e-6)
-
-
-class NoisyModelParams(NetModelParams, graph_cls=":NoisyGraph"):
-    pass
-
-
-class NoisyGraph(GraphBase[NetModelParams]):
-    """The tiny scenario with every layer of ours."""
-
-    def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
-        super().__init__(params, **kwargs)
-        self.augment = SpecAugment(1, 1, 1, 3, time_warp=1)
-        self.block = StochasticDepth(keras.layers.Dense(1, activation="tanh"), 0.5)
-        self.head = keras.layers.Dense(1)
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        x = self.augment(inputs["x"][..., None], training=training)
-        return {"y": self.head(self.block(x, training=training)[..., 0])}
-
-
-@pytest.mark.guard
-@pytest.mark.backend
-def test_a_resumed_training_draws_the_same_masks(tmp_path: Path) -> None:
-    params = net_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
-    params.scenario.model = NoisyModelParams()
-    params.weight_noise.stddev = 0.1
-    whole = NetScenario.create_trainer(params)
-    logs = whole.train()
-    rest = NetScenario.create_trainer(params, restore=True, checkpoint="epoch_0001")
-    assert rest.train() == logs
-    assert changed(weights_of(rest), weights_of(whole)) == []
-    first, third = (whole.history.to_dict()[key]["values"]["loss/mean_epoch"] for key in ("1", "3"))
-    assert first != third

@@ -34,7 +34,6 @@ SPECS = {
     "words": TensorSpec((WORDS,), "int32"),
     "form": TensorSpec((1,), "int32"),
     "size": TensorSpec((1,), "float32"),
-    "tags": TensorSpec((WORDS,), "int32"),
 }
 
 
@@ -46,7 +45,7 @@ def arrays(size: int = SIZE, seed: int = 1) -> dict[str, np.ndarray]:
     words[np.arange(WORDS) >= rng.integers(1, WORDS + 1, (size, 1))] = 0
     form = np.argmax(points[:, :CLASSES], axis=1)[:, None].astype("int32")
     total = points.sum(axis=1, keepdims=True)
-    return {"points": points, "words": words, "form": form, "size": total, "tags": words}
+    return {"points": points, "words": words, "form": form, "size": total}
 
 
 class BroughtDataParams(DataBaseParams, cls=":BroughtData"):
@@ -78,7 +77,7 @@ class Columns(Generator, ArrayDataGenerator[Any]):
 
 
 class BroughtModelParams(ModelBaseParams, cls=":BroughtModel"):
-    network: str = "sequential"
+    network: str = "unnamed"
     units: int = 8
     start: Initializer = Initializer("glorot_uniform")
 
@@ -95,12 +94,6 @@ class Subclassed(keras.Model):
 
     def call(self, points: Any, training: bool = False) -> Any:
         return {"form": self.forms(self.dropout(self.hidden(points), training=training))}
-
-
-def _sequential(units: int) -> keras.Model:
-    return keras.Sequential(
-        [keras.Input((POINTS,)), layers.Dense(units, "relu", name="hidden"), layers.Dense(CLASSES, name="form")]
-    )
 
 
 def _unnamed(units: int) -> keras.Model:
@@ -135,19 +128,10 @@ def _functional(units: int) -> keras.Model:
     return keras.Model([points, words], [form, size])
 
 
-def _tagged(units: int) -> keras.Model:
-    """An output per word, whose mask reaches the loss."""
-    words = keras.Input((WORDS,), dtype="int32", name="words")
-    embedded = layers.Embedding(10, units, mask_zero=True, name="embedding")(words)
-    return keras.Model(words, layers.Dense(10, name="tags")(embedded))
-
-
 NETWORKS: dict[str, Callable[[int], Any]] = {
-    "sequential": _sequential,
     "unnamed": _unnamed,
     "stateful": _stateful,
     "functional": _functional,
-    "tagged": _tagged,
     "subclassed": Subclassed,
     "layer": lambda units: layers.Dense(CLASSES),
 }
@@ -177,8 +161,6 @@ def brought_params(network: str, output_dir: Path | None = None, **fields: Any) 
     data = params.scenario.data
     if network == "functional":
         data.inputs, data.targets = ["points", "words"], ["form", "size"]
-    if network == "tagged":
-        data.inputs, data.targets = ["words"], ["tags"]
     post_init(params)
     return by_hand(params, output_dir, lr=0.1, **fields)
 

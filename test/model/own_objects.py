@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tfaip.params import ParamsBase, nameable
+from tfaip.params import nameable
 
 getcwd = os.getcwd
 
@@ -41,7 +41,3 @@ def squared(y_true: Any, y_pred: Any) -> Any:
 
 class NoObject:
     """Of another kind."""
-
-
-class OnlyParams(ParamsBase):
-    """Of no kind."""

@@ -27,12 +27,6 @@ def train(params: Any, **resume: Any) -> tuple[dict[str, float], dict[str, np.nd
     return logs, weights_of(trainer.scenario)
 
 
-def assert_equal(weights: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert sorted(weights) == sorted(expected)
-    for path, array in expected.items():
-        np.testing.assert_array_equal(weights[path], array, err_msg=path)
-
-
 PATHS = {
     "unnamed": ["dense/bias", "dense/kernel", "dense_1/bias", "dense_1/kernel", "dense_2/bias", "dense_2/kernel"],
     "layer": ["bias", "kernel"],
@@ -55,18 +49,7 @@ def test_weights_have_the_names_of_layers(network: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["stateful", "functional", "subclassed"])
-@pytest.mark.backend
-def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
-    params = brought_params(network, tmp_path / "run", epochs=3, keep_checkpoints=3)
-    logs, expected = train(params)
-    resumed_logs, resumed = train(params, restore=True, checkpoint="epoch_0001")
-    assert_equal(resumed, expected)
-    assert resumed_logs == logs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", ["functional", "layer", "subclassed", "tagged", "unnamed"])
+@pytest.mark.parametrize("network", ["functional", "layer", "stateful", "subclassed", "unnamed"])
 def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=2, export_final=True, skip_model_load_test=False)
     params.lav_every_n = 1
@@ -88,7 +71,7 @@ def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
     samples = list(predictor.predict(params.gen.val))
     plain = keras.models.load_model(exported / "keras" / "serve.keras")
     outputs = plain.predict({name: inputs[name] for name in plain.input}, verbose=0)
-    expected_names = {"functional": ["form", "size"], "tagged": ["tags"], "unnamed": ["output"], "layer": ["output"]}
+    expected_names = {"functional": ["form", "size"], "unnamed": ["output"], "layer": ["output"]}
     assert sorted(outputs) == expected_names.get(network, ["form"])
     for name, values in outputs.items():
         got = np.array([sample.outputs[name] for sample in samples])

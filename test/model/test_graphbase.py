@@ -11,10 +11,9 @@ from keras import ops
 
 from test.model.support import FunctionModel, ScaleGraph, column, evaluate, keras_inputs, logged, training_model
 from tfaip.model.graphbase import GenericGraphBase, GraphBase
-from tfaip.model.layerbase import LayerBase, LayerBaseParams, TFAIPLayerBase
+from tfaip.model.layerbase import LayerBase, LayerBaseParams
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.model.tensorboardwriter import TensorboardWriter, collect_tensorboard_values
 from tfaip.util.typing import Tensor, TensorDict
 
 
@@ -23,15 +22,13 @@ def constant_dense(value: float) -> keras.layers.Dense:
 
 
 class Inner(GenericGraphBase[ModelBaseParams]):
-    """Training: 3x + target; prediction: 3x. Remembers how it was called."""
+    """Training: 3x + target; prediction: 3x."""
 
     def __init__(self) -> None:
         super().__init__(ModelBaseParams())
         self.dense = constant_dense(3.0)
-        object.__setattr__(self, "seen", [])
 
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
-        self.seen.append(training)
         return {"y": self.dense(inputs["x"]) + targets["y"]}
 
     def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
@@ -41,9 +38,9 @@ class Inner(GenericGraphBase[ModelBaseParams]):
 class Outer(GenericGraphBase[ModelBaseParams]):
     """Training: twice the training output of the inner graph, prediction: its prediction, halved by name."""
 
-    def __init__(self, inner: GenericGraphBase[Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(ModelBaseParams())
-        self.inner = inner or Inner()
+        self.inner = Inner()
         self.dense = constant_dense(2.0)
 
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
@@ -63,37 +60,14 @@ def numpy_outputs(outputs: TensorDict) -> dict[str, list[float]]:
     return {name: ops.convert_to_numpy(value)[:, 0].tolist() for name, value in outputs.items()}
 
 
-def test_eager_calls_with_numpy_arrays() -> None:
-    graph = Outer()
-    inputs, targets = {"x": column([1, 2])}, {"y": column([10, 20])}
-    # 2 * (3x + y), and 3x of the inner prediction.
-    assert numpy_outputs(graph.train(inputs, targets)) == {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
-    assert numpy_outputs(graph.predict(inputs)) == {"y": [6.0, 12.0]}
-    assert numpy_outputs(graph(inputs)) == {"y": [6.0, 12.0]}
-    assert numpy_outputs(graph(inputs, targets=targets)) == {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
-
-
-class Unsupervised(GenericGraphBase[ModelBaseParams]):
-    """Training: -x, without targets; prediction: x."""
-
-    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
-        assert targets is None
-        return {"y": -inputs["x"], "training": ops.convert_to_tensor(training)}
-
-    def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
-        return {"y": inputs["x"]}
-
-
-def test_train_without_targets_is_the_training_graph() -> None:
-    inputs, graph = {"x": np.array([[2.0]])}, Unsupervised(ModelBaseParams())
-    assert float(graph.train(inputs, None)["y"][0, 0]) == -2
-    assert bool(graph.train(inputs, None, training=True)["training"])
-    assert float(graph.predict(inputs)["y"][0, 0]) == 2
-    assert (Outer().predict(keras_inputs({"x": (1,)}))["y"].shape) == (None, 1)  # symbolic calls
-
-
 def test_nested_graphs_train_and_evaluate() -> None:
-    model = training_model(FunctionModel(losses), Outer())
+    graph, inputs, targets = Outer(), {"x": column([1, 2])}, {"y": column([10, 20])}
+    # Eagerly with NumPy arrays: 2 * (3x + y), and 3x of the inner prediction.
+    trained = {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
+    assert numpy_outputs(graph.train(inputs, targets)) == numpy_outputs(graph(inputs, targets=targets)) == trained
+    assert numpy_outputs(graph.predict(inputs)) == numpy_outputs(graph(inputs)) == {"y": [6.0, 12.0]}
+    assert graph.predict(keras_inputs({"x": (1,)}))["y"].shape == (None, 1)
+    model = training_model(FunctionModel(losses), graph)
     # 2 * (3x + y) + 3x for (1, 1), (2, 0), (3, 2): 8+3, 12+6, 22+9.
     logs = evaluate(model, [1, 2, 3], [1, 0, 2], batch_size=2)
     assert logs == pytest.approx({"loss": 60 / 3, "trained": 42 / 3, "predicted": 18 / 3})
@@ -104,28 +78,29 @@ def test_nested_graphs_train_and_evaluate() -> None:
 
 
 class Noisy(GraphBase[ModelBaseParams]):
-    """Dropout that is given `training`."""
+    """Dropout, which may be given `training`."""
 
-    def __init__(self) -> None:
+    def __init__(self, passes: bool = True) -> None:
         super().__init__(ModelBaseParams())
-        self.dropout = keras.layers.Dropout(0.5, seed=1)
+        self.passes, self.dropout = passes, keras.layers.Dropout(0.5, seed=1)
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        return {"y": self.dropout(inputs["x"], training=training)}
+        return {"y": self.dropout(inputs["x"], **({"training": training} if self.passes else {}))}
 
 
 class NoisyRoot(GenericGraphBase[ModelBaseParams]):
-    """Calls a graph in every way, and its own dropout between these calls."""
+    """Calls a graph in every way, and its own dropout between these calls; it needs no targets."""
 
     def __init__(self) -> None:
         super().__init__(ModelBaseParams())
         self.noisy = Noisy()
         self.dropout = keras.layers.Dropout(0.5, seed=2)
 
-    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
+        assert targets is None
         outputs = {"own_before": self.dropout(inputs["x"])}
         outputs["predict"] = self.noisy.predict(inputs)["y"]
-        outputs["own_behind_predict"] = self.dropout(inputs["x"])
+        outputs["own_between"] = self.dropout(inputs["x"])
         outputs["train"] = self.noisy.train(inputs, targets)["y"]
         outputs["train_false"] = self.noisy.train(inputs, targets, training=False)["y"]
         outputs["train_true"] = self.noisy.train(inputs, targets, training=True)["y"]
@@ -143,35 +118,27 @@ def noisy_outputs(outputs: TensorDict) -> set[str]:
     return noisy
 
 
+ONES = {"x": np.ones((64, 1), np.float32)}
+
+
 def test_nested_graphs_inherit_training_and_leave_it_alone() -> None:
-    inputs = {"x": np.ones((64, 1), np.float32)}
-    own = {"own_before", "own_behind_predict", "own_last"}
+    own = {"own_before", "own_between", "own_last"}
     graph = NoisyRoot()
-    assert noisy_outputs(graph.train(inputs, {}, training=True)) == {*own, "train", "train_true"}
-    assert noisy_outputs(graph.train(inputs, {}, training=False)) == {"train_true"}
-    assert noisy_outputs(graph.train(inputs, {})) == {"train_true"}
-    assert noisy_outputs(graph.predict(inputs)) == set()
+    assert noisy_outputs(graph.train(ONES, None, training=True)) == {*own, "train", "train_true"}
+    assert noisy_outputs(graph.train(ONES, None, training=False)) == {"train_true"}
+    assert noisy_outputs(graph.train(ONES, None)) == {"train_true"}
+    assert noisy_outputs(graph.predict(ONES)) == set()
     # A call that fails leaves nothing behind either.
     with pytest.raises(KeyError):
-        graph.train({"z": inputs["x"]}, {}, training=True)
-    assert noisy_outputs(graph.train(inputs, {})) == {"train_true"}
+        graph.train({"z": ONES["x"]}, None, training=True)
+    assert noisy_outputs(graph.train(ONES, None)) == {"train_true"}
 
 
 @pytest.mark.backend
 def test_dropout_without_training_argument_follows_the_call() -> None:
-    class Graph(GraphBase[ModelBaseParams]):
-        def __init__(self) -> None:
-            super().__init__(ModelBaseParams())
-            self.dropout = keras.layers.Dropout(0.5, seed=1)
-
-        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-            return {"y": self.dropout(inputs["x"])}
-
-    x = np.ones((64, 1), np.float32)
-    graph = Graph()
-    assert set(numpy_outputs(graph.train({"x": x}, {}, training=True))["y"]) == {0.0, 2.0}
-    assert set(numpy_outputs(graph.train({"x": x}, {}, training=False))["y"]) == {1.0}
-    assert set(numpy_outputs(graph.predict({"x": x}))["y"]) == {1.0}
+    graph = Noisy(passes=False)
+    assert noisy_outputs(graph.train(ONES, {}, training=True)) == {"y"}
+    assert noisy_outputs(graph.train(ONES, {}, training=False)) == noisy_outputs(graph.predict(ONES)) == set()
 
 
 def test_what_is_not_complete_says_what_to_override() -> None:
@@ -208,10 +175,9 @@ def test_model_creates_the_graph_that_its_params_name() -> None:
     model = params.create()
     graph = model.create_graph()
     assert (type(model), model.params, Model.params_cls()) == (Model, params, Params)
-    assert (type(graph), graph.name) == (ScaleGraph, "graph")
+    assert (type(graph), graph.name, type(params.create_graph())) == (ScaleGraph, "graph", ScaleGraph)
     assert graph.params is params
     assert type(params.sizes) is list  # Keras would replace the lists in attributes that it tracks
-    assert type(params.create_graph()) is ScaleGraph
     assert list(model._export_graphs(graph)) == ["serve"]
 
 
@@ -268,36 +234,3 @@ def test_the_regularizer_joins_the_loss() -> None:
     assert logged(model) == pytest.approx({"loss": 3.01, "regularization": 0.01})
     # Gradient: 3 of the loss, 0.02 of the regularisation.
     assert float(graph.scale.dense.kernel[0, 0]) == pytest.approx(1 - 3.02)
-
-
-class Shown(TFAIPLayerBase):
-    """Shows twice its input."""
-
-    def __init__(self, writer: TensorboardWriter) -> None:
-        super().__init__()
-        self._writer = writer
-
-    def call(self, x: Tensor) -> Tensor:
-        self.add_tensorboard(self._writer, x * 2)
-        return x
-
-
-def draw(name: str, value: np.ndarray, step: int) -> np.ndarray:
-    return value
-
-
-def test_values_are_collected_in_the_order_of_the_calls() -> None:
-    first = TensorboardWriter(draw, name="first")
-    second = TensorboardWriter(draw, dtype="int32", name="second")
-    layers = [Shown(second), Shown(first)]
-    # Outside of a collection nothing is kept, and one ends with an error too.
-    with pytest.raises(ZeroDivisionError), collect_tensorboard_values():
-        raise ZeroDivisionError
-    layers[0](column([1]))
-    with collect_tensorboard_values() as values:
-        for layer in layers:
-            layer(column([1.5, 2]))
-    layers[0](column([1]))
-    assert [value.writer for value in values] == [second, first]
-    assert [value.value.dtype for value in values] == [np.int32, np.float32]
-    assert [value.value[:, 0].tolist() for value in values] == [[3, 4], [3.0, 4.0]]

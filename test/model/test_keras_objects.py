@@ -8,6 +8,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 
 from tfaip.errors import UsageError
@@ -68,21 +70,16 @@ def test_name_and_arguments_are_flags() -> None:
     assert params.scores == [Metric("accuracy"), Metric("MeanIoU", num_classes=4, sparse_y_pred=False)]
     assert params.kernel_regularizer != Regularizer("L2") != Initializer("L2")
     assert Layers().kernel_initializer == Initializer("glorot_uniform")  # the default is not changed
-
-
-def test_values_of_arguments() -> None:
     for words, expected in [
         (["0", "1"], [0, 1]),
         (["[0, 2.5, null]"], [0, 2.5, None]),
-        (["[]"], []),
         (["1e-3"], 0.001),
         (["None"], None),
         (["1 2"], "1 2"),
         ([], True),
     ]:
-        params: Any = parse("--model.loss", "Dice", "--model.loss.axis", *words)
-        assert params.loss.arguments == {"axis": expected}
-        assert type(params.loss.arguments["axis"]) is type(expected)
+        (axis,) = parse("--model.loss", "Dice", "--model.loss.axis", *words).loss.arguments.values()
+        assert (axis, type(axis)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
@@ -136,35 +133,30 @@ def test_help_is_a_line_of_the_field(capsys: pytest.CaptureFixture[str]) -> None
     assert "Its arguments: --model.scores.0.NAME." in text
 
 
-def test_flags_in_python() -> None:
-    params = Layers(kernel_regularizer=Regularizer("L2", l2=0.5))
+def test_in_python_and_as_stored() -> None:
+    params: Any = Layers(kernel_regularizer=Regularizer("L2", l2=0.5))
     set_flags(params, {"kernel_regularizer.l2": 0.25, "activation": "gelu", "loss": Loss("Huber", delta=2.0)})
     assert params.kernel_regularizer == Regularizer("L2", l2=0.25) == get_flag(params, "kernel_regularizer")
-    assert (params.activation, params.loss) == (Activation("gelu"), Loss("Huber", delta=2.0))
-    assert get_flag(params, "loss.delta") == 2.0
     values = flag_values(params)
-    assert values["kernel_regularizer"] == "L2"
+    assert (values["kernel_regularizer"], values["kernel_regularizer.l2"], get_flag(params, "loss.delta")) == (
+        *("L2", 0.25),
+        2.0,
+    )
     # Names may be set, too.
-    named: Any = Layers()
-    named.kernel_initializer, named.scores = "he_normal", ["mse"]
-    prepare(named, "model")
-    require_readable(named, Layers, "model")
-    assert (named.kernel_initializer, named.scores) == (Initializer("he_normal"), [Metric("mse")])
-    named.kernel_initializer = "he normal"
+    params.kernel_initializer, params.scores = "he_normal", ["mse"]
+    prepare(params, "model")
+    require_readable(params, Layers, "model")
+    assert (params.kernel_initializer, params.scores) == (Initializer("he_normal"), [Metric("mse")])
+    stored = to_dict(params)
+    names = {name: stored[name] for name in ("kernel_initializer", "activation", "scores")}
+    assert names == {"kernel_initializer": "he_normal", "activation": "gelu", "scores": ["mse"]}
+    assert stored["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.25}}
+    assert from_dict(Layers, stored) == params
+    flat = flat_params(stored)
+    assert (flat["kernel_regularizer"], flat["kernel_regularizer.l2"]) == ("L2", 0.25)
+    params.kernel_initializer = "he normal"
     with pytest.raises(UsageError, match=r"--model.kernel_initializer: expected the name of a class"):
-        prepare(named, "model")
-    assert (values["kernel_regularizer.l2"], values["loss"]) == (0.25, "Huber")
-
-
-def test_a_tree_is_stored_with_names_and_arguments() -> None:
-    stored = {"kernel_initializer": "he_normal", "kernel_regularizer": "l2", "activation": "gelu", "scores": ["mse"]}
-    params = from_dict(Layers, stored)
-    assert {name: to_dict(params)[name] for name in stored} == stored
-    params.kernel_regularizer = Regularizer("L2", l2=0.01)
-    assert to_dict(params)["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.01}}
-    assert from_dict(Layers, to_dict(params)) == params
-    flat = flat_params(to_dict(params))
-    assert (flat["kernel_regularizer"], flat["kernel_regularizer.l2"]) == ("L2", 0.01)
+        prepare(params, "model")
 
 
 FORMS = ["foreign:X:Y", "foreign:X\n", "foreign:", "foreign:X Y", "foreign:ä", f"foreign:{'x' * 300}", "os:system"]
@@ -175,10 +167,7 @@ HOSTILE: list[dict[str, Any]] = [
     *({"activation": name} for name in ("subprocess:run", "keras.utils:get_file", "tfaip.util.files:remove_tree")),
     {"scores": ["shutil:rmtree"]},
     {"scores": [{"class": "MeanIoU", "arguments": {"dtype": {"module": "os", "class_name": "x", "config": {}}}}]},
-    {"loss": {"class": "pickle:loads"}},
-    {"loss": {"class": "eval(x)"}},
-    {"loss": {"class": ["Huber"]}},
-    {"loss": {"class": "Huber", "arguments": {"x": {"__cls__": "os:PathLike"}}}},
+    *({"loss": {"class": name}} for name in ("pickle:loads", "eval(x)", ["Huber"])),
     {"loss": {"class": "Huber", "arguments": {"x": [[{"__cls__": "os:PathLike"}]]}}},
 ]
 
@@ -205,7 +194,6 @@ def test_of_a_package_whose_code_runs_a_file_names_classes_and_what_is_marked() 
 
 def test_objects_of_keras_are_made() -> None:
     for named, expected in [
-        (Initializer("HeNormal", seed=3), {"seed": 3}),
         (Initializer("glorot_uniform", seed=1), {"seed": 1}),
         (Initializer("normal", stddev=2.0, seed=1), {"mean": 0.0, "stddev": 2.0, "seed": 1}),
         (Regularizer("l1_l2", l1=1), {"l1": 1.0, "l2": 0.0}),
@@ -216,54 +204,35 @@ def test_objects_of_keras_are_made() -> None:
     ]:
         made = named.create().get_config()
         assert {name: made[name] for name in expected} == expected
+    for kind in (Initializer, Regularizer, Constraint, Loss, Metric):
+        module = getattr(keras, kind.module)
+        base = getattr(module, kind.base)
+        classes = {v for v in vars(module).values() if inspect.isclass(v) and issubclass(v, base) and v is not base}
+        assert len(classes) >= 4
+        for cls in classes - {keras.metrics.MeanMetricWrapper}:  # of a function in Python, which takes any arguments
+            with pytest.raises(RefusedObject, match="no argument 'nothing'") as error:
+                kind(cls.__name__, nothing=1).create()
+            assert error.value.argument == "nothing"
 
 
-@pytest.mark.parametrize("kind", [Initializer, Regularizer, Constraint, Loss, Metric])
-def test_all_classes_of_keras_have_their_names(kind: type[KerasObject]) -> None:
-    import keras
-
-    module = getattr(keras, kind.module)
-    base = getattr(module, kind.base)
-    classes = {v for v in vars(module).values() if inspect.isclass(v) and issubclass(v, base) and v is not base}
-    assert len(classes) >= {"Initializer": 15, "Regularizer": 4, "Constraint": 4, "Loss": 20, "Metric": 35}[kind.base]
-    for cls in classes - {keras.metrics.MeanMetricWrapper}:  # of a function in Python, which takes any arguments
-        with pytest.raises(RefusedObject, match="no argument 'nothing'") as error:
-            kind(cls.__name__, nothing=1).create()
-        assert error.value.argument == "nothing"
-
-
-def test_activations_are_functions_or_layers() -> None:
-    import keras
-    import numpy as np
-
+def test_activations_are_functions_or_layers_and_layers_take_the_params() -> None:
     x = np.array([-2.0, -0.5, 0.0, 3.0], "float32")
-    assert Activation("gelu").create() is keras.activations.gelu
     assert Activation("swish").create() is keras.activations.silu
     leaky = Activation("LeakyRelu", negative_slope=0.5).create()
     assert isinstance(leaky, keras.layers.LeakyReLU)
     assert keras.ops.convert_to_numpy(leaky(x)).tolist() == [-1, -0.25, 0, 3]
-    # Layers take the params themselves.
-    layer = keras.layers.Dense(
-        1, kernel_initializer=Initializer("ones"), activation=Activation("leaky_relu", negative_slope=0.5)
-    )
-    assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
     exact, approximate = (Activation("gelu", approximate=value).create()(x) for value in (False, True))
     assert 0 < np.abs(np.array(exact) - np.array(approximate)).max() < 0.01
-
-
-def test_a_model_of_keras_needs_the_object_itself() -> None:
-    import keras
-
-    def model(name: str, value: Any) -> Any:
-        layers = [keras.Input((2, 2)), keras.layers.GRU(1, **{f"kernel_{name}": value})]
-        return keras.Sequential(layers).get_config()["layers"][1]["config"][f"kernel_{name}"]
-
+    start, slope = Initializer("ones"), Activation("leaky_relu", negative_slope=0.5)
+    layer = keras.layers.Dense(1, kernel_initializer=start, activation=slope)
+    assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
+    # A model of Keras needs the objects themselves.
     for params in (Initializer("HeNormal", seed=3), Regularizer("L2"), Constraint("NonNeg")):
-        name = type(params).__name__.lower()
+        name = f"kernel_{type(params).__name__.lower()}"
         with pytest.raises(TypeError, match=r"is a params object, which Keras cannot store: .*create\(\)") as error:
-            model(name, params)
+            keras.layers.GRU(1, **{name: params}).get_config()
         assert str(error.value).startswith(repr(params))
-        assert model(name, params.create())["class_name"] == params.name
+        assert keras.layers.GRU(1, **{name: params.create()}).get_config()[name]["class_name"] == params.name
 
 
 @pytest.mark.parametrize(
@@ -279,7 +248,6 @@ def test_a_model_of_keras_needs_the_object_itself() -> None:
         (Metric("MeanIoU"), "missing 1 required positional argument: 'num_classes'"),
         (Initializer(f"{OWN}:Scaled", factr=1), "it has no argument 'factr'; did you mean factor"),
         (Initializer(f"{OWN}:NoObject"), "does not derive from keras.initializers.Initializer"),
-        (Initializer(f"{OWN}:OnlyParams"), "does not derive from keras.initializers.Initializer"),
         (Initializer(f"{OWN}:double"), "expected a class derived from keras.initializers"),
         (Initializer(f"{OWN}:getcwd"), "it is defined in posix: name it there"),
         (Initializer(f"{OWN}:Scalled"), "did you mean"),

@@ -7,15 +7,14 @@ import logging
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyScenario
 from tfaip.backend.tensorflowsteps import CompiledStep
-from tfaip.data.pipeline.batching import Batch
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
 
 X = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
-BATCH = Batch({"x": X}, {"y": X[:, :1]}, [None] * 6)
 
 
 class Asking(TinyModel):
@@ -33,16 +32,16 @@ class Asking(TinyModel):
         return [self.error(targets["y"], outputs[self.key if self.asks == "metric" else "y"])]
 
 
-def evaluated(asks, key, run_eagerly=False):
+def evaluated(asks, key, run_eagerly=False, cls=Asking):
     params = TinyScenario.default_params()
-    scenario, asking = TinyScenario(params), Asking(params.model)
+    scenario, asking = TinyScenario(params), cls(params.model)
     asking.asks, asking.key = asks, key
     model = EvaluationModel(asking, scenario.graph)
     model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
     assert asking.losses == (2 if asks == "loss" else 1)  # in one trace
     step = EvaluationStep(model, run_eagerly)
     step.reset()
-    outputs = step(BATCH)
+    outputs = step({"x": X}, {"y": X[:, :1]})
     return step.result(), np.array(outputs["y"])
 
 
@@ -67,38 +66,23 @@ def test_any_other_missing_key_is_an_error():
         def _loss(self, inputs, targets, outputs):
             return {"mse": targets["z"]}
 
-    params = TinyScenario.default_params()
-    scenario = TinyScenario(params)
-    model = EvaluationModel(Mistaken(params.model), scenario.graph)
     with pytest.raises(KeyError, match="z"):
-        model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
+        evaluated("", "", cls=Mistaken)
 
 
-def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():
+def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes_and_text():
     traced = []
 
-    def double(arrays):
-        inputs, targets = arrays
+    def double(inputs, targets):
         traced.append(tuple(inputs["x"].shape))
         return {"sum": inputs["x"] * 2 + targets["y"]}
 
     step = CompiledStep(double)
-
-    def check(size, length):
-        x = np.arange(size * length, dtype=np.float32).reshape(size, length)
-        y = np.ones((size, 1), np.float32)
-        np.testing.assert_array_equal(step(({"x": x}, {"y": y}))["sum"].numpy(), x * 2 + 1)
-
-    for size, length in [(4, 3), (2, 3), (7, 3)]:
-        check(size, length)
-    assert traced == [(None, 3)]
-    for size, length in [(4, 5), (1, 9), (4, 3)]:
-        check(size, length)
-    assert traced == [(None, 3), (None, None)]
-
-
-def test_text_reaches_the_function():
-    import tensorflow as tf
-
+    for sizes, shapes in ([(4, 3), (2, 3), (7, 3)], [(None, 3)]), ([(4, 5), (1, 9), (4, 3)], [(None, 3), (None, None)]):
+        for size, length in sizes:
+            x = np.arange(size * length, dtype=np.float32).reshape(size, length)
+            result = step({"x": x}, {"y": np.ones((size, 1), np.float32)})
+            np.testing.assert_array_equal(result["sum"].numpy(), x * 2 + 1)
+        assert traced == shapes
     step = CompiledStep(lambda arrays: tf.strings.length(arrays["text"]))
     assert step({"text": np.array([["a"], ["bcd"]], object)}).numpy().tolist() == [[1], [3]]

@@ -19,15 +19,15 @@ from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.choices import ClassChoice
 
 
-def test_values_arrive(subtests: pytest.Subtests) -> None:
-    for line, path, value in [
+@pytest.mark.parametrize(
+    ("line", "path", "value"),
+    [
         ("--run.epochs 5", "epochs", 5),
         ("--overwrite", "overwrite", True),
         ("--run/slashed.low .5", "slashed", p.RangeParams(0.5)),
         ("--run.span.low 0.25 --run.span.high -2", "span", p.RangeParams(0.25, -2.0)),
         ("--data.size 3 4 --data.augment", "data", p.DataParams((3, 4), True)),
         ("--learning_rate.max_lr None", "learning_rate", p.CosineRateParams()),
-        ("--optimizer SGD --optimizer.momentum 0.5", "optimizer", p.SGDOptimizer(momentum=0.5)),
         ("--optimizer.momentum 0.5 --optimizer=SGD", "optimizer", p.SGDOptimizer(momentum=0.5)),
         ("--optimizer test.params.cli_params:SGDOptimizer", "optimizer", p.SGDOptimizer()),
         ("--run.backup Adam --run.backup.beta_1 0", "backup", p.AdamOptimizer(beta_1=0.0)),
@@ -45,9 +45,10 @@ def test_values_arrive(subtests: pytest.Subtests) -> None:
             "graph",
             p.MLPGraphParams(heads={"a": p.DenseLayerParams(), "b": p.LayerParams(units=1)}),
         ),
-    ]:
-        with subtests.test(line=line):
-            assert getattr(parse(line), path) == value
+    ],
+)
+def test_values_arrive(line: str, path: str, value: Any) -> None:
+    assert getattr(parse(line), path) == value
 
 
 def test_two_nodes_share_a_prefix_and_post_init_runs_over_the_whole_tree() -> None:
@@ -105,12 +106,10 @@ def test_errors_are_one_clear_line(subtests: pytest.Subtests) -> None:
         ("--run.beta_1 0.5", "unknown flag --run.beta_1; did you mean --optimizer.beta_1 or"),
         ("--zzz", "unknown flag --zzz; --help all lists all flags"),
         ("-z 3", "unknown flag -z: flags begin with --; a value is written --flag=-z"),
-        ("--data x", "unknown flag --data; did you mean --data.size"),
         (
             "--learning_rate Constant --learning_rate.alpha 1",
             "unknown flag --learning_rate.alpha; it belongs to Cosine: choose it with --learning_rate Cosine",
         ),
-        ("--run.epochs", "--run.epochs needs a value: expected int"),
         ("--run.epochs 1 --run.epochs 2", "--run.epochs is given twice: give it once"),
         ("--run.size xl", "--run.size: 'xl' is not among the choices s, m, l"),
         ("--train.lists", "--train.lists needs at least one value"),
@@ -167,12 +166,10 @@ class ShapesParams(ParamsBase):
 
 
 def test_abstract_and_optional_classes(write: Write) -> None:
-    parser = parser_of(ShapesParams)
     for line, message in [
         ("", "missing required flag: --p.main"),
         ("--p.main Shape", "--p.main: no class 'Shape'; expected one of: Square (or module:Class)"),
         ("--p.main Square --p.more", "--p.more needs at least one class"),
-        ("--p.main Square --p.main.side 3", "--p.*: too large"),
         ("--p.main Square --p.more Square --p.more.0.side 3", "--p.*: too large"),
         (f"--config {write('a.yaml', 'p: {main: Square, more: [{side: 3}]}')}", "a.yaml: p.more.0 needs a class; exp"),
         (f"--config {write('b.yaml', 'p: {main: Square, more: [{}]}')}", "b.yaml: p.more.0 needs a class; expected "),
@@ -180,9 +177,10 @@ def test_abstract_and_optional_classes(write: Write) -> None:
         with pytest.raises(UsageError) as error:
             parser_of(ShapesParams).parse(line.split())
         assert str(error.value).startswith(message), line
-    assert parser.parse(["--p.main", "Square"]).p == ShapesParams(SquareShape())
-    assert parser.parse(["--p.main", "Square", "--p.more", "None"]).p.more is None
-    assert parser.parse(["--p.main", "Square", "--p.more", "Square", "Square"]).p.more == [SquareShape(), SquareShape()]
+    for line, more in [("", None), ("--p.more None", None), ("--p.more Square Square", [SquareShape(), SquareShape()])]:
+        assert parser_of(ShapesParams).parse(["--p.main", "Square", *line.split()]).p == ShapesParams(
+            SquareShape(), more
+        )
 
 
 class NeedsParams(ParamsBase):
@@ -202,20 +200,23 @@ class PromptedParams(ParamsBase):
     words: list[str] = option([], required=True)
 
 
-def test_missing_required_values_are_listed() -> None:
-    for cls, default, line, missing in [
-        (NeedsItemsParams, None, "", "s: --p.child.a, --p.child.b"),
-        (NeedsItemsParams, None, "--p.child.a 1", ": --p.child.b"),
-        (PromptedParams, None, "", "s: --p.text, --p.words"),
-        (PromptedParams, PromptedParams(), "", "s: --p.text, --p.words"),
-        (PromptedParams, PromptedParams(), "--p.text= --p.words a", ": --p.text"),
-    ]:
-        with pytest.raises(UsageError, match=f"^missing required flag{missing}$"):
-            parser_of(cls, default).parse(line.split())
-    parsed = parser_of(NeedsItemsParams).parse(["--p.child.a", "1", "--p.child.b", "y"]).p
-    assert parsed.child == NeedsParams(1, b="y")
-    assert parser_of(NeedsParams, NeedsParams(4)).parse([]).p == NeedsParams(4)
-    assert parser_of(PromptedParams).parse(["--p.text", "t", "--p.words", "a"]).p == PromptedParams("t", ["a"])
+@pytest.mark.parametrize(
+    ("cls", "default", "line", "expected"),
+    [
+        (NeedsItemsParams, None, "", "missing required flags: --p.child.a, --p.child.b"),
+        (NeedsItemsParams, None, "--p.child.a 1", "missing required flag: --p.child.b"),
+        (NeedsItemsParams, None, "--p.child.a 1 --p.child.b y", NeedsItemsParams(NeedsParams(1, b="y"))),
+        (NeedsParams, NeedsParams(4), "", NeedsParams(4)),
+        (PromptedParams, None, "", "missing required flags: --p.text, --p.words"),
+        (PromptedParams, PromptedParams(), "--p.text= --p.words a", "missing required flag: --p.text"),
+        (PromptedParams, PromptedParams(), "--p.text t --p.words a", PromptedParams("t", ["a"])),
+    ],
+)
+def test_missing_required_values_are_listed(cls: type, default: Any, line: str, expected: Any) -> None:
+    try:
+        assert parser_of(cls, default).parse(line.split()).p == expected
+    except UsageError as error:
+        assert str(error) == expected  # noqa: PT017
 
 
 def test_several_roots_and_choice_of_a_root() -> None:
@@ -224,12 +225,6 @@ def test_several_roots_and_choice_of_a_root() -> None:
     args = parser.parse(["--p", "CNN", "--p.pool", "3", "--data.augment"])
     assert (args.p, args.data) == (p.CNNGraphParams(pool=3), p.DataParams(augment=True))
     assert type(parser.parse([]).p) is p.GraphParams
-
-
-class LearningRateParams(ParamsBase): ...
-
-
-class ExponentialDecayParams(LearningRateParams): ...
 
 
 class TutorialGraphBaseParams(ParamsBase): ...
@@ -251,8 +246,6 @@ Clone: Any = type("LSTMGraphParams", (ParamsBase,), {"__module__": "elsewhere"})
 
 
 OWN, ALL = "test.params.test_cli:", "test.params.cli_params:"
-
-
 ENFORCED = {"choices": [p.MLPGraphParams], "enforce_choices": True}
 
 
@@ -260,11 +253,8 @@ ENFORCED = {"choices": [p.MLPGraphParams], "enforce_choices": True}
     ("base", "meta", "cls", "names"),
     [
         (p.OptimizerParams, {}, p.AdamOptimizer, ["Adam", "AdamOptimizer", "AdamParams"]),
-        (p.OptimizerParams, {}, p.SGDOptimizer, ["SGD", "SGDOptimizer"]),
         (p.RateParams, {}, p.CosineRateParams, ["Cosine", "CosineRate", "CosineRateParams"]),
-        (p.GraphParams, {}, p.MLPGraphParams, ["MLP", "MLPGraph", "MLPGraphParams"]),
         (p.LayerParams, {}, p.ConvolutionLayerParams, ["conv", "Convolution", "ConvolutionLayerParams"]),
-        (LearningRateParams, {}, ExponentialDecayParams, ["ExponentialDecay", "ExponentialDecayParams"]),
         (TutorialGraphBaseParams, {}, LSTMGraphParams, ["LSTM", "LSTMGraph"]),
         # The name of a class is clear whatever the short names are.
         (NetParams, {}, MLPParams, [f"{OWN}MLPParams", "MLPParams"]),

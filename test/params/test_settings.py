@@ -23,7 +23,7 @@ from tfaip.params.codec import Decoder, Words
 from tfaip.params.commandline import ParamsParser
 from tfaip.params.fields import limits
 from tfaip.params.resource import Resource
-from tfaip.params.settings import RootParams, apply, check_flags, flag_values, get_flag, set_flags
+from tfaip.params.settings import RootParams, apply, flag_values, get_flag, set_flags
 from tfaip.params.stored import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.params import TrainerParams
@@ -135,7 +135,7 @@ def test_wrong_text_is_wrong_everywhere(write: Write, name: str, text: str, mess
         parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))
     assert str(error.value) == f"a.yaml: {message}"
     with pytest.raises(UsageError) as error:
-        check_flags(TextParams(), {f"p.{name}": text})
+        set_flags(TextParams(), {f"p.{name}": text})
     assert str(error.value) == f"--{message}"
 
 
@@ -260,12 +260,9 @@ def test_a_tree_without_a_command_has_flags_without_a_root() -> None:
 def test_the_params_of_a_training_have_the_flags_of_the_command() -> None:
     params = TutorialScenario.default_trainer_params()
     params["train.num_processes"] = 2
-    params.set_flags(
-        {"trainer.epochs": 3, "learning_rate": "Constant", "model.graph": "MLP", "model.graph.units": "9 9"}
-    )
+    params.set_flags({"trainer.epochs": 3, "learning_rate": "Constant", "model.graph": "MLP", "model.graph.units": "9"})
     assert params.gen.setup.train.num_processes == params["train.num_processes"] == 2
-    assert params.learning_rate.epochs == 3
-    assert params.scenario.model.graph.units == [9, 9]
+    assert (params.learning_rate.epochs, params.scenario.model.graph.units) == (3, [9])
     assert params.scenario["data.dataset"] == params.scenario.data.dataset
     with pytest.raises(UsageError, match=r"^epochs is 0, expected at least 1: change --trainer\.epochs$"):
         params.set_flags({"trainer.random_seed": 9, "trainer.epochs": 0})

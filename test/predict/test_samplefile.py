@@ -15,7 +15,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from test.util.test_reading import overlapping
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.predict import samplefile
@@ -204,29 +203,19 @@ def jsonl_of(y, kind, shape):
 
 HOSTILE = {
     "no JSON": ("f.jsonl", b"no json\n"),
-    "a list": ("f.jsonl", b"[1]\n"),
-    "no text": ("f.jsonl", b"\xff\xfe\n"),
     "deep": ("f.jsonl", b"[" * 100_000),
-    "depth": ("f.jsonl", b'{"outputs": ' + b"[" * 500 + b"]" * 500 + b', "arrays": {}}\n'),
-    "many values": ("f.jsonl", b'{"outputs": [' + b"[]," * 9_000_000 + b'[]], "arrays": {}}\n'),
-    "arrays of another kind": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": 3}\n'),
     "another shape": ("f.jsonl", jsonl_of("[1, 2]", '"float32"', "[3]")),
     "text type": ("f.jsonl", jsonl_of('["a"]', '"<U500000000"', "[1]")),
-    "subarray type": ("f.jsonl", jsonl_of("[1]", '"(1000000000,)f8"', "[1]")),
     "object type": ("f.jsonl", jsonl_of("[1]", '"O"', "[1]")),
-    "type of another kind": ("f.jsonl", jsonl_of("[1]", '{"a": 1}', "[1]")),
     "shape of another kind": ("f.jsonl", jsonl_of("[1]", '"int8"', '{"a": 1}')),
     "large shape": ("f.jsonl", jsonl_of("[1]", '"int8"', "[4611686018427387904]")),
     "large number": ("f.jsonl", jsonl_of("[1" + "0" * 99 + "]", '"int8"', "[1]")),
-    "empty": ("f.npz", b""),
     "large count": ("f.npz", npz_of(count=10**12)),
     "another count": ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(2)})),
     "shapes": ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(3), "outputs/y:shape": np.array([[1], [2]])})),
-    "cut": ("f.npz", b"PK\x03\x04 cut"),
     "pickle": ("f.npz", pickle.dumps(Evil())),
     "pickled array": ("f.npz", zip_of({"count.npy": pickled_array()})),
     "other member": ("f.npz", zip_of({"other.npy": b""})),
-    "overlapping members": ("f.npz", overlapping(500, header_of("|u1", (10**6,)) + bytes(10**6))),
     "deep header": ("f.npz", zip_of({"count.npy": npy_of("(" * 5000)})),
     "same name twice": ("f.npz", zip_of({"count": b"", "count.npy": header_of("<f4", (0,))})),
 }

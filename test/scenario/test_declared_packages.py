@@ -16,89 +16,38 @@ from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams, lo
 from tfaip.params.stored import save_params
 
 TAGGER = """
-import numpy as np
-from tfaip import Data, Evaluator, Generator, ModelBaseParams, Sample, Scenario, Spec
-
-
+from tfaip import Data, Evaluator, Generator, ModelBaseParams, Scenario, Spec
 class Points(Data):
     inputs, targets = {"x": Spec(2)}, {"y": Spec(1)}
-
-
 class Sums(Generator):
     size: int = 8
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        x = np.array([index, 1], np.float32)
-        return Sample(inputs={"x": x}, targets={"y": [x.sum()]})
-
-
 class Error(Evaluator):
     digits: int = 3
-
-    def __enter__(self):
-        self.errors = []
-        return self
-
-    def update_state(self, sample):
-        self.errors.append(abs(sample.outputs["y"] - sample.targets["y"]).item())
-
-    def result(self):
-        return {"error": round(max(self.errors), self.digits)}
-
-
 class TaggerModel(ModelBaseParams, cls="tagger.model:TaggerModel"):
     pass
-
-
 class Tagger(Scenario):
     data, model, train, val, evaluator = Points, TaggerModel, Sums(), Sums(size=4), Error
 """
-MODEL = """
-import keras
-from tfaip.imports import ModelBase
-
-
-class TaggerModel(ModelBase):
-    loss = "mse"
-
-    def build_model(self):
-        return keras.Sequential([keras.layers.Dense(1, name="y")])
-"""
-MINE = """
-from tagger.scenario import Tagger
-
-
-class Mine(Tagger):
-    defaults = {"trainer.epochs": 1, "trainer.random_seed": 1}
-"""
+MINE = "from tagger.scenario import Tagger\nclass Mine(Tagger):\n    defaults = {'trainer.epochs': 1}\n"
 STRANGE = """
 import pathlib
 from tagger.scenario import Error
 pathlib.Path(__file__).with_name("imported").touch()
-
-
 class Strange(Error):
     more: int = 1
 """
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Directory with the packages `tagger`, `mine`, which uses it, and `strange`, which nobody imports."""
-    files = {
-        "tagger": {"scenario": TAGGER, "model": MODEL},
-        "mine": {"scenario": MINE},
-        "strange": {"scenario": STRANGE},
-    }
-    for package, modules in files.items():
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Scenario of the package `mine`, which uses `tagger`; `strange` is imported by nobody."""
+    files = {"tagger": TAGGER, "mine": MINE, "strange": STRANGE}
+    for package, text in files.items():
         (tmp_path / package).mkdir()
-        for name, text in {"__init__": "", **modules}.items():
-            (tmp_path / package / f"{name}.py").write_text(text)
+        (tmp_path / package / "__init__.py").touch()
+        (tmp_path / package / "scenario.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
+    yield importlib.import_module("mine.scenario").Mine
     for name in [name for name in sys.modules if name.partition(".")[0] in files]:
         del sys.modules[name]
 
@@ -113,39 +62,26 @@ def stored(scenario: Any, path: Path) -> Path:
     return path
 
 
-def change(path: Path, cls: str) -> None:
-    """Let the params name another class of evaluator."""
-    file = path / "scenario_params.json"
-    content = json.loads(file.read_text())
-    content["evaluator"]["__cls__"] = cls
-    file.write_text(json.dumps(content))
-
-
-def test_what_the_code_declares_is_trusted(packages: Path) -> None:
-    mine = importlib.import_module("mine.scenario").Mine
+def test_what_the_code_declares_is_trusted_and_what_only_a_file_names_is_refused(mine: Any, tmp_path: Path) -> None:
     assert mine.declared_packages() == ["mine", "tagger"]
-    path = stored(mine, packages / "model")
-    assert "tagger.scenario:Error" in (path / "scenario_params.json").read_text()
+    path = stored(mine, tmp_path / "model")
     assert type(mine.params_from_path(path).evaluator).__name__ == "Error"
     data = load_training_data(path, mine)
     assert data is not None
     assert type(data.gen.val_gen()).__name__ == "Sums"
-
-
-def test_what_only_the_file_names_is_refused(packages: Path) -> None:
-    mine = importlib.import_module("mine.scenario").Mine
-    path = stored(mine, packages / "model")
-    change(path, "strange.scenario:Strange")
+    file = path / "scenario_params.json"
+    content = json.loads(file.read_text())
+    assert content["evaluator"]["__cls__"] == "tagger.scenario:Error"
+    content["evaluator"]["__cls__"] = "strange.scenario:Strange"
+    file.write_text(json.dumps(content))
     with pytest.raises(UsageError, match=r"strange is not among the trusted packages \(mine, tagger, tfaip\)"):
         mine.params_from_path(path)
-    assert not (packages / "strange" / "imported").exists()
+    assert not (tmp_path / "strange" / "imported").exists()
     assert type(mine.params_from_path(path, ["strange"]).evaluator).__name__ == "Strange"
 
 
-def test_defaults_that_fail_declare_nothing(packages: Path) -> None:
-    mine = importlib.import_module("mine.scenario").Mine
-
-    class Missing(mine):  # type: ignore[misc, valid-type]
+def test_defaults_that_fail_declare_nothing(mine: Any) -> None:
+    class Missing(mine):  # type: ignore[misc]
         @classmethod
         def default_trainer_params(cls) -> Any:
             raise FileNotFoundError("words.txt")

@@ -17,7 +17,7 @@ import pytest
 
 from test.support.commands import CommandResult
 from test.support.runs import copy_tiny, make_once, run_well
-from test.support.trained import trained_tutorial
+from test.support.trained import tutorial as tutorial
 
 SEED = ("--trainer.random_seed", "7")
 
@@ -61,12 +61,6 @@ def half_original(tmp_path_factory: pytest.TempPathFactory, workplace: Path) -> 
 def half(half_original: Path, tmp_path: Path) -> Path:
     """A copy of the two epochs, moved to another place, to continue."""
     return Path(shutil.copytree(half_original / "run", tmp_path / "half"))
-
-
-@pytest.fixture(scope="session")
-def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tutorial, trained on this backend; not to be changed."""
-    return trained_tutorial(tmp_path_factory)
 
 
 @pytest.fixture

@@ -13,9 +13,6 @@ from test.support.commands import finish_command, start_python
 FULL = "tfaip.scenario.tutorial.full"
 
 
-WORD_BREAKS = " \t\n\"'><=;|&(:"
-
-
 def answer(script: str, line: str, cwd: Path, *paths: Path) -> list[str]:
     """Return the completions of a command line, as bash asks for them."""
     with (cwd / "answer").open("w") as file:
@@ -24,7 +21,7 @@ def answer(script: str, line: str, cwd: Path, *paths: Path) -> list[str]:
             "COMP_POINT": str(len(line)),
             "_ARGCOMPLETE": "1",
             "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
-            "_ARGCOMPLETE_COMP_WORDBREAKS": WORD_BREAKS,
+            "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n\"'><=;|&(:",
             "_ARGCOMPLETE_STDOUT_FILENAME": file.name,
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
         }

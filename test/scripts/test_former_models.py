@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from test.support.commands import CommandResult
-from test.support.former.scenario import WaveGeneratorParams, WaveModelParams, WaveScenario
+from test.support.former.scenario import WaveGeneratorParams, WaveScenario
 from test.support.former12 import expected_of, unpack_former
 from tfaip.errors import TfaipError, UsageError
 from tfaip.imports import WarmStarter, WarmStartParams
@@ -136,12 +136,6 @@ def edit(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     file.write_text(json.dumps(content))
 
 
-def test_values_that_do_not_fit_are_those_of_the_training(former: Path) -> None:
-    params = WaveScenario.params_from_path(former / "export")
-    assert (params.model.window, params.model.limit) == ((4, 1.0, 0.5), None)
-    assert params.model.units == WaveModelParams().units
-
-
 def test_names_that_the_options_of_1_2_chose(former: Path) -> None:
     """A SavedModel, and its params in a file of the same name beside it."""
     shutil.move(former / "best" / "serve", former / "best.ckpt")
@@ -168,9 +162,6 @@ def test_a_file_of_1_2_names_no_code_and_no_place_outside(change: Any, message: 
 
 
 def test_a_graph_that_differs_is_refused_with_its_weights(former: Path) -> None:
-    # A third layer has two weights; behind it the sizes of four statistics and one kernel differ.
     edit(former / "export" / "scenario_params.json", lambda p: p["model"].update(units=[5, 4, 3]))
-    with pytest.raises(
-        TfaipError, match="not have 7 of the 15 weights of the graph: encoder/dense/2/.*; give the layers"
-    ):
+    with pytest.raises(TfaipError, match=r"missing .'encoder/dense/2/.*2 and 0 in all(?s:.*)give the layers"):
         WaveScenario.create_predictor(former / "export", PredictorParams(silent=True))

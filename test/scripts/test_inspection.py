@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import well
-from test.scripts.test_model_commands import refused
 from test.support.commands import REPOSITORY, CommandResult
 from test.support.runs import files_below
 
@@ -161,19 +159,3 @@ def test_a_training(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert first.startswith(f"dry run: would train {FULL}.scenario:TutorialScenario for 5 epochs into new, on keras/")
     assert second == "one batch went through training, validation, export and resume; nothing was kept"
     assert sorted(path.name for path in place.rglob("*")) == ["here", "temporary"]
-
-
-@pytest.mark.slow
-def test_damage_is_found_before_anything_is_written(run: Run, tutorial: Path, tmp_path: Path) -> None:
-    bad = tmp_path / "bad"
-    shutil.copytree(tutorial, bad)
-    for file in (*bad.glob("*/weights.safetensors"), *bad.glob("checkpoint/*/state.safetensors")):
-        content = file.read_bytes()
-        file.unlink()  # links of the same model
-        file.write_bytes(content[:-4] + b"oops")
-    before = files_below(bad)
-    for line in ("lav --export_dir BAD/best", "predict --export_dir BAD/best", "export BAD/best --format keras"):
-        refused(run(*line.replace("BAD", str(bad)).split()), "weights.safetensors", code=1)
-    result = run("resume_training", bad, "--trainer.epochs", "3", "--dry_run")
-    assert (result.rc, "checkpoints" in result.stderr, "are damaged" in result.stderr) == (2, True, True), result
-    assert files_below(bad) == before

@@ -145,13 +145,6 @@ def test_the_best_model_of_a_run_by_its_own_name(run: Run, tutorial: Path, tmp_p
     refused(run("export", own, "--check"), f"the run {own} holds no exported model yet")
 
 
-def test_help_shows_the_flags_of_today(run: Run, tutorial: Path) -> None:
-    for command in ("lav", "predict"):
-        out = well(run(command, "--export_dir", tutorial, "--help"))
-        assert ("--pipeline.limit" in out, "--device.gpus" in out) == (True, True)
-        assert f"--{command}.pipeline" not in out
-
-
 def test_evaluating_with_a_scenario_by_name(run: Run) -> None:
     lines = [
         {"outputs": {"class": c}, "targets": {"label": [t]}, "meta": None, "arrays": {}}

@@ -12,7 +12,6 @@ import pytest
 from test.scripts.conftest import read_params, well
 from test.support.commands import CommandResult, finish_command, start_module
 from test.support.runs import (
-    checkpoints,
     copy_tiny,
     files_below,
     history,
@@ -23,17 +22,9 @@ from test.support.runs import (
 )
 
 Run = Callable[..., CommandResult]
-
-
 TINY = "test.support.tiny"
-
-
 MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
-
-
 CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name}" for name in MODEL)]
-
-
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
 
 
@@ -102,28 +93,6 @@ def test_lines_of_a_run(whole: Path) -> None:
     assert printed[-4:] == [line for line in logged[7:] if not line.startswith("Results of epoch ")]
 
 
-FLAGS = """
-trainer: {epochs: 5, keep_checkpoints: 3, checkpoint_sub_dir: states, export_best: false, val_every_n: 2}
-learning_rate: {__cls__: Constant, lr: 0.02}
-"""
-
-
-@pytest.mark.slow
-def test_checkpoints_that_are_kept(run: Run, half_original: Path, tmp_path: Path) -> None:
-    assert checkpoints(half_original / "run") == ["epoch_0001_step_000010", "epoch_0002"]
-    (tmp_path / "flags.yaml").write_text(FLAGS)
-    kept = tmp_path / "run"
-    flags = ["--config", "flags.yaml", "--trainer.output_dir", kept, "--trainer.epochs", "3"]
-    well(run("train", TINY, *flags))
-    assert sorted(path.name for path in (kept / "states").iterdir()) == [
-        *("epoch_0001", "epoch_0002", "epoch_0003", "latest")
-    ]
-    assert not (kept / "best").exists()
-    assert [record["lr"] for record in history(kept).values()] == [0.02, 0.02, 0.02]
-    # Every second epoch is validated, and the last one.
-    assert ["val_loss" in values for _, values in result_lines(kept)] == [False, True, True]
-
-
 @pytest.mark.slow
 def test_checkpoints_and_exports_can_be_left_out(run: Run, tmp_path: Path) -> None:
     off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
@@ -150,10 +119,8 @@ from tiny.scenario import TinyScenario
 
 log = logging.getLogger(__name__)
 
-class ChattyParams(DataProcessorParams):
-    @staticmethod
-    def cls():
-        return ChattyProcessor
+class ChattyParams(DataProcessorParams, cls=":ChattyProcessor"):
+    pass
 
 class ChattyProcessor(MappingDataProcessor[ChattyParams]):
     def __init__(self, *args, **kwargs):

@@ -8,21 +8,19 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from test.scripts.conftest import read_params, well
-from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
+from test.scripts.conftest import SEED, read_params, well
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
 from test.support.runs import (
     assert_same_run,
     checkpoints,
     files_below,
-    final_state,
     history,
-    latest,
     printed_epochs,
     result_lines,
-    run_well,
 )
 
 Run = Callable[..., CommandResult]
@@ -71,14 +69,6 @@ def test_params_changed_in_the_file_are_printed(run: Run, half: Path, whole: Pat
     assert_same_run(half, whole / "run")
 
 
-def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Path, tmp_path: Path) -> None:
-    result = finish_command(start_command("resume_training", half, "--help", cwd=tmp_path))
-    assert result.rc == 2
-    assert f"put PYTHONPATH={workplace} before the command" in result.stderr
-    found = {"PYTHONPATH": os.pathsep.join([str(workplace), str(REPOSITORY)])}
-    assert finish_command(start_command("resume_training", half, "--help", cwd=tmp_path, env=found)).rc == 0
-
-
 @pytest.mark.slow
 def test_stored_params_name_no_host_to_connect_to(run: Run, half: Path, workplace: Path) -> None:
     with socket.socket() as host:
@@ -105,62 +95,30 @@ def test_stored_params_name_no_host_to_connect_to(run: Run, half: Path, workplac
     assert f'device.coordinator: "{address}"' in values
 
 
-@pytest.mark.backend
-@pytest.mark.series
-def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:
-    scenario = "tfaip.scenario.tutorial.full"
-    first, second = tmp_path / "first", tmp_path / "second"
-    few = ["--train.limit", "300", "--val.limit", "100"]
-    run_well("train", scenario, "--trainer.output_dir", first, "--trainer.epochs", "4", *few, cwd=tmp_path)
-    assert (first / "export" / "serve" / "saved_model.pb").is_file()
-    # The seed that was drawn is in the stored params.
-    flags = ["--trainer.output_dir", second, "--trainer.epochs", "2", "--scenario.export_serve", "False"]
-    run_well("train_from_params", first / "trainer_params.json", *flags, cwd=tmp_path)
-    assert latest(second) == "epoch_0002"
-    run_well("resume_training", second, "--trainer.epochs", "4", cwd=tmp_path)
-    assert_same_run(second, first)
-
-
-def test_runs_of_different_length_differ(half: Path, whole: Path) -> None:
-    """The comparison of all these tests can tell runs apart."""
-    ours, theirs = final_state(half), final_state(whole / "run")
-    assert [name for name in ours if ours[name] == theirs[name]] == []
-
-
 NEWEST, BEFORE = "epoch_0002", "epoch_0001_step_000010"
-
-
-FROM_BEFORE = "resuming in epoch 2, after 10 batches"
-
-
-def flip_a_byte(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "name", "complaint"),
-    [(truncate, "state.json", "differs from its manifest"), (Path.unlink, "manifest.json", "cannot be read")],
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "state.json", "differs from its manifest"),
+        (Path.unlink, "manifest.json", "cannot be read"),
+    ],
     ids=["truncated", "deleted"],
 )
 def test_the_previous_checkpoint_is_taken(
-    damage: Callable[[Path], None], name: str, complaint: str, run: Run, half: Path, whole: Path, workplace: Path
+    damage: Callable[[Path], Any], name: str, complaint: str, run: Run, half: Path, whole: Path, workplace: Path
 ) -> None:
     """Once the path is that of the run, once that of its checkpoint directory."""
-    assert checkpoints(half) == [BEFORE, NEWEST]
-    damaged = half / "checkpoint" / NEWEST / name
+    assert checkpoints(half) == [BEFORE, "epoch_0002"]
+    damaged = half / "checkpoint" / "epoch_0002" / name
     damage(damaged)
     path = half / "checkpoint" if name == "state.json" else half
     lines = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace)).splitlines()
     (warning,) = [line for line in lines if line.startswith("warning: ")]
     assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged} {complaint}")
-    assert FROM_BEFORE in lines
+    assert "resuming in epoch 2, after 10 batches" in lines
     assert warning.removeprefix("warning: ") in (half / "train.log").read_text()
     assert_same_run(half, whole / "run")
 
@@ -170,7 +128,7 @@ def test_one_checkpoint_is_chosen(run: Run, half: Path, whole: Path, workplace: 
     """By a relative path; what is newer is forgotten."""
     path = os.path.relpath(half / "checkpoint" / BEFORE, workplace)
     printed = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace))
-    assert FROM_BEFORE in printed.splitlines()
+    assert "resuming in epoch 2, after 10 batches" in printed.splitlines()
     assert_same_run(half, whole / "run")
 
 
@@ -178,7 +136,7 @@ def test_one_checkpoint_is_chosen(run: Run, half: Path, whole: Path, workplace: 
 def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> None:
     store = half / "checkpoint"
     for checkpoint in store.glob("epoch_*"):
-        flip_a_byte(checkpoint / "state.safetensors")
+        (checkpoint / "state.safetensors").write_bytes(b"damaged")
     before = files_below(half)
     newest = run("resume_training", half, cwd=workplace)
     assert newest.rc == 2, newest
@@ -188,3 +146,24 @@ def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> Non
     damaged = store / BEFORE / "state.safetensors"
     assert named.stderr == f"error: checkpoint {BEFORE} cannot be used: {damaged} differs from its manifest\n"
     assert files_below(half) == before
+
+
+SCRIPTS = REPOSITORY / "tfaip" / "scripts"
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_train_and_resume(workplace: Path, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    # Only the package itself is on the path; the scenario lies in the working directory.
+    environment = {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": os.environ["TF_CPP_MIN_LOG_LEVEL"]}
+    flags = ["--trainer.output_dir", run, "--trainer.epochs", "2", *SEED]
+    first = finish_command(start_python(SCRIPTS / "train.py", "tiny", *flags, cwd=workplace, env=environment))
+    assert first.rc == 0, first
+    assert [record["meta"]["updates"] for record in history(run).values()] == [11, 22]
+    resume = [SCRIPTS / "resume_training.py", run, "--trainer.epochs", "4"]
+    second = finish_command(start_python(*resume, cwd=workplace, env=environment))
+    assert second.rc == 0, second
+    assert_same_run(run, whole / "run")
+    assert [printed_epochs(result.stdout) for result in (first, second)] == [[1, 2], [3, 4]]
+    assert result_lines(run) == result_lines(whole / "run")

@@ -46,13 +46,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_once(tmp_path_factory, "listed_runs", make) / "all"
 
 
-@pytest.fixture
-def runs(trained: Path, tmp_path: Path) -> Path:
-    """A copy to be changed, in the directory `all`."""
-    shutil.copytree(trained, tmp_path / "all")
-    return tmp_path / "all"
-
-
 def list_runs(cwd: Path, *args: str) -> CommandResult:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -67,91 +60,48 @@ def facts(cwd: Path, *args: str) -> dict[str, dict[str, Any]]:
     return {run["run"]: run for run in json.loads(result.stdout)}
 
 
-def set_epochs(run: Path, epochs: int) -> None:
-    """Let the stored params ask for another number of epochs, as those of a run that was stopped do."""
-    file = run / "trainer_params.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": epochs}))
+def edit(file: Path, **values: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-def test_a_run_that_an_error_ended_has_failed(runs: Path) -> None:
-    copy_tiny(runs.parent)
-    result = finish_command(
-        start_command("train", "tiny", "--trainer.output_dir", "all/bad", "--train.samples", "0", cwd=runs.parent)
-    )
-    assert result.rc == 1
-    # The log of a run ends with the way in which its last start ended.
-    ends = {
-        "adam": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with ValueError: no\nTraceback\n  line\n",
-        "deep/sgd": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with TrainingInterrupted: SIGTERM\n",
-        "early": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with OSError: x\n"
-        "2026-01-01 00:00:00,000 INFO    tfaip.trainer: resumed\n",
-    }
-    for name, end in ends.items():
-        set_epochs(runs / name, 5)
-        shutil.rmtree(runs / name / "export")
-        with (runs / name / "train.log").open("a") as file:
+ERROR = "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with "
+# End of the log of a run that has not trained all epochs -> its state and problem.
+ENDS = {
+    ERROR + "ValueError: no\nTraceback\n  line\n": ("failed", "ValueError: no"),
+    ERROR + "TrainingInterrupted: SIGTERM\n": ("stopped", ""),
+    ERROR + "OSError: x\n2026-01-01 00:00:00,000 INFO    tfaip.trainer: resumed\n": ("stopped", ""),
+}
+
+
+def test_states(trained: Path, tmp_path: Path) -> None:
+    names = [*map(str, range(len(ENDS))), "pipe", "killed", "damaged", "new", "busy"]
+    for name in names:
+        shutil.copytree(trained / "adam", tmp_path / name)
+        shutil.rmtree(tmp_path / name / "export")
+        if name != "killed":  # before its final model
+            edit(tmp_path / name / "trainer_params.json", epochs=5)
+    for name, end in zip(names, ENDS, strict=False):
+        with (tmp_path / name / "train.log").open("a") as file:
             file.write(end)
-    listed = facts(runs.parent, "all")
-    assert {name: (run["state"], run["problem"]) for name, run in listed.items() if name != "all/bad"} == {
-        "all/adam": ("failed", "ValueError: no"),
-        "all/deep/sgd": ("stopped", ""),
-        "all/early": ("stopped", ""),
-    }
-    assert (listed["all/bad"]["state"], listed["all/bad"]["epoch"]) == ("failed", 0)
-    message = result.stderr.removeprefix("error: ").strip()
-    assert listed["all/bad"]["problem"][:60] == message[:60] != ""
-    assert list_runs(runs.parent, "all").stdout.splitlines()[-1].startswith(f"all/bad: {message[:60]}")
-
-
-def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
-    shutil.copytree(runs / "deep" / "sgd", tmp_path / "sgd")
-    (tmp_path / "sgd" / "train.log").unlink(missing_ok=True)
-    os.mkfifo(tmp_path / "sgd" / "train.log")
-    set_epochs(tmp_path / "sgd", 5)
-    assert facts(tmp_path, "sgd")["sgd"]["state"] == "stopped"
-
-
-def test_states(runs: Path) -> None:
-    set_epochs(runs / "adam", 5)
-    shutil.rmtree(runs / "deep" / "sgd" / "export")  # killed before its final model
-    (runs / "early" / "history.json").write_text('{"1": ')
-    shutil.copytree(runs / "adam", runs / "new")
-    (runs / "new" / "history.json").write_text("{}")
-    shutil.copytree(runs / "adam", runs / "busy")
-    with locked_directory(runs / "busy", TfaipError()):
-        listed = facts(runs.parent, "all")
-    assert {name: run["state"] for name, run in listed.items()} == {
-        "all/adam": "stopped",
-        "all/busy": "running",
-        "all/deep/sgd": "stopped",
-        "all/early": "damaged",
-        "all/new": "new",
-    }
-    assert (listed["all/adam"]["epoch"], listed["all/adam"]["epochs"]) == (3, 5)
-    assert "history.json" in listed["all/early"]["problem"]
-    table = list_runs(runs.parent, "all").stdout
-    assert table.splitlines()[-1] == f"all/early: {listed['all/early']['problem']}"
-
-
-def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
-    has_ended = threading.Event()
-    looks = 0
-
-    def look() -> None:
-        nonlocal looks
-        while not has_ended.is_set():
-            is_locked(tmp_path)
-            looks += 1
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    for _ in range(300):
-        with locked_directory(tmp_path, TfaipError()):
-            assert is_locked(tmp_path)
-    has_ended.set()
-    thread.join()
-    assert looks > 0
-    assert not is_locked(tmp_path)
+    (tmp_path / "pipe" / "train.log").unlink()
+    os.mkfifo(tmp_path / "pipe" / "train.log")  # is not waited for
+    (tmp_path / "damaged" / "history.json").write_text('{"1": ')
+    (tmp_path / "new" / "history.json").write_text("{}")
+    copy_tiny(tmp_path)
+    bad = ["--trainer.output_dir", "bad", "--train.samples", "0"]
+    result = finish_command(start_command("train", "tiny", *bad, cwd=tmp_path))
+    with locked_directory(tmp_path / "busy", TfaipError()):
+        listed = facts(tmp_path, ".")
+    states = {name: (run["state"], run["problem"]) for name, run in listed.items()}
+    (state, problem), (_, damage) = states.pop("bad"), states["damaged"]
+    expected = {**dict(zip(names, ENDS.values(), strict=False)), "damaged": ("damaged", damage), "new": ("new", "")}
+    assert states == {**expected, "busy": ("running", ""), **dict.fromkeys(("pipe", "killed"), ("stopped", ""))}
+    assert (listed["pipe"]["epoch"], listed["pipe"]["epochs"]) == (3, 5)
+    assert "history.json" in damage
+    assert (state, listed["bad"]["epoch"]) == ("failed", 0)
+    assert problem[:60] == result.stderr.removeprefix("error: ").strip()[:60] != ""
+    shown = [line for line in list_runs(tmp_path, ".").stdout.splitlines() if ": " in line]
+    assert [line.partition(":")[0] for line in shown] == ["0", "bad", "damaged"]
 
 
 def rows(cwd: Path, *args: str) -> list[list[str]]:
@@ -218,6 +168,25 @@ def test_params_are_named_as_their_flags(trained: Path) -> None:
     assert {"optimizer", "learning_rate", "train", "val", "data.pre_proc", "data.post_proc"} <= names
 
 
+def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
+    has_ended, looks = threading.Event(), 0
+
+    def look() -> None:
+        nonlocal looks
+        while not has_ended.is_set():
+            is_locked(tmp_path)
+            looks += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for _ in range(300):
+        with locked_directory(tmp_path, TfaipError()):
+            assert is_locked(tmp_path)
+    has_ended.set()
+    thread.join()
+    assert looks > 0 == is_locked(tmp_path)
+
+
 @pytest.mark.parametrize(("name", "values"), [("scenario.scenario_id", "ab"), ("trainer.random_seed", "12")])
 def test_runs_that_differ_in_one_thing(name: str, values: str, trained: Path, tmp_path: Path) -> None:
     """Copies of a scenario; other seeds."""
@@ -231,29 +200,22 @@ def test_runs_that_differ_in_one_thing(name: str, values: str, trained: Path, tm
     assert name == "scenario.scenario_id" or [line[8:] for line in table[1:]] == [["1"], ["2"]]
 
 
-def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_path: Path) -> None:
-    for name in ("a\nb", "\033[31mred", "[bold]x"):
-        shutil.copytree(trained / "adam", tmp_path / name)
-    os.mkdir(os.fsencode(tmp_path) + b"/huge\xff")
-    shutil.copy(os.fsencode(trained / "adam" / "trainer_params.json"), os.fsencode(tmp_path) + b"/huge\xff")
-    assert [row[0] for row in rows(tmp_path, ".")] == ["run", "?[31mred", "[bold]x", "a", "huge?"]
-    assert list(facts(tmp_path, "."))[:3] == ["\033[31mred", "[bold]x", "a\nb"]
-
-
-def test_odd_facts_of_a_run_do_not_hide_the_others(trained: Path, tmp_path: Path) -> None:
-    odd = {"huge": ("seconds", 10**400), "inf": ("seconds", math.inf), "nan": ("stage", math.nan)}
+def test_odd_names_and_facts_take_one_line(trained: Path, tmp_path: Path) -> None:
+    odd = {"a\nb": ("seconds", 10**400), "\033[31mred": ("seconds", math.inf), "[bold]x": ("stage", math.nan)}
     for name, (fact, value) in odd.items():
-        shutil.copytree(trained / "adam", tmp_path / name)
-        file = tmp_path / name / "history.json"
-        history = json.loads(file.read_text())
+        run = shutil.copytree(trained / "adam", tmp_path / name)
+        history = json.loads((run / "history.json").read_text())
         for record in history.values():
             record["meta"][fact] = value
             record["values"]["other"] = math.nan
-        file.write_text(json.dumps(history))
-        params = tmp_path / name / "trainer_params.json"
-        params.write_text(json.dumps({**json.loads(params.read_text()), "val_every_n": math.nan}))
-    assert [row[:2] for row in rows(tmp_path, ".")[1:]] == [[n, "done"] for n in ("huge", "inf", "nan")]
-    assert len(rows(tmp_path, ".")[0]) == 8  # NaN is no difference
-    listed = facts(tmp_path, ".")
-    assert [run["seconds"] for run in listed.values()][:2] == [0, 0]
-    assert [run["values"]["other"] for run in listed.values()] == [None, None, None]
+        edit(run / "history.json", **history)
+        edit(run / "trainer_params.json", val_every_n=math.nan)
+    os.mkdir(os.fsencode(tmp_path) + b"/huge\xff")
+    shutil.copy(os.fsencode(tmp_path) + b"/a\nb/trainer_params.json", os.fsencode(tmp_path) + b"/huge\xff")
+    table = rows(tmp_path, ".")
+    assert [row[0] for row in table] == ["run", "?[31mred", "[bold]x", "a", "huge?"]
+    assert len(table[0]) == 8  # NaN is no difference
+    listed = list(facts(tmp_path, ".").items())[:3]
+    assert [name for name, _ in listed] == ["\033[31mred", "[bold]x", "a\nb"]
+    assert [run["seconds"] == 0 for _, run in listed] == [True, False, True]
+    assert [run["values"]["other"] for _, run in listed] == [None, None, None]

@@ -9,13 +9,32 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import keras
 import pytest
 
+from test.kill_series import differences, facts_of
 from test.scripts.conftest import SEED
 from test.support.commands import REPOSITORY, CommandResult, environment, finish_command
-from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
+from test.support.runs import (
+    assert_same_run,
+    checkpoints,
+    fault,
+    faulty,
+    latest,
+    printed_epochs,
+    result_lines,
+    run_well,
+)
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.params import option
+from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
+from tfaip.scripts.common.command import run_command
 
 RunCommand = Callable[..., CommandResult]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -81,30 +100,25 @@ def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, ru
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="pending signals are read from /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_the_second_signal_ends_at_once(number: signal.Signals, workplace: Path, tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize(
+    ("number", "mode", "count"), [(signal.SIGINT, "evaluation", 5), (signal.SIGTERM, "training", 25)]
+)
+def test_the_second_signal_ends_at_once(
+    number: signal.Signals, mode: str, count: int, workplace: Path, whole: Path, tmp_path: Path, start: Start
+) -> None:
     """Also where no border is ever reached: the data hangs, the main thread waits for it in compiled code."""
-    hanging = faulty(fault("HANG", "tiny.sample", "evaluation", 5))
-    flags = ["--trainer.output_dir", tmp_path / "run"]
-    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
+    run, hanging = tmp_path / "run", faulty(fault("HANG", "tiny.sample", mode, count))
+    process = start("train", "tiny", "--trainer.output_dir", run, *SEED, cwd=workplace, env=hanging)
     wait_for_line(process, "HANGING")
-    send_twice(process, number)
+    process.send_signal(number)
+    status = Path(f"/proc/{process.pid}/status")
+    while not re.search(r"^ShdPnd:\s+0+$", status.read_text(), re.MULTILINE):
+        pass  # the system joins equal signals that it has not delivered yet
+    process.send_signal(number)
     result = finish_command(process, timeout_s=30)
-    assert result.rc == 128 + number, result
-
-
-def send_twice(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Send a signal twice; the system joins equal ones that it has not delivered yet."""
-    process.send_signal(number)
-    while int(status(process.pid)["ShdPnd"], 16):
-        pass
-    process.send_signal(number)
-
-
-def status(pid: int) -> dict[str, str]:
-    """What the system knows of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    assert (result.rc, result.stderr) == (128 + number, ""), result
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, whole / "run")
 
 
 def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
@@ -169,15 +183,183 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert_same_run(run, whole / "run")
 
 
-@pytest.mark.slow
-def test_two_signals_while_data_never_come(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:
-    run = tmp_path / "run"
-    hanging = faulty(fault("HANG", "tiny.sample", "training", 25))
-    flags = ["--trainer.output_dir", run, *SEED]
-    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
-    wait_for_line(process, "HANGING")
-    send_twice(process, signal.SIGTERM)
-    result = finish_command(process)
-    assert (result.rc, result.stderr) == (143, ""), result
-    run_well("resume_training", run, cwd=workplace)
-    assert_same_run(run, whole / "run")
+RunCommand = Callable[..., CommandResult]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A moment: the `count`-th audit event of this name whose arguments match."""
+
+    event: str
+    pattern: str
+    count: int = 1
+
+
+def run_into(kill: Kill, *command: str | Path, run_command: RunCommand, cwd: Path) -> CommandResult:
+    """Run a command that does not survive the moment."""
+    result = run_command(*command, cwd=cwd, env=faulty(fault("SIGKILL", kill.event, kill.pattern, kill.count)))
+    assert result.rc == -9, f"{kill} was never reached\n{result}"
+    return result
+
+
+def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: RunCommand, cwd: Path) -> None:
+    """Resume and kill, moment after moment; after each one the newest checkpoint must match the pattern."""
+    for moment, (kill, newest) in kills.items():
+        run_into(kill, "resume_training", run, "--trainer.epochs", "4", run_command=run_command, cwd=cwd)
+        assert re.fullmatch(newest, checkpoints(run)[-1]), f"{moment}: {checkpoints(run)}"
+
+
+WRITING = {
+    "while a checkpoint is written": (Kill("open", r"epoch_0002_step_000006/state\.json"), "epoch_0002_step_000004"),
+    "before the old best is removed": (Kill("shutil.rmtree", "tmp-best"), "epoch_0002_step_000010"),
+    "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.", 2), "epoch_0003"),
+    # The history is written after the removal of old checkpoints.
+    "before the history of the last epoch": (Kill("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),
+}
+
+
+AFTER_WRITING = {
+    "right behind a checkpoint within an epoch": (
+        Kill("os.rename", r"/epoch_0002 .*/\.tmp-"),
+        "epoch_0002_step_000006",
+    ),
+    "while the final export is written": (Kill("open", r"tmp-export/weights"), "epoch_0004"),
+}
+
+
+@pytest.mark.guard
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(WRITING, id="writing"), pytest.param(AFTER_WRITING, id="after writing", marks=pytest.mark.backend)],
+)
+def test_killed_in_later_epochs(
+    kills: dict[str, tuple[Kill, str]], half: Path, whole: Path, workplace: Path, run_command: RunCommand
+) -> None:
+    resume_through(kills, half, run_command, workplace)
+    result = run_well("resume_training", half, cwd=workplace)
+    if kills is AFTER_WRITING:
+        assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
+    assert latest(half) == "epoch_0004"
+    assert_same_run(half, whole / "run")
+
+
+EVERYTHING = [
+    *("--trainer.val_every_n", "2", "--trainer.lav_every_n", "2", "--trainer.histogram_every_n", "1"),
+    *("--trainer.train_accum_steps", "3", "--trainer.calc_ema", "-1", "--trainer.no_train_scope", "out"),
+    *("--optimizer", "AdaBelief", "--optimizer.weight_decay", "0.01", "--optimizer.clip_value", "0.5"),
+    *("--optimizer.clip_norm", "0.4", "--optimizer.clip_global_norm", "0.3"),
+    *("--learning_rate", "WarmupCosineDecay", "--learning_rate.step_function", "False"),
+    *("--learning_rate.warmup_epochs", "2", "--learning_rate.lr", "0.01"),
+    *("--early_stopping.n_to_go", "9", "--early_stopping.frequency", "2"),
+    *("--scenario.use_input_gradient_regularization", "True", "--trainer.checkpoint_save_freq", "2"),
+]
+
+
+@pytest.mark.guard
+@pytest.mark.backend
+def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    run, expected = tmp_path / "run", tmp_path / "expected"
+    train = ["train", "tiny", *SEED, *EVERYTHING, "--trainer.output_dir"]
+    run_well(*train, expected, cwd=workplace)
+    # Two updates of three batches are saved within each epoch; the remainder of an epoch waits in the accumulators.
+    in_training = Kill("tiny.sample", "training", 80)
+    run_into(in_training, *train, run, run_command=run_command, cwd=workplace)
+    assert re.fullmatch("epoch_0001(_step_0000(06|08))?", checkpoints(run)[-1]), checkpoints(run)
+    # The validation and the LAV of epoch 2 take 20 samples, so this is in the LAV of epoch 4.
+    in_lav = Kill("tiny.sample", "evaluation", 35)
+    run_into(in_lav, "resume_training", run, run_command=run_command, cwd=workplace)
+    assert re.fullmatch(r"epoch_0003(_step_0000\d\d)?", checkpoints(run)[-1]), checkpoints(run)
+    resumed = run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, expected)
+    assert printed_epochs(resumed.stdout) == [4]
+    assert result_lines(run) == result_lines(expected)
+    assert "input_gradient_regularization" in result_lines(run)[-1][1]
+
+
+def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    facts = facts_of(run)
+    assert {"best/weights.safetensors", "export/manifest.json", "arrays", "history", "params"} <= set(facts)
+    assert differences(facts_of(run), facts) == []
+    weights = run / "export" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    (run / "best" / "more").touch()
+    found = ["export/weights.safetensors differs", "best/more differs"]
+    assert sorted(differences(facts_of(run), facts)) == sorted(found)
+
+
+Run = Callable[..., CommandResult]
+
+
+class SignalImagesParams(DataGeneratorParams, cls=":SignalImages"):
+    """Images, of which the 30th one comes with a signal."""
+
+    number: int = option(signal.SIGTERM, "Signal to send")
+    pid: int = option(0, "Process to send it to")
+
+
+class SignalImages(DataGenerator[SignalImagesParams]):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._images = TutorialGenerator(data=TutorialData()).create(self.mode)
+
+    def __len__(self) -> int:
+        return 400
+
+    def __getitem__(self, index: int) -> Sample:
+        if index == 30:
+            os.kill(self.params.pid, self.params.number)
+        return self._images[index]
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "dump"),
+    [
+        ("lav", signal.SIGTERM, "dump.jsonl"),
+        ("multi_lav", signal.SIGINT, "dump.npz"),
+        ("predict", signal.SIGTERM, "dump.npz"),
+        ("predict", signal.SIGINT, "dump.jsonl"),
+    ],
+)
+def test_a_dump_is_whole_or_not_there(
+    command: str, number: signal.Signals, dump: str, tutorial: Path, run: Run
+) -> None:
+    models = ["--export_dir", tutorial / "best"]
+    if command == "multi_lav":
+        models = ["--export_dirs", tutorial / "best", tutorial / "export"]
+    Path(dump).write_text("of an earlier run")
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    name = f"{SignalImagesParams.__module__}:{SignalImagesParams.__name__}"
+    data = ["--data", name, "--data.number", int(number), "--data.pid", os.getpid()]
+    result = run(command, *models, "--dump", dump, *data)
+    assert (result.rc, result.stderr) == (128 + number, f"{number.name}: stopped\n")
+    assert [(path.name, path.read_text()) for path in Path().iterdir()] == [(dump, "of an earlier run")]
+    assert {one: signal.getsignal(one) for one in handlers} == handlers
+
+
+def test_export(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """The signal comes when a file of the new format has been written."""
+    copy = Path(shutil.copytree(tutorial / "best", tmp_path / "model"))
+    before = sorted(copy.rglob("*"))
+    save = keras.Model.save
+
+    def save_and_signal(self: keras.Model, *args: Any, **kwargs: Any) -> None:
+        save(self, *args, **kwargs)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(keras.Model, "save", save_and_signal)
+    result = run("export", copy, "--format", "keras")
+    assert (result.rc, result.stderr) == (143, "SIGTERM: stopped\n")
+    assert sorted(copy.rglob("*")) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_native_code_made_of_the_signal_is_still_its_end(capfd: pytest.CaptureFixture[str]) -> None:
+    def work(_: Any) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise ValueError("a callback failed") from error
+
+    assert run_command(work, []) == 143
+    assert capfd.readouterr().err == "SIGTERM: stopped\n"

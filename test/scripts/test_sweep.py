@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -241,39 +240,6 @@ def training_of(process: Any) -> int:
     """The process of the only training of a sweep."""
     (training,) = (running.pid for running in list_processes() if running.parent == process.pid)
     return training
-
-
-@pytest.mark.series
-def test_a_sweep_that_is_killed_and_terminated_is_the_same(space: Path) -> None:
-    flags = ["--trials", "9", "--trainer.epochs", "12"]
-    whole = sweep(space, *flags, name="whole")
-    assert whole.rc == 0, whole
-    runs = [space / "broken" / f"trial_{number:04}" for number in range(9)]
-    # Trial, signal, number of the processes that get it: the sweep, and the training.
-    for trial, number, count in ((1, 9, 1), (3, 15, 1), (4, 2, 1), (5, 9, 2)):
-        process = start(space, *flags, name="broken")
-        wait_for((runs[trial] / "history.json").exists, f"trial {trial} has no epoch")
-        for pid in [process.pid, training_of(process)][:count]:
-            os.kill(pid, number)
-        process.communicate()
-        assert process.returncode == {9: -9, 15: 143, 2: 130}[number]
-    process = start(space, *flags, name="broken")
-    wait_for((runs[8] / "history.json").exists, "the last trial has no epoch")
-    os.kill(training_of(process), signal.SIGKILL)
-    last = finish_command(process, timeout_s=DEADLINE_S)
-    assert last.rc == 0
-    assert "trial 8: fail, exit code -9" in last.stdout + last.stderr
-    expected, found = trials(space / "whole"), trials(space / "broken")
-    assert len(expected) == 9
-    # With the highest rates the loss is not finite.
-    assert {state for _, state, _ in expected} == {"COMPLETE", "PRUNED", "FAIL"}
-    assert found[:8] == expected[:8]
-    assert (found[8][0], found[8][1]) == (expected[8][0], "FAIL")
-    for run in runs:
-        logged = re.findall(r"Results of epoch (\d+)", (run / "train.log").read_text())
-        assert logged == sorted(set(logged)), run
-    listed = finish_command(start_command("runs", "broken", "--json", cwd=space))
-    assert len(json.loads(listed.stdout)) == 9
 
 
 @pytest.mark.slow

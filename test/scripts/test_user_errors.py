@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from test.support.commands import exit_code
-from tfaip.scripts.train import main
+from test.fuzz_command_lines import complaints, run_here
+from test.support.commands import CommandResult, finish_command, start_python
+from test.support.tiny.scenario import TinyScenario
+from tfaip.scripts import train
+from tfaip.scripts.common.command import print_results, run_command
+
+Run = Callable[..., CommandResult]
 
 IMPORTS = """
 import keras
+from test.scripts.test_user_errors import Changed
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import *
-from tfaip.imports import (
-    EvaluatorBase,
-    EvaluatorParams,
-    ScenarioBase,
-    ScenarioBaseParams,
-    TrainerParams,
-    TrainerPipelineParams,
-)
+from tfaip.imports import EvaluatorBase, EvaluatorParams
 """
 GRAPH = """
 class Params(TinyModelParams):
@@ -41,21 +42,10 @@ class Model(TinyModel):
         {in_model}
         return super()._loss(inputs, targets, outputs)
 
-class ScenarioParams(ScenarioBaseParams[TinyData, Params]):
-    pass
-
-class PipelineParams(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
-    pass
-
-class Training(TrainerParams[ScenarioParams, PipelineParams]):
-    pass
-
-class Bad(ScenarioBase[ScenarioParams, Training]):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
+        params.scenario.model = Params()
         params.scenario.export_serve, params.samples_per_epoch = False, 8
-        return params
 """
 PROCESSOR = """
 class BadJitter(Jitter):
@@ -65,40 +55,31 @@ class BadJitter(Jitter):
     def helper(self, sample):
         raise KeyError("no such pixel")  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.scenario.data.pre_proc.processors = [BadJitter()]
         params.gen.setup.train.num_processes = {processes}
-        return params
 """
 GENERATOR = """
 class BadGenerator(TinyGenerator):
     def load(self):
         return open("/nowhere/data")  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.gen.train = BadGenerator()
-        return params
 """
 EVALUATOR = """
 class BadEvaluator(EvaluatorBase[EvaluatorParams]):
     def update_state(self, sample):
         self.nothing.append(sample)  # HERE
 
-class Bad(TinyScenario):
+class Bad(Changed):
     @classmethod
     def evaluator_cls(cls): return BadEvaluator
 
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+    def change(params):
         params.lav_every_n, params.epochs = 1, 1
-        return params
 """
 CALLBACK = """
 class BadCallback(keras.callbacks.Callback):
@@ -118,12 +99,9 @@ class BadJitter(Jitter):
     def __post_init__(self):
         self.amount / 0  # HERE
 
-class Bad(TinyScenario):
-    @classmethod
-    def default_trainer_params(cls):
-        params = super().default_trainer_params()
+class Bad(Changed):
+    def change(params):
         params.scenario.data.pre_proc.processors = [BadJitter()]
-        return params
 """
 STYLED = 'raise ValueError("bad layer")  # HERE'
 CASES = {
@@ -142,20 +120,16 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty working directory; afterwards the toolkit's logger and the imported modules are as before."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delenv("TFAIP_LOG_LEVEL", raising=False)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    root, modules = logging.getLogger("tfaip"), set(sys.modules)
-    before = (root.level, root.propagate, root.handlers[:])
-    yield
-    root.level, root.propagate, root.handlers[:] = before
-    for name in set(sys.modules) - modules:
-        if name.startswith("bad_"):
-            del sys.modules[name]
+class Changed(TinyScenario):
+    """A scenario that changes the params that a training starts with."""
+
+    change: Callable[[Any], None]
+
+    @classmethod
+    def default_trainer_params(cls) -> Any:
+        params = super().default_trainer_params()
+        cls.change(params)
+        return params
 
 
 def line_of(file: Path) -> int:
@@ -165,12 +139,13 @@ def line_of(file: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_place_and_traceback(name: str, tmp_path: Path, run: Run) -> None:
     code, message = CASES[name]
     file = tmp_path / f"bad_{name}.py"
     file.write_text(IMPORTS + code)
-    assert exit_code(main, [f"bad_{name}", "--trainer.output_dir", "run"]) == 1
-    first, second = capsys.readouterr().err.splitlines()
+    result = run("train", f"bad_{name}", "--trainer.output_dir", "run")
+    assert (result.rc, result.stderr.count("error: ")) == (1, 1)
+    *_, first, second = result.stderr.splitlines()  # TensorFlow may print more in a worker
     assert first.startswith("error: ")
     assert message in first
     assert len(first) <= 300
@@ -185,19 +160,14 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
         assert "\x1b" not in log.read_text()
 
 
-def test_a_graph_that_returns_no_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "bad_output.py").write_text(
-        IMPORTS + GRAPH.format(in_graph="return next(iter(inputs.values()))", in_model="pass")
-    )
-    assert exit_code(main, ["bad_output", "--trainer.output_dir", "run"]) == 1
-    line = capsys.readouterr().err.splitlines()[0]
-    assert line.startswith("error: TypeError: Graph returns ")
-    assert "expected a dict of tensors by name" in line
+def test_a_graph_that_returns_no_dict(tmp_path: Path, run: Run) -> None:
+    returned = "return next(iter(inputs.values()))"
+    (tmp_path / "bad_output.py").write_text(IMPORTS + GRAPH.format(in_graph=returned, in_model="pass"))
+    result = run("train", "bad_output", "--trainer.output_dir", "run")
+    assert re.match("error: TypeError: Graph returns .*, expected a dict of tensors by name", result.stderr)
 
 
-def test_a_value_that_a_base_class_refuses_is_no_error_of_the_line_that_calls_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_that_a_base_class_refuses_is_no_error_of_the_line_that_calls_it(tmp_path: Path, run: Run) -> None:
     (tmp_path / "bad_call.py").write_text(
         IMPORTS
         + """
@@ -210,6 +180,91 @@ class Bad(TinyScenario):
     def trainer_params_cls(cls): return Mine
 """
     )
-    assert exit_code(main, ["bad_call", "--trainer.output_dir", "run", "--trainer.epochs", "0"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    result = run("train", "bad_call", "--trainer.output_dir", "run", "--trainer.epochs", "0")
+    (line,) = result.stderr.splitlines()
     assert line.endswith("epochs is 0, expected at least 1: change --trainer.epochs")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "flags", "fragment"),
+    [
+        pytest.param(
+            "test.support.tiny", ["--trainer.epochs", "x" * 5000], "epochs: expected int, got 'xxx", id="value"
+        ),
+        pytest.param("test.support.tiny", ["--" + "x" * 5000, "1"], "unknown flag --xxx", id="flag"),
+        pytest.param("test.support.tiny", ["--device.gpus"] + ["1"] * 500, "gpus is [1", id="list"),
+        pytest.param("d" * 400 + "/x", [], "name is too long", id="path"),
+    ],
+)
+def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str) -> None:
+    ended = run_here(train.main, [scenario, "--trainer.output_dir", "run", *flags])
+    assert ended.rc == 2, ended
+    assert complaints(ended, may_fail=False) == []
+    assert fragment in ended.stderr
+
+
+def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
+    def fail(argv: object) -> None:
+        raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
+
+    ended = run_here(lambda argv: run_command(fail, argv), [])
+    assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])
+    message, where = ended.stderr.splitlines()
+    assert message.startswith("error: RuntimeError: begin page page ")
+    assert message.endswith(" page end")
+    assert where.startswith("  in ")
+    assert where.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
+
+
+def test_the_check_of_an_end_finds_what_is_wrong() -> None:
+    for text, rc, found in (
+        ("error: one line\n", 2, []),
+        ("error: one line\n", 1, ["exit code 1"]),
+        ("error: " + "x" * 294 + "\n", 2, ["a message of 301 characters"]),
+        ("error: one\nanother\n", 2, ["2 lines on stderr, 1 of them errors"]),
+        ("error: \x1b[1m\n", 2, ["characters in the message that cannot be printed"]),
+        ("something\n", 0, ["something on stderr, but exit code 0"]),
+    ):
+        ended = run_here(lambda argv, text=text, rc=rc: (sys.stderr.write(text), rc)[1], [])
+        assert complaints(ended, may_fail=False) == found
+
+
+# The interpreter's own clean-up would wait for the reader of the data for ever.
+READING = """
+import atexit, sys, threading, time
+import tensorflow as tf
+from tfaip.scripts.common.command import run_command
+
+def numbers():
+    while True:
+        time.sleep(0.01)  # it is in Python whenever the process ends
+        yield 0
+
+def work(argv):
+    global batches
+    signature = tf.TensorSpec((), tf.int32)
+    batches = iter(tf.data.Dataset.from_generator(numbers, output_signature=signature).prefetch(10**6))
+    next(batches)
+    atexit.register(print, "exit function")
+    threading.Thread(target=lambda: print("thread")).start()
+    raise ValueError("broken")
+
+sys.exit(run_command(work))
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_of_data_does_not_keep_a_command() -> None:
+    result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
+    assert (result.rc, result.stdout) == (1, "thread\nexit function\n"), result
+    assert "error: ValueError: broken" in result.stderr
+
+
+def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_results({"value": {"acc": 0.5, "confusion": np.arange(6).reshape(2, 3), "text": "a\nb"}})
+    assert capsys.readouterr().out.splitlines() == [
+        "                       value",
+        "acc                      0.5",
+        "confusion  [[0 1 2] [3 4 5]]",
+        "text                     a b",
+    ]

@@ -21,12 +21,7 @@ def fill_beside(place: Path, run: Path) -> None:
 
 
 def contents(place: Path, without: str = "") -> dict[str, tuple[str, int, str]]:
-    """Everything below `place` by its path: kind and mode, time of the last change, content.
-
-    Args:
-        place: where.
-        without: an entry of it that is left out.
-    """
+    """Everything below `place` by its path: kind and mode, time of the last change, content."""
     found = {}
     for path in sorted(place.rglob("*")):
         name = path.relative_to(place)

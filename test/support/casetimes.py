@@ -35,12 +35,7 @@ def cpu_time() -> float:
 
 
 class CaseTimes:
-    """Plugin of pytest that measures each case, in each of its processes, and sums up at the end.
-
-    Args:
-        strict: fail if an unmarked case took more than `REFUSED_S`.
-        file: is written at the end; None: no file.
-    """
+    """Plugin of pytest that measures each case, in each of its processes, and sums up at the end."""
 
     def __init__(self, strict: bool, file: Path | None) -> None:
         self._strict = strict

@@ -17,8 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from test.support.processes import PROC, ZOMBIE, list_processes
-from test.support.warm.client import WarmProcess, start_warm
+from test.support.warm.client import start_warm
 
+# Of all processes of tests: equal numbers from process to process, on the CPU.
+VARIABLES = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_DETERMINISTIC_OPS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "JAX_PLATFORMS": "cpu",
+}
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of `sitecustomize.py`, which every started interpreter imports.
 STARTUP = Path(__file__).resolve().parent / "startup"
@@ -41,7 +49,7 @@ class CommandResult(NamedTuple):
         return f"rc {self.rc}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
 
 
-Process = subprocess.Popen[str] | WarmProcess
+Process = subprocess.Popen[str]
 
 
 def start_command(
@@ -70,13 +78,7 @@ def start_module(
 
 
 def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path, devices: int = 1) -> CommandResult:
-    """Run commands one after the other, up to the first one that fails, in one process that they share.
-
-    Args:
-        commands: the name of a module in `tfaip.scripts` and its arguments, for each.
-        cwd: working directory.
-        devices: into how many the CPU is split.
-    """
+    """Run commands one after the other, up to the first one that fails, in one process that they share."""
     words = json.dumps([[str(word) for word in command] for command in commands])
     env = {**FILLS_CACHE, "TEST_LOGICAL_DEVICES": str(devices)}
     return finish_command(start_module("test.support.several", words, cwd=cwd, env=env))
@@ -113,16 +115,7 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def finish_command(process: Process, timeout_s: float = TIMEOUT_S, grace_s: float = GRACE_S) -> CommandResult:
-    """Wait for a started command and collect what it printed.
-
-    Args:
-        process: the command.
-        timeout_s: the time that it may take.
-        grace_s: the time that processes of its group may take to end after it.
-
-    Raises:
-        AssertionError: it did not end in time, or left processes of its group behind; all of them are killed.
-    """
+    """Wait for a started command and collect what it printed."""
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

@@ -16,20 +16,11 @@ from test.support.processes import PROC, command_line, list_processes, memory_ma
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at, never written
 
 # pytest's own, and what tensorflow, jax, h5py and scikit-learn set when a test is the first to import them.
-IGNORED_VARIABLES = frozenset(
-    {
-        "ENABLE_RUNTIME_UPTIME_TELEMETRY",
-        "HDF5_PLUGIN_PATH",
-        "KMP_DUPLICATE_LIB_OK",
-        "KMP_INIT_AT_FORK",
-        "PYTEST_CURRENT_TEST",
-        "TF2_BEHAVIOR",
-        "TF_FORCE_GPU_ALLOW_GROWTH",
-        "TPU_ML_PLATFORM",
-        "TPU_ML_PLATFORM_VERSION",
-        "TPU_SKIP_MDS_QUERY",
-    }
-)
+IGNORED_VARIABLES = {
+    *("ENABLE_RUNTIME_UPTIME_TELEMETRY", "HDF5_PLUGIN_PATH", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),
+    *("PYTEST_CURRENT_TEST", "TF2_BEHAVIOR", "TF_FORCE_GPU_ALLOW_GROWTH", "TPU_ML_PLATFORM"),
+    *("TPU_ML_PLATFORM_VERSION", "TPU_SKIP_MDS_QUERY"),
+}
 # The standard library keeps this one helper process alive until the interpreter ends.
 IGNORED_COMMANDS = ("multiprocessing.resource_tracker",)
 # Lives as long as the tests; the commands that it starts do not.
@@ -76,16 +67,14 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
     leaks = [f"thread {thread.name!r}" for thread in after.threads - before.threads if thread.is_alive()]
     leaks += [f"child process {pid}: {command_line(pid)}" for pid in after.children - before.children]
     leaks += [f"shared memory {name}" for name in after.segments - before.segments if is_left(name)]
-    leaks += [
-        f"environment variable {name}: {before.variables.get(name)!r} became {after.variables.get(name)!r}"
-        for name in sorted({*before.variables, *after.variables})
-        if before.variables.get(name) != after.variables.get(name)
-    ]
-    leaks += [
-        f"handler of {number.name}: {before.handlers[number]!r} became {handler!r}"
-        for number, handler in after.handlers.items()
-        if before.handlers[number] != handler
-    ]
+    for name in sorted({*before.variables, *after.variables}):
+        old, new = before.variables.get(name), after.variables.get(name)
+        if old != new:
+            leaks.append(f"environment variable {name}: {old!r} became {new!r}")
+    for number, handler in after.handlers.items():
+        old = before.handlers[number]
+        if old != handler:  # real-time signals have no name
+            leaks.append(f"handler of {number.name}: {old!r} became {handler!r}")
     if before.directory != after.directory:
         leaks.append(f"working directory: {before.directory} became {after.directory}")
     return leaks

@@ -15,14 +15,7 @@ MAX_STAT = 4096
 
 @dataclass(frozen=True)
 class Process:
-    """One line of `/proc/<pid>/stat`, as far as tests need it.
-
-    Args:
-        pid: its number.
-        state: one letter; Z has ended and was not waited for.
-        parent: number of the process that started it, or adopted it.
-        group: number of its process group.
-    """
+    """One line of `/proc/<pid>/stat`, as far as tests need it."""
 
     pid: int
     state: str
@@ -57,20 +50,10 @@ def memory_map(pid: int) -> str:
     return read_if_there(PROC / str(pid) / "maps")
 
 
-def read_if_there(path: str | Path, limit: int | None = None) -> str:
-    """Return the content of a file below /proc; empty if it is gone, also between opening and reading.
-
-    Args:
-        path: the file.
-        limit: bytes to read at once, which is quicker; None: all, however long.
-    """
+def read_if_there(path: str | Path, limit: int = -1) -> str:
+    """Return the first bytes of a file below /proc; empty if it is gone, also between opening and reading."""
     try:
-        if limit is None:
-            return Path(path).read_bytes().decode(errors="replace")
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            return os.read(descriptor, limit).decode(errors="replace")
-        finally:
-            os.close(descriptor)
+        with open(path, "rb", buffering=0) as file:
+            return (file.read(limit) or b"").decode(errors="replace")
     except OSError:
         return ""

@@ -12,22 +12,14 @@ import json
 import sys
 
 from test.device.train_cases import split_cpu
+from test.support.commands import exit_code
 
 
-def run(name: str, *arguments: str) -> int:
-    """Run one command; returns its exit code."""
-    main = importlib.import_module(f"tfaip.scripts.{name}").main
-    try:
-        return int(main(arguments))
-    except SystemExit as end:
-        return int(end.code or 0)
-
-
-def run_all(commands: list[list[str]]) -> int:
-    """Run commands up to the first one that fails; returns its exit code, or 0."""
-    for command in commands:
-        print("$", *command, flush=True)
-        code = run(*command)
+def main(commands: list[list[str]]) -> int:
+    """Run commands up to the first one that fails; return its exit code, or 0."""
+    for name, *arguments in commands:
+        print("$", name, *arguments, flush=True)
+        code = exit_code(importlib.import_module(f"tfaip.scripts.{name}").main, arguments)
         if code:
             return code
     return 0
@@ -35,4 +27,4 @@ def run_all(commands: list[list[str]]) -> int:
 
 if __name__ == "__main__":
     split_cpu()
-    sys.exit(run_all(json.loads(sys.argv[1])))
+    sys.exit(main(json.loads(sys.argv[1])))

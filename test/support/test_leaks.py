@@ -16,45 +16,17 @@ from test.support.commands import finish_command, start_python
 from test.support.leaks import find_leaks, take_snapshot
 
 
-def test_thread_is_seen_until_it_ends() -> None:
-    before = take_snapshot()
-    done = threading.Event()
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc, segments from /dev/shm")
+def test_each_kind_of_leak_is_seen_until_it_is_gone(tmp_path: Path) -> None:
+    before, done = take_snapshot(), threading.Event()
+    old_handler, old_directory = signal.getsignal(signal.SIGUSR1), Path.cwd()
     thread = threading.Thread(target=done.wait, name="forgotten")
     thread.start()
-    assert "thread 'forgotten'" in find_leaks(before, grace_s=0)
-    done.set()
-    thread.join()
-    assert find_leaks(before) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="child processes are read from /proc")
-def test_child_process_is_seen_with_its_command() -> None:
-    before = take_snapshot()
-    with subprocess.Popen(
-        [sys.executable, "-c", "input('waits')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.read(1)  # it runs
-        leaks = find_leaks(before, grace_s=0)
-        child.communicate(b"\n")
-    assert [leak for leak in leaks if leak.startswith(f"child process {child.pid}: {sys.executable} -c input")]
-    assert find_leaks(before) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="segments are read from /dev/shm")
-def test_shared_memory_is_seen_also_after_it_was_closed() -> None:
-    before = take_snapshot()
+    child = subprocess.Popen([sys.executable, "-c", "input('waits')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.read(1)  # it runs
     segment = shared_memory.SharedMemory(create=True, size=16)
-    assert f"shared memory {segment.name}" in find_leaks(before, grace_s=0)
     segment.close()
-    assert f"shared memory {segment.name}" in find_leaks(before, grace_s=0)
-    segment.unlink()
-    assert find_leaks(before) == []
-
-
-def test_variable_handler_and_directory_are_seen(tmp_path: Path) -> None:
-    before = take_snapshot()
-    old_handler, old_directory = signal.getsignal(signal.SIGUSR1), Path.cwd()
     os.environ["TFAIP_TEST_LEAK"] = "1"
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.chdir(tmp_path)
@@ -62,11 +34,19 @@ def test_variable_handler_and_directory_are_seen(tmp_path: Path) -> None:
     del os.environ["TFAIP_TEST_LEAK"]
     signal.signal(signal.SIGUSR1, old_handler)
     os.chdir(old_directory)
-    assert [leak.split(":")[0] for leak in leaks] == [
-        "environment variable TFAIP_TEST_LEAK",
-        "handler of SIGUSR1",
-        "working directory",
+    segment.unlink()
+    child.communicate(b"\n")
+    done.set()
+    thread.join()
+    expected = ["thread 'forgotten'", f"child process {child.pid}: {sys.executable} -c input"]
+    expected += [
+        f"shared memory {segment.name}",
+        "environment variable TFAIP_TEST_LEAK: ",
+        "handler of SIGUSR1: ",
+        "working directory: ",
     ]
+    assert len(leaks) == len(expected)
+    assert all(leak.startswith(begin) for leak, begin in zip(leaks, expected, strict=True))
     assert find_leaks(before) == []
 
 

@@ -15,8 +15,9 @@ from tfaip.scenario.tutorial.full.modelparams import MLPGraphParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 
-def trained_tutorial(factory: pytest.TempPathFactory) -> Path:
-    """The directory of a run of two epochs with LAV, on the backend of this process."""
+@pytest.fixture(scope="session")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run of two epochs with LAV, on the backend of this process; not to be changed."""
 
     def make(path: Path) -> None:
         params = TutorialScenario.default_trainer_params()
@@ -30,7 +31,7 @@ def trained_tutorial(factory: pytest.TempPathFactory) -> Path:
             warnings.filterwarnings("ignore", message="The `native_serialization` parameter is deprecated")
             TutorialScenario.create_trainer(params).train()
 
-    return make_once(factory, f"tutorial-{keras.backend.backend()}", make) / "run"
+    return make_once(tmp_path_factory, f"tutorial-{keras.backend.backend()}", make) / "run"
 
 
 def best_values(run: Path) -> dict[str, Any]:

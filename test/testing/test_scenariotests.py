@@ -35,7 +35,7 @@ class TestTutorial(ScenarioTests):
         within = ["epoch_0000_step_000001", "epoch_0001_step_000001"]
         assert training.checkpoints() == sorted([*within, "epoch_0001", "epoch_0002"])
         history = training.history(training.run)
-        assert 0 <= history["2"]["lav_l0_worst_class_acc"] <= history["2"]["lav_l0_eval_acc"]
+        assert 0 <= history[2, "lav_l0_worst_class_acc"] <= history[2, "lav_l0_eval_acc"]
         assert training is self.training()
 
 
@@ -105,7 +105,9 @@ def test_a_training_that_changes_nothing(broken: SmallTraining) -> None:
     records = json.loads(text)
     records["2"]["values"]["mae"] = float("nan")
     history.write_text(json.dumps(records))
-    with pytest.raises(AssertionError, match=r"^epoch 2 has values that are no finite numbers: mae is nan$"):
+    with pytest.raises(
+        AssertionError, match=r"^the training has values that are no finite numbers: mae of epoch 2 is nan$"
+    ):
         checks.check_training(broken)
     del records["2"]
     history.write_text(json.dumps(records))

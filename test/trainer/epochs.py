@@ -18,7 +18,7 @@ def setup_of(params: Any, scenario_cls: Any) -> Training:
     """The parts of a training at its beginning."""
     scenario = scenario_cls(params.scenario)
     run = build_run(params, preview_stages(params, scenario), None, Devices(), StopRequest())
-    return build_training(run, run.preview.stages[-1], scenario, {})
+    return build_training(run, run.preview.stages[-1], scenario)
 
 
 def batches_of_epochs(

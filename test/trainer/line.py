@@ -175,9 +175,11 @@ def train(
 
 
 class CallbackOf(keras.callbacks.Callback):
-    """A callback of functions by the name of the method."""
+    """A callback of functions by the name of the method; Keras calls those that the class has."""
+
+    def __new__(cls, **functions: Callable[..., None]) -> CallbackOf:
+        methods = {name: staticmethod(function) for name, function in functions.items()}
+        return super().__new__(type(cls.__name__, (cls,), methods))
 
     def __init__(self, **functions: Callable[..., None]) -> None:
         super().__init__()
-        for name, function in functions.items():
-            setattr(self, name, function)

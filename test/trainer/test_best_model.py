@@ -16,12 +16,20 @@ from hypothesis import given, settings, strategies as st
 
 from test.support.commands import exit_code
 from test.support.runs import files_below
-from test.trainer.line import LinePipelineParams, LineScenario, LineTrainerParams, PointsParams, line_params, train
+from test.trainer.line import (
+    CallbackOf,
+    LinePipelineParams,
+    LineScenario,
+    LineTrainerParams,
+    PointsParams,
+    line_params,
+    train,
+)
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
 from tfaip.trainer.best import BestModel, EarlyStoppingParams, EarlyStoppingStatus
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import History
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.tools.runs import read_run
 from tfaip.util.manifest import read_manifest, verify_files
@@ -47,7 +55,7 @@ def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
 
 
 def resumed(run: Path, checkpoint: str, rates: list[float], **fields: Any) -> None:
-    LineScenario.create_trainer(falling(run, rates, **fields), restore=True, checkpoint=checkpoint).train()
+    train(falling(run, rates, **fields), restore=True, checkpoint=checkpoint)
 
 
 def best_weight(run: Path) -> float:
@@ -112,42 +120,26 @@ def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    params = falling(run, [1.0])
-    params.gen.val.x = [float("nan")]
-    train(params)
-    resumed(run, "epoch_0001", [1.0, 1.0])
-    assert best_weight(run) == 8.0
-    # Back to the epoch whose loss is not a number: the model belongs to an abandoned epoch.
-    resumed(run, "epoch_0001", [1.0])
-    assert not (run / "best").exists()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("flag", "value", "reason"),
     [
-        (None, "val_loss of epoch 1 was edited"),
-        (
-            lambda params: setattr(params.scenario.model, "monitor", ["max", "distance"]),
-            "max val_distance decides, not",
-        ),
-        (lambda params: setattr(params.gen.val, "x", [3.0]), "--val.x: [1.0] -> [3.0]"),
-        (lambda params: setattr(params.gen, "shift", 2.0), "--gen.shift: 0.0 -> 2.0"),
+        ("", None, "val_loss of epoch 1 was edited"),
+        ("model.monitor", ["max", "distance"], "max val_distance decides, not"),
+        ("val.x", [3.0], "--val.x: [1.0] -> [3.0]"),
+        ("gen.shift", 2.0, "--gen.shift: 0.0 -> 2.0"),
     ],
     ids=["history", "monitor", "data", "field"],
 )
-def test_the_best_begins_again_where_scores_do_not_compare(run: Path, change, reason) -> None:
+def test_the_best_begins_again_where_scores_do_not_compare(run: Path, flag: str, value: Any, reason: str) -> None:
     for rates in ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0], [1.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0]):
         params, file = falling(run, rates), run / "history.json"
-        if change is None:
+        if flag:
+            params.set_flags({flag: value})
+        else:
             records = json.loads(file.read_text())
             records["1"]["values"]["val_loss"] = 0.5
             file.write_text(json.dumps(records))
-        else:
-            change(params)
-        LineScenario.create_trainer(params, restore=True).train()
+        train(params, restore=True)
         # Epoch 5 is the first that compares; 6 and 7 are as good.
         assert (best_weight(run), read_run(run)["best_epoch"]) == (5.5, 5)
     text = (run / "train.log").read_text()
@@ -156,12 +148,17 @@ def test_the_best_begins_again_where_scores_do_not_compare(run: Path, change, re
 
 
 @pytest.mark.slow
-def test_a_model_of_an_abandoned_epoch_goes_though_earlier_ones_were_not_exported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("why", ["not exported", "not finite"])
+def test_a_model_of_an_abandoned_epoch_goes_though_the_best_one_has_none(why: str, tmp_path: Path) -> None:
+    """Epoch 1 has no model, epoch 2 of the first resume has; in the second resume no epoch is better than epoch 1."""
     run = tmp_path / "run"
-    train(falling(run, [1.0] * 2, export_best=False))
-    resumed(run, "epoch_0002", [1.0] * 3)
-    assert best_weight(run) == 7.0
-    resumed(run, "epoch_0002", [1.0, 1.0, 0.0])  # epoch 3 is as good as epoch 2, which is the best one
+    params = falling(run, [1.0], export_best=why != "not exported")
+    if why == "not finite":
+        params.gen.val.x = [float("nan")]
+    train(params)
+    resumed(run, "epoch_0001", [1.0, 1.0])
+    assert best_weight(run) == 8.0
+    resumed(run, "epoch_0001", [1.0, 0.0] if why == "not exported" else [1.0])
     assert not (run / "best").exists()
 
 
@@ -191,12 +188,14 @@ def spoil(file: Path) -> None:
 
 @pytest.mark.parametrize("model", ["best", "export"])
 def test_what_was_added_stays_while_the_model_is_the_same(model: str, run: Path) -> None:
-    train(falling(run, [1.0] * 4, export_final=True), restore=True)
+    def finish() -> None:  # nothing is left to train
+        train(falling(run, [1.0] * 4, export_final=True), restore=True)
+
+    finish()
     added = with_format(run, model=model)
     (run / model / "notes.txt").write_text("the one for the demo")
     (run / model / "data").symlink_to(run)
-    for _ in range(2):
-        train(falling(run, [1.0] * 4, export_final=True), restore=True)  # finished: nothing to train
+    finish()
     assert files_below(run / model / "keras") == added
     assert (run / model / "notes.txt").read_text() == "the one for the demo"
     assert (run / model / "data").is_symlink()
@@ -204,7 +203,7 @@ def test_what_was_added_stays_while_the_model_is_the_same(model: str, run: Path)
     assert "gone" not in (run / "train.log").read_text()
     if model == "export":
         spoil(run / model / "keras" / "serve.keras")
-        train(falling(run, [1.0] * 4, export_final=True), restore=True)
+        finish()
         with pytest.raises(TfaipError, match="serve.keras differs from its manifest"):
             verify_files(run / model)
 
@@ -244,12 +243,10 @@ def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch,
 
 @pytest.mark.parametrize(("file", "checkpoint"), [("manifest.json", "epoch_0004"), (WEIGHTS_FILE, "epoch_0002")])
 def test_a_sound_model_is_not_replaced_by_a_damaged_copy(file, checkpoint, run, caplog):
-    before = files_below(run / "best")
-    (run / "checkpoint" / checkpoint / "best" / file).unlink()
-    shutil.copy(run / "best" / file, run / "checkpoint" / checkpoint / "best" / file)
-    spoil(run / "checkpoint" / checkpoint / "best" / file)
+    before, copy = files_below(run / "best"), run / "checkpoint" / checkpoint / "best" / file
+    spoil(copy)
     if file == "manifest.json":
-        (run / "checkpoint" / checkpoint / "best" / file).write_text("{")
+        copy.write_text("{")
     with caplog.at_level(logging.WARNING, logger="tfaip"):
         resumed(run, checkpoint, [1.0] * int(checkpoint[-1]))
     assert files_below(run / "best") == before
@@ -267,26 +264,21 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, run: Path) -> 
         assert files_below(run / "best") == before
 
 
-LOGGED = ["loss", "acc", "loss/mean_epoch"]
-
-
-def history(name: str, *values: float) -> History:
-    return History({epoch: EpochRecord(0.1, {name: value}) for epoch, value in enumerate(values, 1)})
-
-
 def test_the_validation_value_is_monitored_if_there_is_one() -> None:
-    assert BestModel.of(("max", "acc"), True, LOGGED) == BestModel("max", "val_acc")
-    assert BestModel.of(("min", "loss/mean_epoch"), False, LOGGED) == BestModel("min", "loss/mean_epoch")
+    logged = ["loss", "acc", "loss/mean_epoch"]
+    assert BestModel.of(("max", "acc"), True, logged) == BestModel("max", "val_acc")
+    assert BestModel.of(("min", "loss/mean_epoch"), False, logged) == BestModel("min", "loss/mean_epoch")
     unknown = r"follows 'val_acc' .*, which is not logged; did you mean acc\? Logged values: acc, loss"
     with pytest.raises(UsageError, match=unknown):
-        BestModel.of(("max", "val_acc"), True, LOGGED)
+        BestModel.of(("max", "val_acc"), True, logged)
 
 
 def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
-    best = BestModel("max", "val_acc")
-    values = [0.5, 0.7, 0.7, 0.9, float("nan"), 0.8]
-    found = [best.is_best(history("val_acc", *values[:epoch]), epoch) for epoch in range(1, len(values) + 1)]
-    assert found == [True, True, False, True, False, False]
+    best, history = BestModel("max", "val_acc"), History()
+    expected = {1: (0.5, True), 2: (0.7, True), 3: (0.7, False), 4: (0.9, True), 5: (NAN, False), 6: (0.8, False)}
+    for epoch, (value, is_best) in expected.items():
+        history.set_values(epoch, {"val_acc": value})
+        assert best.is_best(history, epoch) is is_best
 
 
 def status(values, mode="max", **kwargs):
@@ -313,13 +305,12 @@ def test_stops(name):
 
 
 def test_best_value_and_counter_epoch_by_epoch():
-    values = [0.3, 0.5, 0.4, math.nan, 0.6]
+    values = [0.3, 0.5, 0.4, NAN, 0.6]
     seen = [status(values[:epoch], n_to_go=9) for epoch in range(6)]
-    assert [s.current for s in seen] == [None, 0.3, 0.5, 0.5, 0.5, 0.6]
-    assert [s.n for s in seen] == [0, 1, 1, 2, 3, 1]
+    assert [(s.current, s.n) for s in seen] == [(None, 0), (0.3, 1), (0.5, 1), (0.5, 2), (0.5, 3), (0.6, 1)]
     assert status(values, "min").current == 0.3
     # The counter stays where it stopped the training.
-    assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
+    assert status(FLAT, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
 
 
 @pytest.mark.parametrize("limit", [0.9, 0.1])
@@ -347,10 +338,8 @@ def test_earlier_epochs_are_compared_but_not_counted():
 def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):
     """The epoch after which to stop, read off the description, epoch by epoch, without a counter."""
     if mode == "min":
-        values = {epoch: -value for epoch, value in values.items()}
-        lower_threshold, upper_threshold = (
-            None if threshold is None else -threshold for threshold in (upper_threshold, lower_threshold)
-        )
+        negated = [None if threshold is None else -threshold for threshold in (upper_threshold, lower_threshold)]
+        return reference({e: -v for e, v in values.items()}, "max", n_to_go, frequency, *negated)
     for now in sorted(values):
         seen = {epoch: values[epoch] for epoch in sorted(values) if epoch <= now}
         finite = {epoch: value for epoch, value in seen.items() if math.isfinite(value)}
@@ -403,29 +392,21 @@ def test_impossible_values_name_the_field(kwargs, message):
 
 @pytest.mark.guard
 def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
-    class Seen(keras.callbacks.Callback):
-        def __init__(self, of):
-            super().__init__()
-            self.of, self.n = of, []
-
-        def on_train_begin(self, logs=None):
-            self.n.append(self.of.n)
-
-        def on_epoch_end(self, epoch, logs=None):
-            self.n.append(self.of.n)
-            assert (self.of.mode, self.of.monitor) == ("min", "val_loss/mean_epoch")
-            assert self.of.current == logs["val_loss"]
-
-    counted = []
-    for epochs, restore in ((2, False), (9, True)):
+    for epochs, restore, counted in ((2, False, [0, 1, 2]), (9, True, [2, 3, 4, 5])):
         run = line_params([1.0], [1.0], tmp_path / "run", lr=0.0, epochs=epochs, export_best=True)
         run.early_stopping = EarlyStoppingParams(n_to_go=5, best_model_name="finest")
-        trainer = LineScenario.create_trainer(run, restore=restore)
-        seen = Seen(trainer.params.early_stopping)
-        trainer.train([seen])
-        counted.append(seen.n)
-        assert trainer.early_stopping.n == seen.n[-1]
+        trainer, seen = LineScenario.create_trainer(run, restore=restore), []
+        stopping = trainer.params.early_stopping
+
+        def look(epoch=None, logs=None, stopping=stopping, seen=seen):
+            seen.append(stopping.n)
+            if epoch is not None:
+                assert (stopping.mode, stopping.monitor) == ("min", "val_loss/mean_epoch")
+                assert stopping.current == logs["val_loss"]
+
+        trainer.train([CallbackOf(on_train_begin=lambda logs, look=look: look(), on_epoch_end=look)])
+        assert seen == counted
+        assert trainer.early_stopping.n == seen[-1]
         assert (run.early_stopping.monitor, run.early_stopping.n) == (None, 0)
-    assert counted == [[0, 1, 2], [2, 3, 4, 5]]
     assert (tmp_path / "run" / "finest" / "weights.safetensors").is_file()
     assert not (tmp_path / "run" / "best").exists()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
-from test.events.test_writer import scalars
+from test.events.test_writer import points
 from test.support.runs import latest
 from test.support.tiny.scenario import TinyScenario
-from test.trainer.line import LineScenario, line_params
+from test.trainer.line import CallbackOf, line_params, train
 from test.trainer.net import NetScenario, net_params
 from test.trainer.test_resume_changes import StopAfter, tiny_params
 from tfaip.backend.kerastools import Execution
@@ -73,14 +74,11 @@ def test_any_number_of_steps_per_execution_gives_the_same_bits(tmp_path: Path) -
 @pytest.mark.skipif(not IS_JAX, reason="TensorFlow loops over any model")
 def test_convolutions_on_a_cpu_are_called_step_by_step(tmp_path: Path) -> None:
     ended: list[int] = []
-
-    class Ends(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            ended.append(batch)
-
     made = net_params(tmp_path / "run", epochs=1, steps_per_execution=None, export_best=False, export_final=False)
     made.samples_per_epoch = 12
-    NetScenario.create_trainer(made).train([Ends()])
+    NetScenario.create_trainer(made).train(
+        [CallbackOf(on_train_batch_end=lambda batch, logs=None: ended.append(batch))]
+    )
     assert ended == [0, 1, 2]
     assert newest(tmp_path / "run").state["execution"] == {"loops": False, "platform": "cpu"}
 
@@ -91,38 +89,29 @@ RATE = 2.0**-100
 WHOLE = [(3, 2.0, 0.25), (6, 5.0, 0.25), (7, 7.0, 1.0), (10, 2.0, 1.0), (13, 5.0, 1.0), (14, 7.0, 0.5)]
 
 
-class Windows(keras.callbacks.Callback):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[int, float, float]] = []
-
-    def on_log(self, update: int, logs: dict[str, float]) -> None:
-        assert logs["loss"] == logs["distance"]
-        self.seen.append((update, logs["loss"], logs["lr"] / RATE))
-
-
 def windows_of(output_dir: Path | None, every: int = 3, interrupted: bool = False, **fields: Any) -> list[Any]:
     restore = fields.pop("restore", False)
     params = line_params([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], None, output_dir, epochs=2, **fields)
     params.scenario.model.start, params.log_every_n_updates = 1.0, every
     params.learning_rate = ConstantParams(lr=RATE, modulation=CyclicModulationParams(interval_steps=3, decay=0.5))
-    windows = Windows()
-    trainer = LineScenario.create_trainer(params, restore=restore)
-    if interrupted:
-        with pytest.raises(TrainingInterrupted):
-            trainer.train([windows, StopAfter(5)])
-    else:
-        trainer.train([windows])
-    return windows.seen
+    seen: list[tuple[int, float, float]] = []
+
+    def keep(update: int, logs: dict[str, float]) -> None:
+        assert logs["loss"] == logs["distance"]
+        seen.append((update, logs["loss"], logs["lr"] / RATE))
+
+    with pytest.raises(TrainingInterrupted) if interrupted else contextlib.nullcontext():
+        train(params, CallbackOf(on_log=keep), *[StopAfter(5)] * interrupted, restore=restore)
+    return seen
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [None, 1, 7])
 def test_the_means_of_each_window_in_callbacks_and_events(steps: int | None, tmp_path: Path) -> None:
     assert windows_of(tmp_path / "run", steps_per_execution=steps) == WHOLE
-    losses = scalars(tmp_path / "run" / "updates", "updates/loss")
+    losses = points(tmp_path / "run" / "updates", "updates/loss")
     assert list(losses) == [(update, loss) for update, loss, _ in WHOLE]
-    rates = scalars(tmp_path / "run" / "updates", "updates/lr")
+    rates = points(tmp_path / "run" / "updates", "updates/lr")
     assert list(rates) == [(update, rate * RATE) for update, _, rate in WHOLE]
 
 
@@ -131,7 +120,7 @@ def test_an_open_window_goes_on_after_a_resume(tmp_path: Path) -> None:
     assert before == WHOLE[:1]
     # Executions of at most 2 batches, of which the first ends the window after one.
     assert windows_of(tmp_path / "run", restore=True, steps_per_execution=2) == WHOLE[1:]
-    assert list(scalars(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
+    assert list(points(tmp_path / "run" / "updates", "updates/loss")) == [window[:2] for window in WHOLE]
 
 
 @pytest.mark.slow

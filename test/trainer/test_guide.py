@@ -48,7 +48,6 @@ def run(
         ("--trainer.train_accum_steps 2", -1.5),
         ("--trainer.samples_per_epoch 2", -1 - 2),
         ("--trainer.scale_epoch_size 2", -12),
-        pytest.param("--trainer.steps_per_execution 2", -6, marks=pytest.mark.backend),
         ("--train.batch_size 3", -2),
         ("--train.limit 2", -3),
     ],

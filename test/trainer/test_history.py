@@ -6,7 +6,6 @@ import json
 import math
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +29,8 @@ def scores(*values: float | None) -> History:
     return History({e: EpochRecord(0.1, {} if s is None else {"s": s}) for e, s in enumerate(values, 1)})
 
 
-@pytest.mark.parametrize(
-    ("values", "lowest", "highest"),
-    [
+def test_best_epoch() -> None:
+    for values, lowest, highest in [
         ((3.0, 1.0, 2.0), 2, 1),
         ((2.0, 1.0, 1.0, 2.0), 2, 1),  # the first of equals
         ((NAN, 2.0, NAN, 1.0), 4, 2),
@@ -40,12 +38,10 @@ def scores(*values: float | None) -> History:
         ((None, 4.0, None, -3.0), 4, 2),
         ((NAN, INF), None, None),
         ((), None, None),
-    ],
-)
-def test_best_epoch(values: tuple[float | None, ...], lowest: int | None, highest: int | None) -> None:
-    history = scores(*values)
-    assert (history.best_epoch("s", "min"), history.best_epoch("s", "max")) == (lowest, highest)
-    assert history.best_epoch("other", "min") is None
+    ]:
+        history = scores(*values)
+        assert (history.best_epoch("s", "min"), history.best_epoch("s", "max")) == (lowest, highest)
+        assert history.best_epoch("other", "min") is None
 
 
 def test_json_round_trip() -> None:
@@ -81,9 +77,9 @@ def test_the_panels_of_a_plot() -> None:
         history.plot("mae")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_a_file_that_is_no_history_is_one_short_line(tmp_path: Path) -> None:
+    file = tmp_path / "history.json"
+    for text, reason in [
         ("[]", "expected a JSON object, got list"),
         ('{"one": {"lr": 0.1}}', "'one'"),
         ('{"0": {"lr": 0.1}}', "epochs count from 1"),
@@ -96,16 +92,18 @@ def test_the_panels_of_a_plot() -> None:
         ('{"%s": {"lr": 1}}' % ("1" * 4000), "at most nine digits"),
         ('{"1": {}, "1": {}}', "key '1' is given twice"),
         ('{"1": {"meta": %s}}' % ("[" * 500 + "]" * 500), "nested too deeply"),
-    ],
-    ids=lambda text: text[:20],
-)
-def test_a_file_that_is_no_history_is_one_short_line(text: str, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "history.json").write_text(text)
-    with pytest.raises(UsageError, match=reason) as caught:
-        read_history(tmp_path / "history.json")
-    message = str(caught.value).replace(str(tmp_path), "")
-    assert "\n" not in message
-    assert len(message) <= 300
+    ]:
+        file.write_text(text)
+        with pytest.raises(UsageError, match=reason) as caught:
+            read_history(file)
+        message = str(caught.value).replace(str(tmp_path), "")
+        assert "\n" not in message
+        assert len(message) <= 300
+    # A path may be a text.
+    file.write_text('{"1": {"lr": 0.5}}')
+    assert read_history(str(file)) == read_history(file) == History({1: EpochRecord(0.5)})
+    with pytest.raises(UsageError, match="missing.json: cannot be read"):
+        read_history(str(tmp_path / "missing.json"))
 
 
 def test_values_arrive_in_parts() -> None:
@@ -135,46 +133,32 @@ def test_errors_between_epochs() -> None:
     history = scores(2.0, 1.0, None, 4.0)
     assert (history.relative_error(1, 2, "s"), history.relative_error(2, 4, "s", "max")) == (-1.0, -0.75)
     assert history.relative_error(1, 2, "s", divide_by_old=True) == -0.5
-    assert history.relative_error(1, 3, "s") is None
-    assert history.relative_error(1, 2, "other") is None
-    assert (history.last_evaluated("s", 2, before=5), history.last_evaluated("s", 2, before=4)) == ([2, 4], [1, 2])
-    assert (history.last_evaluated("s", 10**30, before=9), history.last_evaluated("other", 2, before=5)) == (
-        [1, 2, 4],
-        [],
-    )
+    assert history.relative_error(1, 3, "s") is history.relative_error(1, 2, "other") is None
+    last = [history.last_evaluated("s", number, before=before) for number, before in ((2, 5), (2, 4), (10**30, 9))]
+    assert [*last, history.last_evaluated("other", 2, before=5)] == [[2, 4], [1, 2], [1, 2, 4], []]
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
+def test_best_epoch_among_some() -> None:
+    # Epochs 1 to 7; epoch 4 is not finite, 7 was not evaluated.
+    history = scores(5.0, 4.0, 1.0, INF, 3.5, 3.0, None)
+    mirrored = History({e: EpochRecord(0.1, {n: -v for n, v in history.values(e).items()}) for e in history.epochs})
+    for filters, expected in [
         *(({}, 3), ({"first": 4}, 6), ({"last": 2}, 2), ({"first": 3, "last": 2}, None)),
         # Epochs 6 and 7, of which 7 has no score.
-        *(
-            ({"only_last_epochs": 2}, 6),
-            ({"only_last_epochs": 1}, None),
-            ({"only_last_n": 2}, 6),
-            ({"only_last_n": 4}, 3),
-        ),
+        *(({"only_last_epochs": 2}, 6), ({"only_last_epochs": 1}, None)),
+        *(({"only_last_n": 2}, 6), ({"only_last_n": 4}, 3)),
         # 3 and 6 remain.
         *(({"worst_value": 2.0}, 3), ({"worst_value": 0.5}, None), ({"worst_value": 3.0, "only_last_n": 2}, 3)),
-        *(
-            ({"min_distance": 2.0}, 3),
-            ({"min_distance": 2.5}, None),
-            ({"min_distance": 0.5, "first": 4, "last": 6}, None),
-        ),
+        *(({"min_distance": 2.0}, 3), ({"min_distance": 2.5}, None)),
+        ({"min_distance": 0.5, "first": 4, "last": 6}, None),
         # The distance is to the last score, 3.0, which is too bad to be the best.
         *(({"min_distance": 1.5, "worst_value": 2.0}, 3), ({"min_distance": 2.5, "worst_value": 2.0}, None)),
         # From a score that is not finite.
         *(({"min_distance": 1.5, "only_last_n": 4}, 3), ({"min_distance": 9.0, "last": 4}, 3)),
-    ],
-)
-def test_best_epoch_among_some(filters: dict[str, Any], expected: int | None) -> None:
-    # Epochs 1 to 7; epoch 4 is not finite, 7 was not evaluated.
-    history = scores(5.0, 4.0, 1.0, INF, 3.5, 3.0, None)
-    assert history.best_epoch("s", "min", **filters) == expected
-    mirrored = History({e: EpochRecord(0.1, {n: -v for n, v in history.values(e).items()}) for e in history.epochs})
-    flipped = {name: -value if name == "worst_value" else value for name, value in filters.items()}
-    assert mirrored.best_epoch("s", "max", **flipped) == expected
+    ]:
+        assert history.best_epoch("s", "min", **filters) == expected, filters
+        flipped = {name: -value if name == "worst_value" else value for name, value in filters.items()}
+        assert mirrored.best_epoch("s", "max", **flipped) == expected, filters
 
 
 def test_a_worst_value_is_reached_exactly_in_float32() -> None:
@@ -224,13 +208,6 @@ def test_name_and_value_in_one_call() -> None:
     assert (history.error_key(1, "cer"), history.error(1, []), history.error(2, "loss")) == (None, None, None)
 
 
-def test_a_path_may_be_a_string(tmp_path: Path) -> None:
-    (tmp_path / "history.json").write_text('{"1": {"lr": 0.5}}')
-    assert read_history(str(tmp_path / "history.json")) == read_history(tmp_path / "history.json")
-    with pytest.raises(UsageError, match="missing.json: cannot be read"):
-        read_history(str(tmp_path / "missing.json"))
-
-
 def test_columns() -> None:
     history = History({2: EpochRecord(0.5, {"loss": 1.0}), 1: EpochRecord(None, {"loss": 3.0, "acc": 0.25})})
     history.record(3, EpochRecord(0.125))
@@ -243,9 +220,8 @@ def test_columns() -> None:
     assert History().columns() == {"epoch": [], "lr": []}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "absolute", "relative", "by_old"),
-    [
+def test_differences() -> None:
+    for old, new, absolute, relative, by_old in [
         (2.0, 1.0, -1.0, -1.0, -0.5),
         (-2.0, -4.0, -2.0, -0.5, -1.0),
         (0.0, 0.0, 0.0, 0.0, 0.0),
@@ -255,15 +231,11 @@ def test_columns() -> None:
         (1.0, -INF, INF, INF, INF),
         (INF, 1.0, -INF, -INF, -INF),
         (NAN, INF, INF, INF, INF),
-    ],
-)
-def test_differences(old: float, new: float, absolute: float, relative: float, by_old: float) -> None:
-    assert absolute_difference(old, new) == absolute
-    assert relative_difference(old, new) == relative
-    assert relative_difference(old, new, divide_by_old=True) == by_old
+    ]:
+        found = absolute_difference(old, new), relative_difference(old, new)
+        assert (*found, relative_difference(old, new, divide_by_old=True)) == (absolute, relative, by_old)
     # High scores may be good.
-    assert absolute_difference(2.0, 1.0, "max") == 1.0
-    assert relative_difference(1.0, 2.0, "max") == -0.5
+    assert (absolute_difference(2.0, 1.0, "max"), relative_difference(1.0, 2.0, "max")) == (1.0, -0.5)
     assert absolute_difference(1.0, NAN, "max") == INF
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
@@ -21,39 +20,27 @@ from test.trainer.line import (
     line_params,
     train,
 )
-from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, available_cores
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import load_training_data
-from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase
 from tfaip.params.stored import flat_params, load_params, to_dict
 from tfaip.params.tree import nodes_of
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.common.parser import load_trainer_params
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS
-from tfaip.trainer.params import TrainerParams, TrainerPipelineParams, TrainingPipelineGeneratorParams
+from tfaip.trainer.params import TrainerPipelineParams, TrainingPipelineGeneratorParams
 from tfaip.trainer.scheduler import SCHEDULES, NewbobAbsParams
 from tfaip.trainer.scheduler.rules import MODULATIONS
 from tfaip.trainer.trainer import Trainer
 
 
-class Pipelines(TrainerPipelineParams[RawDataGeneratorParams, RawDataGeneratorParams]):
-    pass
-
-
-class Params(TrainerParams[ScenarioBaseParams[DataBaseParams, ModelBaseParams], Pipelines]):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
+def test_impossible_values_name_the_field() -> None:
+    for field, value, message in [
         ("epochs", -1, "epochs is -1, expected at least 1"),
         ("val_every_n", -1, "val_every_n is -1, expected at least 0"),
         ("keep_checkpoints", 1, "keep_checkpoints is 1, expected at least 2"),
@@ -65,15 +52,13 @@ class Params(TrainerParams[ScenarioBaseParams[DataBaseParams, ModelBaseParams], 
         ("calc_ema", 1.0, "calc_ema is 1.0"),
         ("train_accum_steps", 0, "train_accum_steps is 0"),
         *(("random_seed", seed, f"random_seed is {seed}") for seed in (-1, 2**32)),
-    ],
-)
-def test_impossible_values_name_the_field(field: str, value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Params(**{field: value})
-    params = line_params([1])
-    setattr(params, field, value)
-    with pytest.raises(ValueError, match=f"{message}.*: change --trainer.{field}$"):
-        LineScenario.create_trainer(params)
+    ]:
+        params = line_params([1])
+        with pytest.raises(ValueError, match=message):
+            type(params)(**{field: value})
+        setattr(params, field, value)
+        with pytest.raises(ValueError, match=f"{message}.*: change --trainer.{field}$"):
+            LineScenario.create_trainer(params)
 
 
 CLASSES: list[type[ParamsBase]] = [
@@ -104,13 +89,12 @@ def test_numbers_are_finite_and_counters_are_not_negative() -> None:
 
 
 def test_the_generators_of_a_pipeline() -> None:
-    pipelines = Pipelines()
-    assert pipelines.train_gen() is pipelines.train
-    assert pipelines.val_gen() is pipelines.val
-    assert list(pipelines.lav_gen()) == [pipelines.val]
+    params = line_params([1])
+    assert (params.gen.train_gen(), params.gen.val_gen()) == (params.gen.train, params.gen.val)
+    assert list(params.gen.lav_gen()) == [params.gen.val]
     assert TrainingPipelineGeneratorParams is TrainerPipelineParams
-    frequencies = [Params(checkpoint_save_freq=text).checkpoint_every_n_updates() for text in ("epoch", "250", 250)]
-    assert frequencies == [None, 250, 250]
+    for text, updates in (("epoch", None), ("250", 250), (250, 250)):
+        assert replace(params, checkpoint_save_freq=text).checkpoint_every_n_updates() == updates
 
 
 def test_what_is_set_after_the_trainer_was_made_is_checked_before_anything_is_written(tmp_path: Path) -> None:
@@ -143,51 +127,43 @@ def test_a_run_completes_a_copy_of_the_params(tmp_path: Path) -> None:
     assert rest.values == whole.values[2:]
 
 
-def ask_for_many(file: Path) -> None:
-    file.write_text(re.sub(r'"(num_processes|num_threads)": -?\d+', r'"\1": 1024', file.read_text()))
-
-
 @pytest.fixture(scope="module")
 def greedy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose files ask for 1024 worker processes."""
-    run = tmp_path_factory.mktemp("greedy") / "run"
+    """A run of this version, and one of 1.2 beside it, whose files ask for 1024 worker processes."""
+    place = tmp_path_factory.mktemp("greedy")
     params = TinyScenario.default_trainer_params()
-    params.output_dir, params.epochs, params.scenario.export_serve = str(run), 1, False
+    params.output_dir, params.epochs, params.scenario.export_serve = str(place / "new"), 1, False
     params.export_final = False
     TinyScenario.create_trainer(params).train()
-    for file in (run / "trainer_params.json", *(run / "best").glob("*.json")):
+    former = unpack_former(place)
+    for file in (
+        place / "new/trainer_params.json",
+        *(place / "new/best").glob("*.json"),
+        former / "best/trainer_params.json",
+    ):
         if file.name != "manifest.json":
-            ask_for_many(file)
-    return run
-
-
-def load_former_data(run: Path) -> Any:
-    """Return the data of a model of tfaip 1.2."""
-    former = unpack_former(run)
-    ask_for_many(former / "best" / "trainer_params.json")
-    return load_training_data(former / "best", WaveScenario)
+            file.write_text(re.sub(r'"(num_processes|num_threads)": -?\d+', r'"\1": 1024', file.read_text()))
+    return place
 
 
 @pytest.mark.parametrize(
     ("load", "name"),
     [
-        (lambda run: load_params(run / "trainer_params.json", TinyTrainerParams), "trainer_params.json"),
-        (lambda run: TinyScenario.params_from_path(run / "best"), "scenario_params.json"),
-        (lambda run: Trainer.restore_trainer(run).params, "trainer_params.json"),
-        (lambda run: load_training_data(run / "best", TinyScenario), "training_data.json"),
-        (load_former_data, "trainer_params.json"),
-        (lambda run: load_trainer_params(run / "trainer_params.json", []).params, "trainer_params.json"),
+        (lambda place: load_params(place / "new" / "trainer_params.json", TinyTrainerParams), "trainer_params.json"),
+        (lambda place: TinyScenario.params_from_path(place / "new" / "best"), "scenario_params.json"),
+        (lambda place: Trainer.restore_trainer(place / "new").params, "trainer_params.json"),
+        (lambda place: load_training_data(place / "new" / "best", TinyScenario), "training_data.json"),
+        (lambda place: load_training_data(place / "run" / "best", WaveScenario), "trainer_params.json"),
+        (lambda place: load_trainer_params(place / "new" / "trainer_params.json", []).params, "trainer_params.json"),
     ],
 )
-def test_no_file_starts_more_workers_than_there_are_cores(load, name, greedy, tmp_path, caplog):
-    run, cores, counts = shutil.copytree(greedy, tmp_path / "run"), available_cores(), []
+def test_no_file_starts_more_workers_than_there_are_cores(load, name, greedy, caplog):
+    cores, counts = available_cores(), []
     with caplog.at_level("INFO", "tfaip"):
-        params = load(run)
+        params = load(greedy)
     for node in nodes_of(params):
-        for field_name in ("num_processes", "num_threads"):
-            if isinstance(node, DataPipelineParams | SequentialProcessorPipelineParams) and hasattr(node, field_name):
-                counts.append(getattr(node, field_name))
-    assert counts
+        if isinstance(node, DataPipelineParams | SequentialProcessorPipelineParams):
+            counts += [getattr(node, name) for name in ("num_processes", "num_threads") if hasattr(node, name)]
     assert set(counts) == {cores}
     begin = f"{name} asks for 1024 worker processes, there will be {cores}, one for each core: give num_"
     assert sum(begin in message for message in caplog.messages) == len(counts)

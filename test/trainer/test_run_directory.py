@@ -62,58 +62,47 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory, tmp_path: Pa
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("result", ["epoch", "checkpoint/epoch_0001", "export"])
-def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> None:
-    """Its data were wrong, say: the command is typed again when they are mended."""
-    failed = RunDirectory(tmp_path)
-    for file, content in ((failed.params_file, "{}"), (failed.log_file, "error: ..."), (failed.history_file, "{}")):
-        file.write_text(content)
-    (tmp_path / "wandb.id").write_text("of a tracking service")
-    failed.check_free(overwrite=False)
-    if result == "epoch":
-        failed.history_file.write_text('{"1": {"lr": 0.1}}')
-    else:
-        (tmp_path / result).mkdir(parents=True)
-    with pytest.raises(UsageError, match="holds another run"):
-        failed.check_free(overwrite=False)
-    (tmp_path / result).rmdir() if result != "epoch" else failed.history_file.unlink()
-    # Killed while it wrote its first checkpoint.
-    (failed.checkpoints / ".tmp-epoch_0001").mkdir(parents=True, exist_ok=True)
-    failed.claim(overwrite=False)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
-    ("lost", "is_replaced"),
+    ("left", "is_replaced"),
     [
-        ("best", True),  # of the epoch whose checkpoint is missing
-        ("best without history", False),
-        ("stages/tune", True),
-        ("stages/tune/DONE", False),
-        ("export", False),
-        ("saved/epoch_0000_step_000002", False),
-        ("link", False),
+        (["wandb.id", "train.log"], True),
+        (["checkpoint/.tmp-epoch_0001"], True),  # killed while it wrote its first checkpoint
+        (["best"], True),  # of the epoch whose checkpoint is missing
+        (["best", "no history"], False),
+        (["stages/tune"], True),
+        (["stages/tune/DONE"], False),
+        (["export"], False),
+        (["an epoch"], False),
+        (["saved/epoch_0000_step_000002"], False),
+        (["link"], False),  # to a disk that is not there now
     ],
 )
-def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool, tmp_path: Path) -> None:
-    """Flags may name other directories than those that were used."""
+def test_a_run_begins_again_only_if_nothing_is_lost(left: list[str], is_replaced: bool, tmp_path: Path) -> None:
+    """Its data were wrong, say: the command is typed again when they are right. Flags may name other directories."""
     run = RunDirectory(tmp_path / "run")
     run.root.mkdir()
     run.params_file.write_text('{"checkpoint_sub_dir": "saved"}')
-    run.history_file.write_text("{}")
-    if lost == "link":  # to a disk that is not there now
-        (run.root / "saved").symlink_to(tmp_path / "scratch")
-    else:
-        (run.root / lost.split()[0]).mkdir(parents=True)
-    if "without" in lost:
+    run.history_file.write_text('{"1": {"lr": 0.1}}' if "an epoch" in left else "{}")
+    if "no history" in left:
         run.history_file.unlink()
+    for name in {*left} - {"an epoch", "no history"}:
+        path = run.root / name
+        if name == "link":
+            (run.root / "saved").symlink_to(tmp_path / "scratch")
+        elif path.suffix:
+            path.write_text("text")
+        else:
+            path.mkdir(parents=True)
     before = sorted(run.root.rglob("*"))
     assert run.may_begin_again() is is_replaced
-    if not is_replaced:
-        # Also if it got there only after the check, from a process that wrote until now.
-        with pytest.raises(UsageError, match="holds another run"):
-            run.claim(overwrite=False)
-        assert sorted(run.root.rglob("*")) == before
+    if is_replaced:
+        run.claim(overwrite=False)
+        assert list(run.root.iterdir()) == []
+        return
+    # Also if it got there only after the check, from a process that wrote until now.
+    with pytest.raises(UsageError, match="holds another run"):
+        run.claim(overwrite=False)
+    assert sorted(run.root.rglob("*")) == before
 
 
 def test_one_process_at_a_time(run: RunDirectory) -> None:
@@ -195,6 +184,7 @@ SUB, DEEP, BEST = (
         *((DEEP, file) for file in ("my/thesis.tex", "my/old", "my/old/epoch_0001/thesis.tex")),
         *((BEST, file) for file in ("my/thesis.tex", "my")),
         *(("{}", file) for file in ("checkpoint", "checkpoint/epoch_0001/thesis.tex", "history.json/thesis.tex")),
+        *(("{}", file) for file in ("train/thesis.tex", "stages/thesis.tex", "export/thesis.tex")),
     ],
 )
 def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored, file, tmp_path: Path) -> None:
@@ -206,10 +196,10 @@ def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(stored,
             (path.parent / name).touch()
         RunDirectory(tmp_path).check_free(overwrite=True)
     path.write_text("years of work")
-    with pytest.raises(UsageError, match="(my|checkpoint|history).* is not what a run writes: move it away"):
+    with pytest.raises(UsageError, match=f"{file.split('/')[0]}.* is not what a run writes: move it away"):
         RunDirectory(tmp_path).claim(overwrite=True)
     if stored == "{}":
-        with pytest.raises(UsageError, match="holds another run"):
+        with pytest.raises(UsageError, match="holds another run|is not what a run writes"):
             RunDirectory(tmp_path).check_free(overwrite=False)
     assert path.read_text() == "years of work"
 
@@ -317,22 +307,6 @@ def stored(run: Path, **changes: Any) -> Path:
     return file
 
 
-def test_params_and_run_belong_to_the_record(tmp_path: Path, state: Path) -> None:
-    file = stored(tmp_path / "run")
-    assert read_permission(file) == EXPECTED
-    assert read_permission(tmp_path / "run" / ".." / "run" / "trainer_params.json") == EXPECTED
-    (tmp_path / "link").symlink_to(tmp_path / "run")
-    assert read_permission(tmp_path / "link" / "trainer_params.json") == EXPECTED
-    text = file.read_text()
-    file.write_text(text + " ")
-    assert read_permission(file) == Permission()
-    file.write_text(text)
-    assert read_permission(file) == EXPECTED
-    file.rename(tmp_path / "trainer_params.json")
-    assert read_permission(file) == read_permission(tmp_path / "trainer_params.json") == Permission()
-    assert state.stat().st_mode & 0o777 == 0o700
-
-
 def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
     stages = {"a": TrainStage(epochs=1, overrides={"learning_rate.decay": "colorsys:rgb_to_hls"})}
     assert read_permission(stored(tmp_path / "run", stages=stages)) == Permission(("statistics", "colorsys"))
@@ -341,7 +315,7 @@ def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
 def test_a_function_without_a_mark_of_the_package_of_the_scenario_is_typed_too(tmp_path: Path) -> None:
     for name, expected in (("halve", Permission(("test",))), ("third", Permission())):
         params = replace(TinyScenario.default_trainer_params(), output_dir=str(tmp_path))
-        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_functions:{name}"))
+        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_trust:{name}"))
         record_permission(tmp_path / "trainer_params.json", params, TinyScenario, Permission())
         save_params(tmp_path / "trainer_params.json", params)
         assert read_permission(tmp_path / "trainer_params.json") == expected
@@ -361,6 +335,7 @@ def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp
     assert read_permission(file) == Permission()
     save_params(file, params)
     assert read_permission(file) == Permission(("colorsys",))
+    assert state.stat().st_mode & 0o777 == 0o700
     # Params that name nothing need no record.
     record_permission(file, TinyScenario.default_trainer_params(), TinyScenario, Permission())
     assert list(state.iterdir()) == []

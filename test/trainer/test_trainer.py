@@ -10,12 +10,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from test.model.brought import BroughtScenario, brought_params
 from test.trainer.line import (
     CallbackOf,
     LineGraph,
@@ -27,36 +25,14 @@ from test.trainer.line import (
     train,
     weight,
 )
-from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.build import StopReason
 from tfaip.trainer.loop import TrainingDiverged
-from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import Logs, TensorDict
-
-
-def history(output_dir: Path) -> dict[str, Any]:
-    return json.loads((output_dir / "history.json").read_text())
-
-
-@pytest.mark.backend
-def test_sgd_step_by_step(tmp_path: Path) -> None:
-    weights = Weights()
-    trainer = train(line_params([1, 2, 3], epochs=2), weights)
-    # Loss w * x: the gradient is x, the rate 1.
-    assert weights.values == pytest.approx([-6.0, -12.0])
-    assert weight(trainer) == pytest.approx(-12.0)
-    # Epochs are windows on the stream, 1 2 | 3 1 | 2 3, and each has its rate.
-    weights = Weights()
-    params = line_params([1, 2, 3], output_dir=tmp_path / "run", samples_per_epoch=2, epochs=3)
-    params.learning_rate = ExponentialDecayParams(lr=0.8, decay=0.5, learning_circle=2)
-    train(params, weights)
-    assert weights.values == pytest.approx([-2.4, -5.6, -7.6])
-    assert [epoch["lr"] for epoch in history(tmp_path / "run").values()] == [0.8, 0.8, 0.4]
 
 
 @pytest.mark.parametrize("force_eager", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -107,37 +83,21 @@ def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
         "val_distance": np.mean(np.abs(errors)),
     }
     assert logs == pytest.approx(expected, rel=1e-5)
-    assert history(tmp_path / "run")["1"]["values"] == logs
+    stored = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert stored["1"]["values"] == logs
 
 
 @pytest.mark.backend
-def test_epochs_that_are_no_multiple_of_an_execution() -> None:
+def test_sgd_in_epochs_that_are_no_multiple_of_an_execution() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
     weights = Weights()
     train(line_params([1.0] * 19, epochs=3, steps_per_execution=16), weights)
-    assert weights.values == [-19.0, -38.0, -57.0]
+    assert weights.values == [-19.0, -38.0, -57.0]  # loss w * x: the gradient is x, the rate 1
     assert int(weights.model.optimizer.iterations) == 57
-
-
-class AbsentPointsParams(PointsParams):
-    """Data that cannot be read."""
-
-    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        raise OSError("there are no validation data")
-
-
-@pytest.mark.parametrize("how", ["no data", "val_every_n 0"])
-def test_training_without_validation(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    params = line_params([1, 2], None if how == "no data" else [1.0], tmp_path / "run", epochs=2)
-    if how == "val_every_n 0":
-        params.val_every_n = 0
-        params.gen.val = AbsentPointsParams()
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        logs = LineScenario.create_trainer(params).train()
-    assert set(logs) == {"loss", "loss/mean_epoch", "distance"}
-    assert "no validation: the best model follows loss/mean_epoch of the training" in caplog.messages
-    # The loss is -1 * 2 / 2 in epoch 1, (-3 * 1 - 4 * 2) / 2 in epoch 2.
-    assert "Best epoch   loss/mean_epoch -5.5000 in epoch 2" in caplog.messages
+    # Epochs are windows on the stream, 1 2 | 3 1 | 2 3.
+    weights = Weights()
+    train(line_params([1, 2, 3], samples_per_epoch=2, epochs=3), weights)
+    assert weights.values == [-3.0, -7.0, -12.0]
 
 
 def test_a_scenario_of_a_script_is_named_when_the_run_begins(
@@ -159,91 +119,53 @@ def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> None:
-    first = LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=2)).train()
+    made = line_params([1], [1], tmp_path / "run", epochs=2)
+    first = LineScenario.create_trainer(made).train()
     weights = Weights()
-    trainer = LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=2), restore=True)
+    trainer = LineScenario.create_trainer(made, restore=True)
     assert trainer.train([weights]) == first
     assert (weights.values, weight(trainer)) == ([], -2.0)
     # It goes on from its own checkpoint. The length of the training is also a field of the rate, which must follow.
     trainer.params.epochs = 4
     trainer.train([weights])
-    assert weights.values == [-3.0, -4.0]
-    assert trainer.params.learning_rate.epochs == 4
+    assert (weights.values, trainer.params.learning_rate.epochs) == ([-3.0, -4.0], 4)
 
 
 def test_resume_without_a_directory_or_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to resume without an output directory: set --trainer.output_dir"):
         train(line_params([1]), restore=True)
+    made = line_params([1], output_dir=tmp_path / "run")
     with pytest.raises(UsageError, match="no checkpoint in .*nothing to resume"):
-        train(line_params([1], output_dir=tmp_path / "run"), restore=True)
+        train(made, restore=True)
     assert not (tmp_path / "run").exists()
-    params = line_params([1], None, tmp_path / "run")
-    train(params)
     with pytest.raises(UsageError, match="resumes a run and has no model yet: call train"):
-        _ = LineScenario.create_trainer(params, restore=True).model
-    # Another run is not replaced by accident.
-    before = (tmp_path / "run" / "history.json").read_bytes()
-    with pytest.raises(UsageError, match="holds another run"):
-        train(line_params([5], output_dir=tmp_path / "run"))
-    assert (tmp_path / "run" / "history.json").read_bytes() == before
-    train(line_params([5], output_dir=tmp_path / "run", overwrite=True, random_seed=None))
-    stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())
-    assert stored["gen"]["train"]["x"] == [5]
-    assert 0 <= stored["random_seed"] < 2**31  # it was drawn
+        _ = LineScenario.create_trainer(made, restore=True).model
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("flag", "value", "message"),
     [
-        (lambda params: setattr(params.gen.train, "x", []), "an epoch has 0 samples: expected at least 1"),
-        (
-            lambda params: setattr(params.scenario.model, "monitor", ["min", "accuracy"]),
-            "follows 'accuracy' .* is not log",
-        ),
-        (
-            lambda params: setattr(params.scenario.model, "monitor", ["down", "loss"]),
-            "gave the mode 'down', expected 'min'",
-        ),
-        (
-            lambda params: setattr(params.gen.setup.train, "batch_drop_remainder", True),
-            "1 samples give no batch of batch_size 2 with batch_drop_remainder",
-        ),
+        ("train.x", [], "an epoch has 0 samples: expected at least 1"),
+        ("model.monitor", ["min", "accuracy"], "follows 'accuracy' .* is not log"),
+        ("model.monitor", ["down", "loss"], "gave the mode 'down', expected 'min'"),
+        ("train.batch_drop_remainder", True, "1 samples give no batch of batch_size 2 with batch_drop_remainder"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_is_written(change: Any, message: str, tmp_path: Path) -> None:
+def test_what_cannot_work_is_said_before_anything_is_written(
+    flag: str, value: Any, message: str, tmp_path: Path
+) -> None:
     params = line_params([1], output_dir=tmp_path / "run")
-    params.gen.setup.train.batch_size = 2
-    change(params)
+    params.set_flags({"train.batch_size": 2, flag: value})
     with pytest.raises(UsageError, match=message):
         train(params)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("part", ["train", "val"])
-def test_an_error_of_the_data_is_raised_as_itself(part: str) -> None:
+def test_an_error_of_the_validation_data_is_raised_as_itself() -> None:
     params = line_params([1, 2, 3], [1, 2, 3])
-    getattr(params.gen, part).fails_at = 2
+    params.gen.val.fails_at = 2
     with pytest.raises(OSError, match="^sample 2 cannot be read\nwhile Points read sample 2$"):
         train(params)
-
-
-def test_the_trainer_can_be_configured_by_subclass() -> None:
-    seen: list[Any] = []
-
-    class MyTrainer(LineScenario.trainer_cls()):  # type: ignore[misc]
-        def setup_callbacks(self, optimizer: Any, callbacks: Any) -> list[keras.callbacks.Callback]:
-            seen.append(optimizer)
-            return [*super().setup_callbacks(optimizer, callbacks), weights]
-
-    weights = Weights()
-    params = line_params([1])
-    trainer = MyTrainer(params, LineScenario(params.scenario))
-    trainer.train()
-    assert weights.values == [-1.0]
-    assert seen[0].schedule.base.shape == ()
-    assert type(trainer.params) is type(params)
-    assert trainer.params.scenario is trainer.scenario.params
-    assert trainer.data is trainer.scenario.data
 
 
 X = [{"x": np.array([value], "float32")} for value in (0.5, 3.0)]
@@ -264,27 +186,20 @@ def test_after_a_training(rate: float, final: float, tmp_path: Path) -> None:
         assert [sample.outputs["y"].tolist() for sample in found] == [[0.5 * final], [3 * final]]
     assert weight(trainer) == -4.0
     assert trainer.model is trainer.scenario.graph
+    assert (trainer.params.scenario, trainer.data) == (trainer.scenario.params, trainer.scenario.data)
 
 
 @pytest.mark.backend
-def test_without_a_training_and_before_one() -> None:
-    params = line_params([1.0], None, None)
-    params.scenario.model.start = 2.0
-    trainer = LineScenario.create_trainer(params)
+def test_before_a_training() -> None:
+    made = line_params([1.0], None, None)
+    made.scenario.model.start = 2.0
+    trainer = LineScenario.create_trainer(made)
     assert [sample.outputs["y"].tolist() for sample in trainer.predict(X)] == [[1.0], [6.0]]
     with pytest.raises(UsageError, match="no validation data: give evaluate"):
         trainer.evaluate()
-    assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == 6.0
-    trainer.train()
-    assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == 3.0
-
-
-def test_after_a_training_that_was_stopped() -> None:
-    trainer = LineScenario.create_trainer(line_params([1.0], [3.0], None, epochs=2))
-    stop = CallbackOf(on_epoch_end=lambda epoch, logs: os.kill(os.getpid(), signal.SIGTERM))
-    with pytest.raises(TrainingInterrupted):
-        trainer.train([stop])
-    assert trainer.evaluate()["loss"] == -3.0
+    for loss in (6.0, 3.0):
+        assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == loss
+        trainer.train()
 
 
 @pytest.mark.backend
@@ -296,27 +211,21 @@ def test_why_a_training_has_ended(reason: StopReason) -> None:
         stop.model.stop_training = reason is StopReason.CALLBACK
 
     def within(batch: int, logs: Any) -> None:
-        assert trainer.stop_reason is None
+        assert trainer.stop_reason is (reason if reason is StopReason.NOT_FINITE else None)
 
     stop = CallbackOf(on_epoch_end=end, on_train_batch_end=within)
-    params = line_params([1.0], [1.0], lr=0.0, epochs=3)
-    params.gen.train.x = [float("nan") if reason is StopReason.NOT_FINITE else 1.0]
-    params.early_stopping.n_to_go = 2 if reason is StopReason.EARLY_STOPPING else -1
-    trainer = LineScenario.create_trainer(params)
+    made = line_params([1.0], [3.0], lr=0.0, epochs=3)
+    made.scenario.model.start = 2.0
+    made.gen.train.x = [float("nan") if reason is StopReason.NOT_FINITE else 1.0]
+    made.early_stopping.n_to_go = 2 if reason is StopReason.EARLY_STOPPING else -1
+    trainer = LineScenario.create_trainer(made)
     assert trainer.stop_reason is None
     with contextlib.suppress(TrainingInterrupted, TrainingDiverged):
         trainer.train([stop])
     assert trainer.stop_reason is reason
     epochs = {StopReason.LAST_EPOCH: 3, StopReason.EARLY_STOPPING: 2, StopReason.NOT_FINITE: 0}
     assert trainer.epoch == epochs.get(reason, 1)
-
-
-@pytest.mark.slow
-def test_the_model_of_a_scenario_that_brings_one() -> None:
-    trainer = BroughtScenario.create_trainer(brought_params("sequential"))
-    assert isinstance(trainer.model, keras.Sequential)
-    trainer.train()
-    assert isinstance(trainer.model, keras.Sequential)
+    assert trainer.evaluate()["loss"] == 6.0  # the trained weights are there, however it ended
 
 
 SEEN: list[Any] = []
@@ -347,14 +256,11 @@ class TwiceTrainer(Trainer[LineTrainerParams]):
 
 
 # w = 0; 2 epochs of 2 steps of -1, then 3 epochs of a step of -0.5 * 2.
-FIRST = [-2.0, -4.0]
-SECOND = [-5.0, -6.0, -7.0]
+TWICE = [-2.0, -4.0, -5.0, -6.0, -7.0]
 
 
 def params(run: Path | None, **fields: Any) -> LineTrainerParams:
-    made = line_params([1.0, 1.0], [1.0], run, **{"epochs": 2, **fields})
-    made.learning_rate = ConstantParams(lr=1.0)
-    return made
+    return line_params([1.0, 1.0], [1.0], run, **{"epochs": 2, **fields})
 
 
 def run(made: Any, trainer_cls: Any = TwiceTrainer, *callbacks: Any, restore: bool = False) -> tuple[Any, Logs]:
@@ -368,7 +274,7 @@ def run(made: Any, trainer_cls: Any = TwiceTrainer, *callbacks: Any, restore: bo
 def test_a_second_call_goes_on_with_the_weights_and_changed_params() -> None:
     weights = Weights()
     trainer, logs = run(params(None), TwiceTrainer, weights)
-    assert weights.values == [*FIRST, *SECOND]
+    assert weights.values == TWICE
     assert (weight(trainer), trainer.epoch, trainer.params.current_epoch) == (-7, 5, 3)
     assert ["data", "steps", (2, 2, True, pytest.approx(-2.5)), "data", "steps", (5, 3)] == SEEN
     # The mean of w * x over the last epoch is that before its step.
@@ -394,29 +300,28 @@ def test_a_run_with_two_calls_resumes_in_either(tmp_path: Path, epoch: int) -> N
         run(params(tmp_path), TwiceTrainer, stopping(epoch))
     weights = Weights()
     trainer, logs = run(params(tmp_path), TwiceTrainer, weights, restore=True)
-    assert weights.values == [*FIRST, *SECOND][epoch - 1 :]
+    assert weights.values == TWICE[epoch - 1 :]
     assert (weight(trainer), trainer.epoch, logs["loss"]) == (-7, 5, -12)
     assert SEEN[-1] == (5, 3)
     assert SEEN[2][1] == 2  # the code between the calls runs again
     assert sorted(map(int, json.loads((tmp_path / "history.json").read_text()))) == [1, 2, 3, 4, 5]
 
 
-class ThriceTrainer(Trainer[LineTrainerParams]):
-    """More epochs of the same count, then the rates from the beginning, then nothing that is left."""
-
-    def fit(self) -> Logs:
-        super().fit()
-        self.params.epochs = 3
-        super().fit()
-        self.params.current_epoch = 0
-        super().fit()
-        return super().fit()
-
-
 def test_rates_begin_again_with_the_count_of_epochs() -> None:
+    class ThriceTrainer(Trainer[LineTrainerParams]):
+        """More epochs of the same count, then the rates from the beginning, then nothing that is left."""
+
+        def fit(self) -> Logs:
+            super().fit()
+            self.params.epochs = 3
+            super().fit()
+            self.params.current_epoch = 0
+            super().fit()
+            return super().fit()
+
     made = params(None)
     made.gen.train.x = [1.0]
-    made.learning_rate = ConstantParams(lr=1.0, rates=[1.0, 0.5, 0.25])
+    made.learning_rate.rates = [1.0, 0.5, 0.25]
     trainer, _ = run(made, ThriceTrainer)
     assert [trainer.history[epoch].lr for epoch in trainer.history.epochs] == [1, 0.5, 0.25, 1, 0.5, 0.25]
     assert weight(trainer) == -3.5
@@ -433,14 +338,13 @@ def test_a_checkpoint_of_a_call_that_is_not_made_any_more(tmp_path: Path) -> Non
         run(params(tmp_path, epochs=1), restore=True)
 
 
-class CountingTrainer(Trainer[LineTrainerParams]):
-    """Sets a number that the trainer of tfaip 1.2 read."""
-
-    def setup_steps_per_epoch(self) -> None:
-        self._steps_per_epoch = 1
-
-
 def test_hooks_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    class CountingTrainer(Trainer[LineTrainerParams]):
+        """Sets a number that the trainer of tfaip 1.2 read."""
+
+        def setup_steps_per_epoch(self) -> None:
+            self._steps_per_epoch = 1
+
     run(params(None, epochs=1), CountingTrainer)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "CountingTrainer sets _steps_per_epoch, which the training does not read: set self.params.samples_per_epoch, "

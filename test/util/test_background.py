@@ -5,24 +5,17 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tfaip.errors import TfaipError
-from tfaip.util.process import BackgroundWriter, collecting_new_objects
+from tfaip.trainer.run.output import BackgroundWriter
+from tfaip.trainer.trainer import collecting_new_objects
 
 
 def fail(text: str) -> None:
     raise TfaipError(text)
-
-
-def end_after(writer: BackgroundWriter, job: str, error: Exception | None = None) -> None:
-    with writer:
-        writer.submit(partial(fail, job))
-        if error is not None:
-            raise error
 
 
 def test_jobs_are_done_in_their_order_by_one_thread() -> None:
@@ -63,12 +56,13 @@ def test_what_follows_a_failed_job_is_not_done() -> None:
 
 def test_the_end_raises_what_was_not_raised_yet(caplog: pytest.LogCaptureFixture) -> None:
     writer = BackgroundWriter()
-    with pytest.raises(TfaipError, match="late"):
-        end_after(writer, "late")
     # It can be used again. An error beside another one is logged.
-    with pytest.raises(ZeroDivisionError):
-        end_after(writer, "beside another error", ZeroDivisionError())
-    assert caplog.messages == ["beside another error"]
+    for name, error, expected in [("late", None, TfaipError), ("beside another", KeyError(), KeyError)]:
+        with pytest.raises(expected), writer:  # noqa: PT012
+            writer.submit(partial(fail, name))
+            if error is not None:
+                raise error
+    assert caplog.messages == ["beside another"]
 
 
 class Node:
@@ -78,16 +72,9 @@ class Node:
         self.itself = self
 
 
-@pytest.fixture
-def thawed() -> Iterator[None]:
-    """Nothing is frozen; the tests have frozen what they have imported."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
 @pytest.mark.slow
-def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) -> None:
+def test_only_new_garbage_is_freed_in_it_and_all_before_and_after() -> None:
+    gc.unfreeze()  # the tests have frozen what they have imported
     nodes = [Node() for _ in range(3)]
     before, old, new = map(weakref.ref, nodes)
     del nodes[0]
@@ -101,3 +88,4 @@ def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) 
     assert gc.get_freeze_count() == 0
     gc.collect()
     assert old() is None
+    gc.freeze()

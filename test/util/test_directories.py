@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from test.support.commands import finish_command, start_python
-from test.util.support import fail_half_way, names
-from tfaip.errors import TfaipError, UsageError
+from test.util.support import names
+from tfaip.errors import TfaipError
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
     commit_directory,
     link_tree,
     remove_directory,
     remove_temporaries,
-    require_directory,
     write_text,
 )
 
@@ -53,17 +52,16 @@ def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None
     assert (target / "file").read_text() == "new"
 
 
-def test_an_exception_and_a_killed_process_leave_the_old_directory(tmp_path: Path) -> None:
+def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
     target = tmp_path / "run" / "model"
-    leftover = target.parent / f"{TEMPORARY_PREFIX}model"
-    leftover.mkdir(parents=True)
-    (leftover / "half").touch()
+    (target.parent / f"{TEMPORARY_PREFIX}model" / "left").mkdir(parents=True)
     with commit_directory(target) as directory:
         assert names(directory) == []
         (directory / "file").write_text("old")
         assert not target.exists()
-    with pytest.raises(RuntimeError, match="half way"):
-        fail_half_way(target, RuntimeError("half way"))
+    with pytest.raises(RuntimeError, match="half way"), commit_directory(target, ["file"]) as directory:  # noqa: PT012
+        (directory / "file").write_text("new")
+        raise RuntimeError("half way")
     assert (target / "file").read_text() == "old"
     assert names(target.parent) == ["model"]
 
@@ -89,7 +87,7 @@ def test_a_killed_process_leaves_the_old_directory(moment: str, tmp_path: Path) 
     code = f"""
 import os, signal
 from pathlib import Path
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError
 from tfaip.util import files
 kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if {moment!r} == "while moving":
@@ -172,19 +170,6 @@ def test_nothing_is_removed_outside_of_the_root(way_out: str, tmp_path: Path) ->
         ["link", "mark"],
         ["mark"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [("pipe", "pipe is no directory"), ("pipe/a", "pipe is no directory"), ("a\0b", "the path holds a NUL character")],
-)
-def test_a_directory_that_cannot_be_written_is_refused_in_time(name: str, problem: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match=f"cannot be written: .*{problem}"):
-        require_directory(tmp_path / name)
-    for good in (tmp_path, tmp_path / "a/b"):
-        require_directory(good)
-    assert names(tmp_path) == ["pipe"]
 
 
 def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:

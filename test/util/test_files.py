@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,66 +14,60 @@ import pytest
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.util.support import names
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.files import TEMPORARY_PREFIX, commit_directory, require_writable, write_json, write_text
+from tfaip.util.files import (
+    TEMPORARY_PREFIX,
+    commit_directory,
+    require_directory,
+    require_writable,
+    write_json,
+    write_text,
+)
 
 
-def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    write_text(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text(path, "half a surrogate \ud800")
-    assert path.read_text() == "old"
-
-
-def test_json_is_readable_and_ends_with_a_newline(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"lr": 0.1, "values": [1, None]})
-    text = (tmp_path / "a.json").read_text()
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.json", tmp_path / f"{TEMPORARY_PREFIX}a.json"
+    (tmp_path / "theirs").write_text("theirs")
+    link.symlink_to(tmp_path / "theirs")  # which is not written through
+    write_json(path, {"lr": 0.1, "values": [1, None]})
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    text = path.read_text()
     assert json.loads(text) == {"lr": 0.1, "values": [1, None]}
     assert text.endswith("}\n")
-
-
-def test_a_file_is_never_written_through_a_temporary_link(tmp_path: Path) -> None:
-    (tmp_path / "theirs").write_text("theirs")
-    (tmp_path / f"{TEMPORARY_PREFIX}a").symlink_to(tmp_path / "theirs")
-    write_text(tmp_path / "a", "ours")
-    assert (tmp_path / "theirs").read_text() == "theirs"
-    assert (tmp_path / "a").read_text() == "ours"
-    assert names(tmp_path) == ["a", "theirs"]
-
-
-def test_only_a_file_is_replaced_by_a_text(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half a surrogate \ud800")
+    assert path.read_text() == text
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
     for name in ("pipe", "directory"):
         with pytest.raises(TfaipError, match=f"{name} cannot be written: it is no regular file"):
             write_text(tmp_path / name, "text")
-    assert names(tmp_path) == ["directory", "pipe"]
+    assert names(tmp_path) == ["a.json", "directory", "pipe", "theirs"]
     assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"),
+    ("check", "name", "problem"),
     [
-        ("pipe", "it is no regular file"),
-        ("a" * 256, "the path has a part of more than 245 bytes"),
-        ("a/" * 2048, "the path is longer than 4095 bytes"),
-        ("a\0b", "the path holds a NUL character"),
+        (require_writable, "pipe", "it is no regular file"),
+        (require_writable, "a" * 256, "the path has a part of more than 245 bytes"),
+        (require_writable, "a/" * 2048, "the path is longer than 4095 bytes"),
+        (require_writable, "a\0b", "the path holds a NUL character"),
+        (require_directory, "pipe", ".*pipe is no directory"),
+        (require_directory, "pipe/a", ".*pipe is no directory"),
+        (require_directory, "a\0b", "the path holds a NUL character"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_refused_in_time(name: str, problem: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_refused_in_time(
+    check: Callable[[Path], None], name: str, problem: str, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match=f"cannot be written: {problem}") as caught:
-        require_writable(tmp_path / name)
+        check(tmp_path / name)
     assert len(str(caught.value)) <= 300
-
-
-@pytest.fixture
-def full_disk() -> Iterator[None]:
-    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for good in (tmp_path, tmp_path / "a/b"):
+        require_directory(good)
+    require_writable(tmp_path / "new")
+    assert names(tmp_path) == ["pipe"]
 
 
 @pytest.mark.usefixtures("full_disk")

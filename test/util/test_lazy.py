@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
@@ -19,39 +20,22 @@ from no_such_module import lost as lost
 """
 
 
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """A module that offers `Fraction` of the standard library lazily, and two names that no module defines."""
-    made = ModuleType("lazy_test_module")
-    monkeypatch.setitem(sys.modules, made.__name__, made)
+def test_attributes_of_a_stub_are_imported_when_they_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = ModuleType("lazy_test_module")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "lazy_test_module.pyi").write_text(STUB)
-    made.__getattr__, made.__dir__ = lazy_attributes(  # type: ignore[method-assign]
-        made.__name__, str(tmp_path / "lazy_test_module.py")
+    module.__getattr__, module.__dir__ = lazy_attributes(  # type: ignore[method-assign]
+        module.__name__, str(tmp_path / "lazy_test_module.py")
     )
-    return made
-
-
-def test_an_attribute_is_imported_once_and_kept(module: ModuleType) -> None:
-    from fractions import Fraction
-
     assert "Fraction" not in vars(module)
-    assert module.Fraction is Fraction
-    assert vars(module)["Fraction"] is Fraction
-
-
-def test_dir_lists_what_is_not_imported_yet(module: ModuleType) -> None:
     assert {"Fraction", "wrong", "lost", "__name__"} <= set(dir(module))
     assert dir(module) == sorted(dir(module))
-
-
-def test_unknown_and_broken_names(module: ModuleType) -> None:
-    with pytest.raises(AttributeError, match="module 'lazy_test_module' has no attribute 'Decimal'"):
-        _ = module.Decimal
-    with pytest.raises(AttributeError, match="wrong"):
-        _ = module.wrong
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        _ = module.lost
-
-
-def test_a_star_imports_all_names(module: ModuleType) -> None:
-    assert module.__all__ == ["Fraction", "wrong", "lost"]
+    assert module.__all__ == ["Fraction", "wrong", "lost"]  # for a star
+    assert module.Fraction is vars(module)["Fraction"] is Fraction
+    for name, error, message in [
+        ("Decimal", AttributeError, "module 'lazy_test_module' has no attribute 'Decimal'"),
+        ("wrong", AttributeError, "wrong"),
+        ("lost", ModuleNotFoundError, "no_such_module"),
+    ]:
+        with pytest.raises(error, match=message):
+            getattr(module, name)

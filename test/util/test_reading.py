@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
+from tfaip.predict.samplefile import read_lines
 from tfaip.util.reading import (
     MAX_DEPTH,
     MIB,
@@ -24,7 +25,6 @@ from tfaip.util.reading import (
     parse_whole_number,
     read_bytes,
     read_json,
-    read_lines,
     read_text,
     require_regular_files,
 )
@@ -78,14 +78,10 @@ def test_what_is_not_a_file_of_limited_size_is_refused(
     with pytest.raises(UsageError, match=rf"^file: cannot be read \({reason}") as caught:
         read_text(Path("file"))
     assert len(str(caught.value)) < 300
-
-
-def test_names_that_no_file_can_have(subtests: pytest.Subtests) -> None:
-    for name in ["a\0b", "a" * 10_000, "/" + "b/" * 5000]:
-        with subtests.test(name=name):
-            with pytest.raises(UsageError, match=r"cannot be read \(") as caught:
-                read_text(name)
-            assert len(str(caught.value)) < 300
+    for name in ["a\0b", "a" * 10_000, "/" + "b/" * 5000]:  # that no file can have
+        with pytest.raises(UsageError, match=r"cannot be read \(") as caught:
+            read_text(name)
+        assert len(str(caught.value)) < 300
 
 
 def test_a_file_that_is_larger_than_it_says() -> None:
@@ -113,12 +109,9 @@ def test_lines_of_limited_length(tmp_path: Path) -> None:
         assert [next(lines), next(lines)] == [b"ab\n", b"abcd\n"]
         with pytest.raises(ValueError, match="a line has more than"):
             next(lines)
-
-
-def test_an_endless_line_is_not_read_to_its_end(tmp_path: Path) -> None:
-    make_huge(tmp_path / "file")
+    make_huge(tmp_path / "huge")
     tracemalloc.start()
-    with open_file(tmp_path / "file") as file, pytest.raises(ValueError, match="a line has more than 1 MiB"):
+    with open_file(tmp_path / "huge") as file, pytest.raises(ValueError, match="a line has more than 1 MiB"):
         next(read_lines(file, MIB))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -152,80 +145,66 @@ def test_json_that_is_refused(subtests: pytest.Subtests) -> None:
             assert len(str(caught.value)) < 300
 
 
-def test_json_of_any_sensible_depth(tmp_path: Path) -> None:
+def test_depth_is_that_of_lists_and_dicts(tmp_path: Path) -> None:
+    for value, depth, expected in [(3, 0, True), ([], 1, True), ([], 0, False)]:
+        assert is_shallow(value, depth) == expected
+    assert [is_shallow({"a": [1, {}]}, depth) for depth in (3, 2)] == [True, False]
     depth = MAX_DEPTH - 1
     (tmp_path / "file").write_text('{"a": ' + "[" * depth + "]" * depth + "}")
     assert list(read_json(tmp_path / "file")) == ["a"]
 
 
-def test_depth_is_that_of_lists_and_dicts() -> None:
-    assert is_shallow(3, 0)
-    assert is_shallow([], 1)
-    assert not is_shallow([], 0)
-    assert is_shallow({"a": [1, {}]}, 3)
-    assert not is_shallow({"a": [1, {}]}, 2)
+def test_whole_numbers() -> None:
+    for text, number in [("0", 0), ("17", 17), ("999999999", 999_999_999)]:
+        assert parse_whole_number(text) == number
+    for text in ("1000000000", "01", "1_0", "-1"):
+        assert parse_whole_number(text) is None
 
 
-def test_whole_numbers(subtests: pytest.Subtests) -> None:
-    for text, number in [
-        ("0", 0),
-        ("17", 17),
-        ("999999999", 999_999_999),
-        ("1000000000", None),
-        ("01", None),
-        ("1_0", None),
-        ("-1", None),
-    ]:
-        with subtests.test(text=text):
-            assert parse_whole_number(text) == number
-
-
-def test_compressed_members_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "file.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("stored", b"a" * 100)
-    open_stored(path).close()
-    for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("stored", b"a" * 100)
-            archive.writestr("packed", b"a" * 100, compress_type=method)
-        with pytest.raises(ValueError, match="packed is compressed and may expand to any size"):
-            open_stored(path).close()
-
-
-def test_what_is_no_zip(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"nothing")
-    with pytest.raises(zipfile.BadZipFile):
-        open_stored(tmp_path / "file")
+def sharing(archive: zipfile.ZipFile, names: int = 3) -> None:
+    """Let so many names share the content of the first member."""
+    for number in range(1, names):
+        member = copy.copy(archive.infolist()[0])
+        member.filename = f"{number}.npy"
+        archive.filelist.append(member)
+        archive.NameToInfo[member.filename] = member
+    archive._didModify = True
 
 
 def overlapping(names: int, content: bytes) -> bytes:
-    """A zip in which so many names share the content of one member."""
+    """Return a zip file in which so many names share their content."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("0.npy", content)
-        first = archive.infolist()[0]
-        for number in range(1, names):
-            member = copy.copy(first)
-            member.filename = f"{number}.npy"
-            archive.filelist.append(member)
-            archive.NameToInfo[member.filename] = member
-        archive._didModify = True
+        sharing(archive, names)
     return buffer.getvalue()
 
 
-def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(overlapping(3, b"a" * 100))
-    with pytest.raises(ValueError, match="npy overlaps another member; what we write never does"):
-        open_stored(tmp_path / "file")
+def claiming(archive: zipfile.ZipFile) -> None:
+    archive.infolist()[0].file_size = archive.infolist()[0].compress_size = 10**6
 
 
-def test_a_member_that_claims_more_than_the_file_has(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda archive: None, None),
+        (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_DEFLATED), "packed is compressed and may expand"),
+        (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_BZIP2), "packed is compressed and may expand"),
+        (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_LZMA), "packed is compressed and may expand"),
+        (sharing, "npy overlaps another member; what we write never does"),
+        (claiming, "member claims to be larger than the file"),
+    ],
+)
+def test_zip_files_that_could_expand_are_refused(
+    change: Callable[[zipfile.ZipFile], None], message: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.zip"
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("member", b"a" * 100)
-        archive.infolist()[0].file_size = archive.infolist()[0].compress_size = 10**6
+        change(archive)
         archive._didModify = True
-    (tmp_path / "file").write_bytes(buffer.getvalue())
-    with pytest.raises(ValueError, match="member claims to be larger than the file"):
-        open_stored(tmp_path / "file")
+    if message is None:
+        open_stored(path).close()
+        path.write_bytes(b"nothing")
+    with pytest.raises(zipfile.BadZipFile if message is None else ValueError, match=message):
+        open_stored(path)

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfaip.backend.environment import set_default
 from tfaip.errors import TfaipError, UsageError
@@ -26,11 +26,8 @@ SHUTDOWN_TIMEOUT_S = 30
 
 # The library in which JAX exchanges arrays between processes without a GPU; its errors have no type and no code.
 _EXCHANGE = "Gloo"
-# In the error of a call of the service of process 0 that is not answered.
-_NO_SERVICE = "UNAVAILABLE"
 # JAX has another port of its own, for which it cannot be asked, where this variable is not set.
 _PORT = "JAX_COORDINATOR_PORT"
-POLL_MS = 1000
 _left_together = threading.Event()
 
 
@@ -151,30 +148,6 @@ def synchronize(name: str) -> None:
     multihost_utils.sync_global_devices(name)
 
 
-def post(name: str, text: str) -> None:
-    """Let the other processes read a text; see `read_posted`."""
-    _service().key_value_set(name, text)
-
-
-def read_posted(name: str) -> str:
-    """Return a text as soon as a process has posted it, however long that takes.
-
-    Every exchange of arrays ends with an error if a process comes much later than the others. This wait has no limit,
-    and ends with an error if the coordinator has gone.
-    """
-    import jax
-
-    service = _service()
-    while True:
-        try:
-            # In parts, so that a signal is handled in between.
-            text: str = service.blocking_key_value_get(name, POLL_MS)
-            return text
-        except jax.errors.JaxRuntimeError as error:
-            if "DEADLINE_EXCEEDED" not in str(error):
-                raise
-
-
 def leave_together() -> None:
     """Let `leave_at_once` wait until every process has called it, since an error is raised in all of them.
 
@@ -184,13 +157,6 @@ def leave_together() -> None:
     _left_together.set()
 
 
-def _service() -> Any:
-    """Return the client of the service that JAX's processes join; it has no public name."""
-    from jax._src import distributed
-
-    return distributed.global_state.client
-
-
 def lost_connection(error: Exception) -> str | None:
     """Return what an error says of a connection to another process that broke; None: it is of another kind."""
     import jax
@@ -198,10 +164,9 @@ def lost_connection(error: Exception) -> str | None:
     text = str(error)
     # Collective operations raise a ValueError, compiled steps what JAX has for all errors of its runtime, such as
     # exhausted memory: only the text tells a broken connection from those.
-    mark = next((mark for mark in (_EXCHANGE, _NO_SERVICE) if mark in text), None)
-    if mark is None or not isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
+    if _EXCHANGE not in text or not isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
         return None
-    return text[text.index(mark) :].splitlines()[0]
+    return text[text.index(_EXCHANGE) :].splitlines()[0]
 
 
 def leave_at_once(exit_code: int) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tfaip.backend.jaxsteps import (
     dataset as dataset,
     local_value,
 )
-from tfaip.backend.keras_private import assign_kept_state, forget_global_random_state, running_metrics
+from tfaip.backend.keras_private import assign_kept_state, running_metrics, seed_global_generator
 from tfaip.backend.kerastools import Execution, without_autocast
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -78,9 +78,8 @@ def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
 def seed(number: int) -> None:
     """Seed the global generators of Python, NumPy and Keras; JAX has none."""
     # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.
-    random.seed(number)
     np.random.seed(number)
-    forget_global_random_state()
+    seed_global_generator(number)
 
 
 # Compiled steps
@@ -125,15 +124,9 @@ def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Itera
         first = next(data, None)
         if first is None:
             return data
-        loops, data = steps.can_loop(first), _with_first(first, data)
+        loops, data = steps.can_loop(first), (item for item in chain([first], data))  # `fit` takes a generator
     execution.loops, execution.platform = loops, platform
     return data
-
-
-def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
-    """Return a generator, as `fit` demands it, of an element and those after it."""
-    yield first
-    yield from data
 
 
 def synchronize(model: keras.Model) -> None:

@@ -9,73 +9,41 @@ What Keras guarantees ends at its public names, so that a new version may rename
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import keras
-from keras.src.backend.common.global_state import get_global_attribute, set_global_attribute
-from keras.src.backend.common.masking import get_keras_mask as mask_of, set_keras_mask as attach_mask
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+from keras.src.random.seed_generator import global_seed_generator
 
-from tfaip.backend.kerastools import layers_of, snake_case
+from tfaip.backend.kerastools import layers_of
 from tfaip.util.typing import Tensor
-
-# A layer gets the mask of a tensor and gives one to its outputs; functions of tensors have no public way to either.
-__all__ = ["attach_mask", "mask_of"]
 
 # The random generator that draws without a seed: checkpoints store its state, and those of layers are public alone
 
 
-def global_random_state() -> list[int] | None:
-    """Return the state of the generator that draws without a seed; None: nothing was drawn so far."""
-    generator = get_global_attribute(GLOBAL_SEED_GENERATOR)
-    if generator is None:
-        return None
-    state: list[int] = keras.ops.convert_to_numpy(generator.state).tolist()
-    return state
+def global_random_state() -> list[int]:
+    """Return the state of the generator that draws without a seed."""
+    return [int(number) for number in keras.ops.convert_to_numpy(global_seed_generator().state)]
 
 
 def set_global_random_state(state: list[int]) -> None:
-    """Set the state of the generator that draws without a seed, which is made if there is none."""
-    if get_global_attribute(GLOBAL_SEED_GENERATOR) is None:
-        keras.random.uniform(())  # the first draw makes it
-    get_global_attribute(GLOBAL_SEED_GENERATOR).state.assign(state)
+    """Set the state of the generator that draws without a seed."""
+    global_seed_generator().state.assign(state)
 
 
-def forget_global_random_state() -> None:
-    """Remove the generator that draws without a seed: the next one takes its seed from the generator of Python.
-
-    The public `keras.utils.set_random_seed` does it too, but imports an installed TensorFlow.
-    """
-    set_global_attribute(GLOBAL_SEED_GENERATOR, None)
-
-
-# Names that Keras gives
+def seed_global_generator(number: int) -> None:
+    """Seed the generator of Python, and from it the one that draws without a seed, as Keras does at its first draw."""
+    random.seed(number)
+    state = [random.randint(1, 10**9), 0]  # noqa: S311
+    random.seed(number)
+    global_seed_generator().state.assign(state)  # if it is made here, it draws
+    random.seed(number)
 
 
-@contextmanager
-def metrics_named_by(counts: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Context in which metrics without a name are counted for one model, and not over the whole process.
-
-    The public `keras.backend.get_uid` counts up only.
-    """
-    process = get_global_attribute("object_name_uids", defaultdict(int), set_to_default=True)
-    classes: list[type] = [keras.metrics.Metric]
-    for cls in classes:  # which grows
-        classes += cls.__subclasses__()
-    names = {snake_case(cls.__name__) for cls in classes}
-    before = {name: process.pop(name) for name in names if name in process}
-    process.update(counts)
-    try:
-        yield counts
-    finally:
-        counts.update({name: process[name] for name in names if name in process})
-        for name, count in before.items():
-            process[name] = max(count, process[name])  # operations may have such names too
+# Scopes
 
 
 class RecordingScope(keras.StatelessScope):
@@ -173,8 +141,7 @@ def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
 
 def running_metrics(model: keras.Model) -> Sequence[Any]:
     """Return the values of the metrics in a running `fit` on JAX: to assign all that it keeps takes longer."""
-    values: Sequence[Any] = model._jax_state["metrics_variables"]
-    return values
+    return list(model._jax_state["metrics_variables"])
 
 
 def assign_kept_state(model: keras.Model) -> None:

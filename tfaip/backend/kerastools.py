@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 
 import keras
@@ -137,6 +137,18 @@ def without_autocast(function: Callable[[], Any]) -> Any:
     return _own_types(function=function)
 
 
+@contextmanager
+def _created_by(cls: type, create: Callable[..., None]) -> Iterator[None]:
+    """Context in which `create` initialises the objects of a class of Keras; it gets the own `__init__` too."""
+    with _creation:  # it is one method for all threads
+        own = cls.__init__  # type: ignore[misc]
+        setattr(cls, "__init__", partialmethod(create, own))  # noqa: B010 (no method may be assigned)
+        try:
+            yield
+        finally:
+            setattr(cls, "__init__", own)  # noqa: B010
+
+
 class TooManyElements(BaseException):
     """Signal from the creation of a variable; Keras goes on after an `Exception` where it builds a layer."""
 
@@ -146,7 +158,7 @@ def limited_variables(most: int) -> Iterator[None]:
     """Context in which variables are created."""
     elements = 0
 
-    def create(variable: keras.Variable, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
+    def create(variable: Any, own: Any, initializer: Any, shape: Any = None, *args: Any, **kwargs: Any) -> None:
         nonlocal elements
         sizes = shape if isinstance(shape, Iterable) else [shape]
         elements += math.prod(size or 0 for size in sizes)
@@ -154,22 +166,67 @@ def limited_variables(most: int) -> Iterator[None]:
             raise TooManyElements(elements)
         own(variable, initializer, shape, *args, **kwargs)
 
-    with _creation:  # it is one method for all threads
-        own = keras.Variable.__init__
-        setattr(keras.Variable, "__init__", create)  # noqa: B010 (no method may be assigned)
-        try:
-            yield
-        finally:
-            setattr(keras.Variable, "__init__", own)  # noqa: B010
+    with _created_by(keras.Variable, create):
+        yield
 
 
-# Losses and metrics
+# Metrics
 
 
 def snake_case(name: str) -> str:
     """Return the name that Keras gives to the first object of a class."""
     words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
+
+
+@contextmanager
+def metrics_named_by(counts: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Context in which metrics without a name are counted for one model, and not over the whole process as in Keras."""
+
+    def create(metric: Any, own: Any, dtype: Any = None, name: str | None = None) -> None:
+        if name is None:
+            name = snake_case(type(metric).__name__)
+            counts[name] = counts.get(name, 0) + 1
+            if counts[name] > 1:
+                name = f"{name}_{counts[name] - 1}"
+        own(metric, dtype, name)
+
+    with _created_by(keras.metrics.Metric, create):
+        yield counts
+
+
+# Masks: a layer gets the mask of a tensor and gives one to its outputs; functions have no public way to either
+
+
+class _MaskOf(keras.layers.Layer):
+    """Returns the mask that a layer has given to a tensor, or None."""
+
+    def call(self, tensor: Tensor, mask: Tensor | None = None) -> Tensor | None:
+        return mask
+
+    def compute_mask(self, tensor: Tensor, previous_mask: Any) -> None:
+        """Give no mask to the mask itself."""
+
+
+class _WithMask(keras.layers.Layer):
+    def call(self, tensor_and_mask: tuple[Tensor, Tensor]) -> Tensor:
+        return tensor_and_mask[0]
+
+    def compute_mask(self, tensor_and_mask: tuple[Tensor, Tensor], previous_mask: Any) -> Tensor:
+        return tensor_and_mask[1]
+
+
+mask_of = _MaskOf(name="mask_of", autocast=False)
+_with_mask = _WithMask(name="with_mask", autocast=False)
+
+
+def attach_mask(tensor: Tensor, mask: Tensor | None) -> None:
+    """Give a mask to a tensor that has none."""
+    if mask is not None:
+        _with_mask((tensor, mask))
+
+
+# Losses
 
 
 class FunctionLoss(keras.losses.Loss):

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from tfaip.backend.keras_private import RecordingScope
+from tfaip.backend.keras_private import RecordingScope, seed_global_generator
 from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
@@ -99,6 +99,7 @@ def outside_strategy(variables: Sequence[keras.Variable]) -> list[str]:
 def seed(number: int) -> None:
     """Seed the global generators of Python, NumPy and the backend."""
     keras.utils.set_random_seed(number)
+    seed_global_generator(number)
 
 
 # Compiled steps

@@ -14,7 +14,7 @@ import sys
 from argparse import SUPPRESS, ArgumentError, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from paiargparse import PAIArgumentParser, RequiredArgumentError
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
@@ -51,8 +51,9 @@ class _Root:
 class TreeParser(PAIDataClassArgumentParser):
     """Parser of the roots of a `PAIArgumentParser`: params trees here, other dataclasses in the library."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, ignore_required: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, ignore_required=ignore_required, **kwargs)
+        self._may_be_none = ignore_required
         self._tree_roots: dict[str, _Root] = {}
         self.resolved: list[Entry] = []
 
@@ -92,7 +93,7 @@ class TreeParser(PAIDataClassArgumentParser):
             unused -= known.keys() - {setting.path for setting in settings.unused()}
         if not any(word in _HELP for word in args):
             try:
-                require_values(self.resolved, may_be_none=self.ignore_required)
+                require_values(self.resolved, may_be_none=self._may_be_none)
             except UsageError as error:
                 raise MissingFlags(str(error)) from None
             for name, node in zip(self._tree_roots, self.resolved, strict=True):
@@ -116,24 +117,27 @@ class _AllTreesParser(TreeParser):
 class TFAIPArgumentParser(PAIArgumentParser):
     """`PAIArgumentParser` with the messages and exit codes of the commands."""
 
-    def _data_class_argument_parser_cls(self) -> type[TreeParser]:
-        return _AllTreesParser
+    def _data_class_argument_parser_cls(self) -> Any:
+        def create(**kwargs: Any) -> TreeParser:
+            self._trees = _AllTreesParser(**kwargs)
+            return self._trees
+
+        return create
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; a wrong one ends the program with one line and exit code 2."""
         try:
             namespace, rest = self.parse_known_args(args, namespace)
             if rest:
-                self._refuse(rest)
+                given, _ = _split(rest)
+                general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
+                refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._trees.resolved, general)
+                raise UsageError(
+                    f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value"
+                )
         except UsageError as error:
             self.exit(2, f"error: {error}\n")
         return namespace
-
-    def _refuse(self, rest: Sequence[str]) -> NoReturn:
-        given, _ = _split(rest)
-        general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
-        refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._data_class_parser.resolved, general)
-        raise UsageError(f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value")
 
 
 def _split(args: Sequence[str]) -> tuple[dict[str, Words], list[tuple[str | None, list[str]]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import TestCase
@@ -32,16 +32,14 @@ class AdditionalTrainerArgs(NamedTuple):
 _NO_ARGUMENTS = AdditionalTrainerArgs()
 
 
-def _check(
-    test: TestCase, scenario: Any, args: AdditionalTrainerArgs, debug: bool, check: Callable[[SmallTraining], None]
-) -> None:
-    """Run a check on a small training."""
-    params = small_trainer_params(scenario)
+def _training(test: TestCase, scenario: Any, args: AdditionalTrainerArgs, debug: bool, **flags: Any) -> SmallTraining:
+    """Train a little; the end of the test removes what was written."""
+    params = small_trainer_params(scenario, flags)
     args.apply(params)
     params.force_eager = bool(debug)
     training = SmallTraining(params, scenario)
     test.addCleanup(training.close)
-    check(training)
+    return training
 
 
 def single_train_iter(
@@ -52,12 +50,8 @@ def single_train_iter(
     args: AdditionalTrainerArgs = _NO_ARGUMENTS,
 ) -> None:
     """Train a little: weights change, values are finite, params can be stored and read."""
-    params = small_trainer_params(scenario, {"trainer.lav_every_n": lav_every_n})
-    checks.check_params(params, scenario)
-    args.apply(params)
-    params.force_eager = bool(debug)
-    training = SmallTraining(params, scenario)
-    test.addCleanup(training.close)
+    training = _training(test, scenario, args, debug, **{"trainer.lav_every_n": lav_every_n})
+    checks.check_params(training.params, scenario)
     checks.check_training(training)
 
 
@@ -71,7 +65,7 @@ def resume_training(
     args: AdditionalTrainerArgs = _NO_ARGUMENTS,
 ) -> None:
     """Resume a training: it ends in the same state, bit for bit (so that nothing need be ignored)."""
-    _check(test, scenario, args, debug, checks.check_resume)
+    checks.check_resume(_training(test, scenario, args, debug))
 
 
 def lav_test_case(
@@ -91,7 +85,7 @@ def lav_test_case(
     those that are arrays are never compared.
     """
     tolerance = delta if batch_size_test and not ignore_binary_metric else np.inf
-    _check(test, scenario, args, debug, lambda training: checks.check_lav(training, tolerance))
+    checks.check_lav(_training(test, scenario, args, debug), tolerance)
 
 
 def warmstart_training_test_case(
@@ -104,7 +98,7 @@ def warmstart_training_test_case(
     args: AdditionalTrainerArgs = _NO_ARGUMENTS,
 ) -> None:
     """Start warm from the exported model: a new model gets all of its weights."""
-    _check(test, scenario, args, debug, checks.check_warm_start)
+    checks.check_warm_start(_training(test, scenario, args, debug))
 
 
 def assert_equality(

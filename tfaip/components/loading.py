@@ -6,6 +6,7 @@ A user may type `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path. A stored
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -58,7 +59,14 @@ def load_scenario(name: str, first: bool = True) -> ScenarioClass:
 
 
 def _scenario_in(module_name: str, class_name: str) -> ScenarioClass:
-    module = _import_scenario_module(module_name)
+    module = _import(module_name)
+    if hasattr(module, "__path__") and not _scenarios_of(module):
+        inner = f"{module_name}.scenario"
+        if importlib.util.find_spec(inner) is None:
+            raise UsageError(
+                f"package {shorten_text(module_name)} has no module 'scenario' and defines no scenario: name the module"
+            )
+        module = _import(inner)
     return _named_class(module, class_name) if class_name else _only_scenario(module)
 
 
@@ -84,18 +92,6 @@ def _module_of_path(path: Path, first: bool) -> str:
         root = root.parent
     importpath.add_directory(str(root), first)
     return ".".join(parts)
-
-
-def _import_scenario_module(name: str) -> ModuleType:
-    module = _import(name)
-    if hasattr(module, "__path__") and not _scenarios_of(module):
-        inner = f"{name}.scenario"
-        if importlib.util.find_spec(inner) is None:
-            raise UsageError(
-                f"package {shorten_text(name)} has no module 'scenario' and defines no scenario: name the module"
-            )
-        module = _import(inner)
-    return module
 
 
 def _import(name: str) -> ModuleType:
@@ -221,23 +217,14 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
     return scenario
 
 
-def _holds(root: object, package: str) -> bool:
-    """Return True if a stored `root` holds this package and may be shown to the user."""
-    if not isinstance(root, str) or len(root) > _LONGEST_NAME:
-        return False
-    if not root.isprintable() or not Path(root).is_absolute():
-        return False
-    directory = Path(root)
-    try:
-        return (directory / package).is_dir() or (directory / f"{package}.py").is_file()
-    except OSError:
-        return False
-
-
 def _how_to_find(package: str, root: object) -> str:
+    is_path = isinstance(root, str) and len(root) <= _LONGEST_NAME and root.isprintable() and Path(root).is_absolute()
     # A run directory that contains code must not get the user to import it.
-    if _holds(root, package) and not importpath.is_stored(str(root)):
-        return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} before the command"
+    if is_path and not importpath.is_stored(str(root)):
+        directory = Path(str(root))
+        with contextlib.suppress(OSError):
+            if (directory / package).is_dir() or (directory / f"{package}.py").is_file():
+                return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} before the command"
     return f"put the directory that holds {package} on the PYTHONPATH"
 
 

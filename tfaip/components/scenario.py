@@ -105,34 +105,25 @@ class ScenarioComponents(Generic[SP, TP]):
 
     def create_data(self) -> DataBase[Any]:
         """Build new data from `params.data`; override it to build them in another way."""
-        params = self._params.data
-        arguments = further_arguments(self, "data", self._offered("data"))
-        data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
-        data: DataBase[Any] = build_part(data_cls, params, arguments)
+        data: DataBase[Any] = self._build("data", DataBaseParams)
         return data
 
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        from tfaip.backend.keras_private import metrics_named_by
+        from tfaip.backend.kerastools import metrics_named_by
 
-        params = self._params.model
-        arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
-        model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
-        self._offer_data(model_cls or params.cls, arguments)
         with metrics_named_by({}) as counts:
-            model: ModelBase[Any] = build_part(model_cls, params, arguments)
+            model: ModelBase[Any] = self._build("model", ModelBaseParams, data=lambda: self.data)
         model.metric_counts.update(counts)
-        model.bind_data(lambda: self.data)
+        model.data_of = model.data_of or (lambda: self.data)
         return model
 
     @cached_property
     def graph(self) -> GenericGraphBase[Any]:
         """The outermost graph, which the model creates."""
-        offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
-        arguments = further_arguments(self, "graph", offered)
-        if not self.model.brings_network():
-            self._offer_data(self.model.root_graph_cls, arguments)
+        named = None if self.model.brings_network() else self.model.root_graph_cls
+        arguments = self._arguments("graph", named, data=lambda: self.data, model=lambda: self.model)
         return self.model.create_graph(**arguments)
 
     def create_model_and_graph(self) -> tuple[ModelBase[Any], GenericGraphBase[Any]]:
@@ -154,31 +145,44 @@ class ScenarioComponents(Generic[SP, TP]):
 
     def new_evaluator(self) -> EvaluatorBase[Any]:
         """Build an evaluator from `params.evaluator` and the further arguments of hooks."""
-        offered = self._offered("evaluator") | {"data": lambda: self.data}
-        arguments = further_arguments(self, "evaluator", offered)
-        is_overridden = overrides(type(self), ScenarioComponents, "evaluator_cls")
-        self._offer_data(self.evaluator_cls if is_overridden else self._params.evaluator.cls, arguments)
-        return self.create_evaluator(self._params.evaluator, **arguments)
+        params = self._params.evaluator
+        named = self.evaluator_cls if overrides(type(self), ScenarioComponents, "evaluator_cls") else params.cls
+        return self.create_evaluator(params, **self._arguments("evaluator", named, data=lambda: self.data))
 
-    def _offer_data(self, named: Callable[[], Any], arguments: dict[str, Any]) -> None:
-        """Add the data to the constructor arguments of a class that has a parameter for them."""
-        try:
-            cls = named if isinstance(named, type) else named()
-        except NotImplementedError:
-            return
-        if not is_part(cls) and "data" not in arguments and takes(cls, "data"):
-            arguments["data"] = self.data
+    def _build(self, part: str, base: type, **built: Callable[[], Any]) -> Any:
+        """Build a component of the class that an overridden hook names, or as its params do."""
+        params, hook, cls = getattr(self._params, part), f"{part}_cls", None
+        if overrides(type(self), ScenarioComponents, hook):
+            cls = getattr(self, hook)()
+            if overrides(type(params), base, "cls") and params.cls() is cls:
+                cls = None  # the params can build it
+        return build_part(cls, params, self._arguments(part, cls or params.cls, **built))
 
-    def _offered(self, part: str) -> dict[str, Callable[[], Any]]:
-        """Return the params that hooks may ask for; `params` are those of the part itself."""
+    def _arguments(self, part: str, named: Callable[[], Any] | None, **built: Callable[[], Any]) -> dict[str, Any]:
+        """Return the arguments that hooks give to a constructor, and the data if the class has a parameter for them.
+
+        Args:
+            part: the component.
+            named: its class, or a function that returns it; None: it gets no data.
+            built: functions that return the components which hooks and the class may ask for.
+        """
         params = self._params
-        return {
-            "params": lambda: getattr(params, part),
+        offered = {
+            "params": lambda: params.model if part == "graph" else getattr(params, part),
             "data_params": lambda: params.data,
             "model_params": lambda: params.model,
             "evaluator_params": lambda: params.evaluator,
             "scenario_params": lambda: params,
+            **built,
         }
+        arguments = further_arguments(self, part, offered)
+        if named is None or "data" not in built or "data" in arguments:
+            return arguments
+        try:
+            cls = named if isinstance(named, type) else named()
+        except NotImplementedError:
+            return arguments
+        return {**arguments, "data": self.data} if not is_part(cls) and takes(cls, "data") else arguments
 
     @classmethod
     def params_cls(cls) -> type[SP]:
@@ -281,8 +285,7 @@ class ScenarioComponents(Generic[SP, TP]):
     def params_for_epoch(cls, epoch: int, params: TP, **kwargs: Any) -> TP | None:
         """Return the trainer params of an epoch before the training proper, or None at the end; override it.
 
-        Epochs that follow each other with equal params are one stage. An override with an argument
-        `history` gets the rates and values of the epochs before; it is asked when the epoch begins.
+        Epochs that follow each other with equal params are one stage.
 
         Args:
             epoch: from 1; it is asked until it returns None.
@@ -367,14 +370,6 @@ class ScenarioComponents(Generic[SP, TP]):
         params = load_params(file, cls.params_cls(), trusted=packages, key=key)
         require_resources_inside(params, file.parent)
         return params
-
-
-def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: Any, base: type) -> Any:
-    """Return the class that an overridden hook names; None if the params can build it."""
-    if not overrides(type(scenario), ScenarioComponents, hook):
-        return None
-    cls = getattr(scenario, hook)()
-    return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
 
 
 def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:

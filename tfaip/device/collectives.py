@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten_text
 
-_DONE = "done"
+_WORKING, _DONE = "working", "done"
 
 
 @contextlib.contextmanager
@@ -95,25 +96,37 @@ def check_equal(devices: Devices, values: dict[str, Any]) -> None:
 def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
     """Let the chief do something that may take any time, while the other processes wait.
 
-    They wait without exchanging anything, since an exchange ends with an error if a process comes much later.
+    An exchange ends with an error if a process comes much later: a thread exchanges meanwhile that the chief works.
     """
     if devices.num_processes == 1:
         work()
         return
-    name = f"tfaip/{broadcast(devices, secrets.token_hex(8))}"
-    if devices.is_chief:
+    result = _DONE
+    if not devices.is_chief:
+        while (result := broadcast(devices, None)) == _WORKING:
+            pass
+        if result != _DONE:
+            distributed.leave_together()
+            raise TfaipError(f"process 0 has failed: {result}")
+        return
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(1.0):
+            broadcast(devices, _WORKING)
+        broadcast(devices, result)
+
+    with ThreadPoolExecutor(1) as pool:
+        reports = pool.submit(report)
         try:
             work()
         except BaseException as error:
-            distributed.post(name, shorten_text(f"{type(error).__name__}: {error}", 200))
+            result = shorten_text(f"{type(error).__name__}: {error}", 200)
             distributed.leave_together()
             raise
-        distributed.post(name, _DONE)
-        return
-    result = distributed.read_posted(name)
-    if result != _DONE:
-        distributed.leave_together()
-        raise TfaipError(f"process 0 has failed: {result}")
+        finally:
+            ended.set()
+    reports.result()
 
 
 def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:

@@ -145,7 +145,13 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         process_id = None if cluster.coordinator is None else cluster.process_id
     choose_gpus(params, name, installed_gpus(), process_id)
     if cluster is not None:
-        _join(cluster, name)
+        try:
+            with quiet_stderr():
+                join_cluster(cluster, name)
+        except UsageError as error:
+            if cluster.coordinator is None:
+                raise
+            raise FieldAdvice(str(error), "coordinator") from error
 
     def configure() -> None:
         from tfaip.backend.active import backend
@@ -158,16 +164,6 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
 
     import_backend(configure)
     return cluster
-
-
-def _join(cluster: Cluster, backend: str) -> None:
-    try:
-        with quiet_stderr():
-            join_cluster(cluster, backend)
-    except UsageError as error:
-        if cluster.coordinator is None:
-            raise
-        raise FieldAdvice(str(error), "coordinator") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +252,12 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     cluster = prepare_devices(params)
     from tfaip.backend.active import backend  # not before: it imports Keras
 
-    _check_strategy(params.dist_strategy, backend.STRATEGY)
+    if params.dist_strategy not in (DistStrategy.DEFAULT, backend.STRATEGY):
+        raise FieldAdvice(
+            f"{select_backend()} has no strategy {params.dist_strategy.value}: set {{dist_strategy}} "
+            f"{backend.STRATEGY}, or KERAS_BACKEND to the other backend",
+            "dist_strategy",
+        )
     if cluster is not None:
         # The first contact is reported by native code.
         with quiet_output():
@@ -271,16 +272,6 @@ def open_devices(params: DeviceConfigParams) -> Devices:
         precision=params.precision,
         strategy=backend.create_strategy(names) if is_shared else None,
     )
-
-
-def _check_strategy(strategy: DistStrategy, known: str) -> None:
-    """Raise a FieldAdvice unless the backend has a strategy."""
-    if strategy not in (DistStrategy.DEFAULT, known):
-        raise FieldAdvice(
-            f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {known}, or "
-            "KERAS_BACKEND to the other backend",
-            "dist_strategy",
-        )
 
 
 def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -25,20 +25,6 @@ from tfaip.util.manifest import KERAS_DIR as KERAS_DIR
 from tfaip.util.reading import open_stored
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
-
-
-class Exporter(Protocol):
-    """One format, which writes graphs with their current weights and loads them."""
-
-    def __init__(self, graphs: ExportGraphs) -> None: ...
-
-    def write(self, directory: Path) -> None:
-        """Create `directory` and write all graphs into it."""
-
-    @staticmethod
-    def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
-        """Return one of the graphs as a function of batches."""
-
 
 _KERAS_SUFFIX = ".keras"
 _SHOWN_CHARACTERS = 120
@@ -112,23 +98,25 @@ def _functional_model(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor
     return keras.Model(symbolic, outputs, name=name)
 
 
+# One format, which writes graphs with their current weights, and loads one of them as a function of batches.
+Exporter: TypeAlias = ServingExporter | KerasExporter | OnnxExporter
 # Keys are the names of the directories within the directory of a model.
 FORMATS: dict[str, type[Exporter]] = {SERVE_DIR: ServingExporter, KERAS_DIR: KerasExporter, ONNX_DIR: OnnxExporter}
 
 
 class Advice(NamedTuple):
-    """Advice of the caller at the end of an error message; `{}` is replaced by the name of the format.
+    """Advice of the caller on an error; `{}` is replaced by the name of the format.
 
     Args:
         on_failure: if a format cannot be written.
         on_difference: if the exported model gives other outputs.
     """
 
-    on_failure: str
-    on_difference: str
+    on_failure: str = ""
+    on_difference: str = "the graph depends on something that is not exported (Python state, random numbers)"
 
 
-NO_ADVICE = Advice("", "")
+NO_ADVICE = Advice()
 
 
 class ExportFormats:
@@ -151,7 +139,7 @@ class ExportFormats:
         """The formats whose outputs were compared with those of the graphs."""
         self._exporters: dict[str, Exporter] = {}
         for name in names:
-            with _advised(advice.on_failure, name):
+            with _noted(advice.on_failure.format(name)):
                 self._exporters[name] = FORMATS[name](graphs)
 
     def write(self, directory: Path, weights: Mapping[str, np.ndarray] | None = None) -> None:
@@ -166,7 +154,7 @@ class ExportFormats:
                 what `begin_check` has begun.
         """
         for name, exporter in self._exporters.items():
-            with _advised(self._advice.on_failure, name):
+            with _noted(self._advice.on_failure.format(name)):
                 if weights is None:
                     exporter.write(directory / name)
                 else:
@@ -224,20 +212,7 @@ class ExportFormats:
 
     def _compare(self, directory: Path, inputs: dict[str, np.ndarray]) -> None:
         """Raise unless the exported graphs in a directory give the outputs of the graphs themselves."""
-        tolerance = Tolerance.of(self._graphs.root)
-        for format_name, exporter in self._exporters.items():
-            for name, graph in self._graphs.by_name.items():
-                with _advised(self._advice.on_failure, format_name):
-                    exported = _run(exporter.load(directory / format_name, name), inputs, f"{format_name}/", name)
-                expected = graph_outputs(graph, inputs)
-                with _advised(self._advice.on_difference, format_name):
-                    try:
-                        compare_outputs(exported, expected, tolerance)
-                    except TfaipError as error:
-                        raise TfaipError(
-                            f"graph {name!r} in {format_name}/: {error}; the graph depends on something that is not "
-                            "exported (Python state, random numbers)"
-                        ) from error
+        compare_formats(self._graphs, self._exporters, directory, inputs, Tolerance.of(self._graphs.root), self._advice)
         self.compared = self.names
 
 
@@ -248,26 +223,14 @@ def export_graphs(scenario: ScenarioComponents[Any, Any]) -> ExportGraphs:
 
 
 @contextlib.contextmanager
-def _advised(advice: str, format_name: str) -> Iterator[None]:
+def _noted(*notes: str) -> Iterator[None]:
+    """Context that adds notes to an error."""
     try:
         yield
     except TfaipError as error:
-        if not advice:
-            raise
-        raise type(error)(f"{error}; {advice.format(format_name)}") from error
-
-
-def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str) -> dict[str, np.ndarray]:
-    """Return the outputs of an exported graph."""
-    try:
-        outputs: dict[str, np.ndarray] = exported(inputs)
-    except TfaipError:
+        for note in filter(None, notes):
+            error.add_note(note)
         raise
-    except Exception as error:
-        raise TfaipError(
-            f"graph {name!r} in {directory} was written, but fails: {shorten_text(str(error), 200)}"
-        ) from error
-    return outputs
 
 
 # Relative distance of two neighbouring values.
@@ -365,22 +328,38 @@ def check_formats(
     scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
 ) -> list[GraphCheck]:
     """Run every exported format on a batch, and compare it with the rebuilt graph."""
-    graphs = export_graphs(scenario).by_name
     allowed = Tolerance.of(scenario.graph, 1e-5)
     if tolerance is not None:
         allowed = replace(allowed, difference=tolerance)
+    names = [name for name in FORMATS if (path / name).is_dir()]
+    return compare_formats(export_graphs(scenario), names, path, inputs, allowed, Advice(on_difference=""))
+
+
+def compare_formats(
+    graphs: ExportGraphs,
+    names: Iterable[str],
+    directory: Path,
+    inputs: dict[str, np.ndarray],
+    tolerance: Tolerance,
+    advice: Advice,
+) -> list[GraphCheck]:
+    """Raise unless formats of a model give the outputs of its graphs on a batch."""
     checks: list[GraphCheck] = []
-    for format_name, exporter in FORMATS.items():
-        if not (path / format_name).is_dir():
-            continue
-        for name, graph in graphs.items():
-            batch = graph.select(inputs)
-            try:
-                outputs = _run(exporter.load(path / format_name, name), batch, f"{format_name}/", name)
-                difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
-            except TfaipError as error:
-                error.add_note(f"graph {name!r} in {path / format_name}")
-                raise
+    for format_name in names:
+        for name, graph in graphs.by_name.items():
+            batch, place = graph.select(inputs), f"graph {name!r} in {format_name}/"
+            with _noted(place, advice.on_failure.format(format_name)):
+                exported = FORMATS[format_name].load(directory / format_name, name)
+                try:
+                    outputs = exported(batch)
+                except TfaipError:
+                    raise
+                except Exception as error:
+                    reason = shorten_text(str(error), 200)
+                    raise TfaipError(f"the exported model was written, but fails: {reason}") from error
+            expected = graph_outputs(graph, batch)
+            with _noted(place, advice.on_difference.format(format_name)):
+                difference = compare_outputs(outputs, expected, tolerance)
             signature = _signature_texts(batch), _signature_texts(outputs)
             checks.append(GraphCheck(format_name, name, *signature, difference))
     return checks

@@ -21,7 +21,7 @@ from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
 from tfaip.params.stored import save_params
-from tfaip.util.files import commit_directory, link_entry
+from tfaip.util.files import commit_directory, link_or_copy, link_tree
 from tfaip.util.logging import logger
 from tfaip.util.manifest import (
     ADDED_FORMATS,
@@ -152,7 +152,7 @@ def _keep(name: str, path: Path, directory: Path) -> bool:
         return all(os.path.lexists(directory / entry.relative_to(path)) for entry in (path / name).rglob("*"))
     if not target.parent.is_dir():
         return False
-    link_entry(path / name, target)
+    _link_entry(path / name, target)
     return True
 
 
@@ -165,13 +165,23 @@ def add_formats(
 ) -> None:
     """Write an existing model in further formats, in one commit of its directory."""
     formats = ExportFormats(export_graphs(scenario), names, advice)
-    formats.check(inputs)
+    formats.check_with_write(inputs)
     path = path.resolve()  # `.` has no name, and a link to the directory must not be replaced
     origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
     origin[ADDED_FORMATS] = sorted({*ModelDirectory.at(path).added_formats, *names})
     with commit_directory(path, MODEL_MARKS) as directory:
         for entry in path.iterdir():
             if entry.name not in (*names, MANIFEST_FILE):
-                link_entry(entry, directory / entry.name)
+                _link_entry(entry, directory / entry.name)
         formats.write(directory)
         write_manifest(directory, origin)
+
+
+def _link_entry(source: Path, target: Path) -> None:
+    """Copy a file, directory or link to `target`, which does not exist, as `link_tree` does."""
+    if source.is_symlink():
+        target.symlink_to(os.readlink(source))
+    elif source.is_dir():
+        link_tree(source, target)
+    else:
+        link_or_copy(str(source), str(target))

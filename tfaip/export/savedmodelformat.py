@@ -8,10 +8,10 @@ import io
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 import numpy as np
@@ -69,14 +69,10 @@ class ServingExporter:
             elif keras.backend.backend() != "tensorflow":
                 for copied, original in self._copies():  # on TensorFlow the archive has the variables themselves
                     copied.assign(keras.ops.convert_to_numpy(original))
-            import tensorflow as tf  # a SavedModel is a TensorFlow program, on every backend
-
-            try:
+            with _writing(directory):
                 self._archive.write_out(str(directory), verbose=False)
-            except tf.errors.OpError as error:
-                raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
             if is_first:
-                self._template = SavedModelTemplate.of(directory, archive_variables(self._archive), self._paths())
+                self._template = SavedModelTemplate.of(directory, self._keys())
 
     @property
     def writes_values(self) -> bool:
@@ -88,13 +84,20 @@ class ServingExporter:
         assert self._template is not None  # noqa: S101 (the caller has asked)
         self._template.write(directory, weights)
 
-    def _paths(self) -> dict[int, str]:
-        """Return the path of each weight by the identity of its variable in the archive."""
+    def _keys(self) -> dict[str, str]:
+        """Return the path of the weight of each variable by its key in the SavedModel."""
         by_path = variables_by_path(self._graphs.root)
         paths = {id(variable): path for path, variable in by_path.items()}
         if keras.backend.backend() == "tensorflow":
-            return paths | {id(variable.value): path for path, variable in by_path.items()}
-        return {id(copied): paths[id(original)] for copied, original in self._copies() if id(original) in paths}
+            paths |= {id(variable.value): path for path, variable in by_path.items()}
+        else:
+            paths = {id(copied): paths[id(original)] for copied, original in self._copies() if id(original) in paths}
+        keys = {}
+        for name, members in archive_variables(self._archive).items():
+            for position, variable in enumerate(members):
+                if id(variable) in paths:
+                    keys[_KEY.format(name, position)] = paths[id(variable)]
+        return keys
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
@@ -136,54 +139,47 @@ _FINGERPRINT_FILE = "fingerprint.pb"
 _SHARED_BYTES = 2**16
 
 
-class SavedModelTemplate:
+@contextlib.contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    """Context that names the directory that TensorFlow cannot write."""
+    import tensorflow as tf  # a SavedModel is a TensorFlow program, on every backend
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
+
+
+class SavedModelTemplate(NamedTuple):
     """Files of a SavedModel, and the weight whose value each of its variables has.
 
     Args:
-        files: their content by relative path, without the values of variables.
-        directories: the relative paths of all directories.
+        files: their content by relative path, without the values of variables; None: a directory.
         keys: path of the weight by the key of the variable in the SavedModel.
         objects: the entry of the SavedModel that describes its objects.
     """
 
-    def __init__(
-        self, files: Mapping[str, bytes], directories: Sequence[str], keys: Mapping[str, str], objects: bytes
-    ) -> None:
-        self._files = files
-        self._directories = sorted(directories)
-        self._keys = keys
-        self._objects = objects
+    files: Mapping[str, bytes | None]
+    keys: Mapping[str, str]
+    objects: bytes
 
     @classmethod
-    def of(
-        cls, directory: Path, variables: Mapping[str, Sequence[Any]], paths: Mapping[int, str]
-    ) -> SavedModelTemplate | None:
-        """Return the template of a SavedModel; None: it holds something else than weights.
+    def of(cls, directory: Path, keys: Mapping[str, str]) -> SavedModelTemplate | None:
+        """Return the template of a SavedModel, whose keys may hold more than its own; None: not all are weights."""
+        import tensorflow as tf
 
-        Args:
-            directory: the SavedModel.
-            variables: its variables, by the name of their list in it.
-            paths: the path of a weight by the identity of its variable.
-        """
-        import tensorflow as tf  # a SavedModel is a TensorFlow program, on every backend
-
-        keys = {}
-        for name, members in variables.items():
-            for position, variable in enumerate(members):
-                keys[_KEY.format(name, position)] = paths.get(id(variable))
         reader = tf.train.load_checkpoint(str(directory / _PREFIX))
-        found = {key: keys.get(key) for key in reader.get_variable_to_shape_map() if key != _OBJECT_GRAPH}
-        known = {key: path for key, path in sorted(found.items()) if path is not None}
-        if len(known) < len(found):
+        found = set(reader.get_variable_to_shape_map()) - {_OBJECT_GRAPH}
+        if not found <= keys.keys():
             return None
-        files, directories = {}, []
-        for file in directory.rglob("*"):
+        files: dict[str, bytes | None] = {}
+        for file in sorted(directory.rglob("*")):  # a directory before its files
             place = file.relative_to(directory)
             if file.is_dir():
-                directories.append(place.as_posix())
+                files[str(place)] = None
             elif place.parts[0] != VARIABLES_DIR and file.name != _FINGERPRINT_FILE:
-                files[place.as_posix()] = file.read_bytes()
-        return cls(files, directories, known, reader.get_tensor(_OBJECT_GRAPH))
+                files[str(place)] = file.read_bytes()
+        return cls(files, {key: keys[key] for key in sorted(found)}, reader.get_tensor(_OBJECT_GRAPH))
 
     def write(self, directory: Path, weights: Mapping[str, np.ndarray]) -> None:
         """Create `directory` with these values of the weights by path.
@@ -193,22 +189,21 @@ class SavedModelTemplate:
         """
         import tensorflow as tf
 
-        for name in (".", *self._directories):
-            (directory / name).mkdir(parents=True, exist_ok=True)
-        for name, content in self._files.items():
-            (directory / name).write_bytes(content)
-        try:
-            with tf.device("CPU:0"):
-                tensors = {path: _tensor(weights[path]) for path in set(self._keys.values())}
-                tf.raw_ops.SaveV2(
-                    prefix=str(directory / _PREFIX),
-                    tensor_names=[_OBJECT_GRAPH, *self._keys],
-                    shape_and_slices=[""] * (1 + len(self._keys)),
-                    tensors=[tf.constant(self._objects), *(tensors[path] for path in self._keys.values())],
-                )
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            if content is None:
+                (directory / name).mkdir()
+            else:
+                (directory / name).write_bytes(content)
+        with _writing(directory), tf.device("CPU:0"):
+            tensors = {path: _tensor(weights[path]) for path in set(self.keys.values())}
+            tf.raw_ops.SaveV2(
+                prefix=str(directory / _PREFIX),
+                tensor_names=[_OBJECT_GRAPH, *self.keys],
+                shape_and_slices=[""] * (1 + len(self.keys)),
+                tensors=[tf.constant(self.objects), *(tensors[path] for path in self.keys.values())],
+            )
             write_fingerprint(directory)
-        except tf.errors.OpError as error:
-            raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
 
 
 def _tensor(array: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ import importlib.util
 import math
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tfaip.components.modelfiles import FormerModel
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import built_within
+from tfaip.model.weights import WeightsDoNotFit, assign_arrays, built_within
 from tfaip.model.weightsource import Source, match_tails
 from tfaip.util.logging import logger
 from tfaip.util.reading import require_regular_files
@@ -42,6 +42,8 @@ _FORMER_GRAPH = re.compile(r"(?:layer(?:_with_weights)?-\d+|root|graph)/graph/")
 _NUMBERED_LAYER = re.compile(r"layer(_with_weights)?-\d+")
 # Characters of the attributes that lead to a variable; paths grow with the square of the depth of a file.
 _LONGEST_PATH = 2000
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,24 +85,14 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         )
     with quiet_stderr():
         import tensorflow as tf  # the format is TensorFlow's, on every backend
-        from google.protobuf.message import DecodeError
     try:
         size = require_regular_files(path)
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))
         _require_fitting(reader, size)
         variables = list(_variables(reader))
         values = {variable.key: np.asarray(reader.get_tensor(variable.key)) for variable in variables}
-    # The index may claim any size of its parts, which TensorFlow allocates before it reads them.
-    except (
-        tf.errors.OpError,
-        DecodeError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    # Damage may raise anything: the index may claim any size of its parts, which TensorFlow allocates at first.
+    except Exception as error:
         raise TfaipError(f"the SavedModel {path} cannot be read: {shorten_text(str(error), 150)}") from error
     return _source(str(path), variables, values, trim_graph_name)
 
@@ -144,17 +136,11 @@ def _with_names_of_layers(variable: _Variable) -> str:
     otherwise only the first part of the name is certain to be the name of a layer.
     """
     attributes, names = variable.attributes.split("/"), variable.name.split("/")
-    if len(attributes) == len(names):
-        parts = []
-        for attribute, name in zip(attributes, names, strict=True):
-            if _NUMBERED_LAYER.fullmatch(attribute):
-                parts.append(name)
-            else:
-                parts.append(attribute)
-        return "/".join(parts)
-    if _NUMBERED_LAYER.fullmatch(attributes[0]):
-        return "/".join([names[0], *attributes[1:]])
-    return variable.attributes
+    certain = names if len(names) == len(attributes) else names[:1]
+    for number, name in enumerate(certain):
+        if _NUMBERED_LAYER.fullmatch(attributes[number]):
+            attributes[number] = name
+    return "/".join(attributes)
 
 
 def _unique(names: Mapping[str, str]) -> dict[str, str]:
@@ -210,11 +196,6 @@ def _joined(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-_SHOWN = 4
-
-log = logger(__name__)
-
-
 def load_former_weights(scenario: ScenarioComponents[Any, Any], model: FormerModel) -> None:
     """Build the graph of a scenario and give it the weights of a model of tfaip 1.2."""
     source = read_saved_model(model.saved_model)
@@ -224,31 +205,14 @@ def load_former_weights(scenario: ScenarioComponents[Any, Any], model: FormerMod
     weight_ids = {id(weight) for weight in graph.weights}
     # States of random generators are no weights.
     weights = {path: variable for path, variable in variables_by_path(graph).items() if id(variable) in weight_ids}
-    arrays = _arrays_of(list(weights), source)
-    _require_weights({path: tuple(variable.shape) for path, variable in weights.items()}, arrays, model.saved_model)
-    for path, variable in weights.items():
-        variable.assign(arrays[path])
-    log.info("%d weights read from %s, a model of tfaip 1.2", len(arrays), model.saved_model)
-
-
-def _arrays_of(paths: Sequence[str], source: Source) -> dict[str, np.ndarray]:
-    """Return the array of each path that the source has, by its name or by the end of it."""
     names = {**source.aliases, **{name: name for name in source.arrays}}
-    found = {path: names[path] for path in paths if path in names}
-    matches = match_tails([path for path in paths if path not in found], names, set(found.values()))
-    found.update({path: match.name for path, match in matches.items() if match.name is not None})
-    return {path: source.arrays[name] for path, name in found.items()}
-
-
-def _require_weights(shapes: Mapping[str, Any], arrays: Mapping[str, np.ndarray], place: Path) -> None:
-    problems = [path for path in shapes if path not in arrays]
-    for path, shape in shapes.items():
-        if path in arrays and arrays[path].shape != shape:
-            problems.append(f"{path} (shape {list(arrays[path].shape)}, needed {list(shape)})")
-    if problems:
-        shown = ", ".join(shorten_text(problem, 80) for problem in problems[:_SHOWN])
-        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise TfaipError(
-            f"{place} does not have {len(problems)} of the {len(shapes)} weights of the graph: {shown}{more}; give the "
-            "layers the attributes that they had in tfaip 1.2"
-        )
+    found = {path: names[path] for path in weights if path in names}
+    matches = match_tails([path for path in weights if path not in found], names, set(found.values()))
+    found |= {path: match.name for path, match in matches.items() if match.name is not None}
+    arrays = {path: source.arrays[name] for path, name in found.items()}
+    try:
+        assign_arrays(weights, arrays, str(model.saved_model))
+    except WeightsDoNotFit as error:
+        error.add_note("give the layers the attributes that they had in tfaip 1.2")
+        raise
+    log.info("%d weights read from %s, a model of tfaip 1.2", len(arrays), model.saved_model)

@@ -168,7 +168,7 @@ class PredictionEvaluation:
 
         predicted = run_pass(
             pipeline,
-            self._step,
+            lambda batch: self._step(batch.inputs, batch.targets),
             samples_of,
             self.benchmark_results,
             in_order=False,  # the batches of the validation, so that the values are equal

@@ -222,7 +222,7 @@ class VotingEvaluation:
         # Outside of the scope, since the outputs that are voted on have full precision. With a
         # second model object, since the metrics of the first one count its own outputs.
         first = scenarios[0]
-        scoring = ScoringModel(type(first)(first.params).model, first.graph)
+        scoring = ScoringModel(construct(type(first), first.params).model, first.graph)
         self._vote_step = EvaluationStep(build_evaluation_model(scoring, first), run_eagerly)
         self.benchmark_results = BenchmarkResults()
         """Counts and times of the last run."""
@@ -271,7 +271,7 @@ class VotingEvaluation:
         return self._voter.finalize_sample(self._voter.vote(merged(versions)))
 
     def _start(self, batch: Batch) -> list[TensorDict]:
-        return [step(batch) for step in self._steps]
+        return [step(batch.inputs, batch.targets) for step in self._steps]
 
     def _unbatch(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Versions]:
         """Return the versions of each sample of a batch; vote on outputs that are not post-processed, and score it."""
@@ -283,5 +283,5 @@ class VotingEvaluation:
         for name in voted[0].outputs:
             outputs[name] = stacked(name, [one.outputs[name] for one in voted], "the votes of a batch")
         outputs[MASKS] = {name: mask for name, mask in self._steps[0].masks.items() if name in outputs}
-        self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
+        self._vote_step({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

@@ -128,20 +128,18 @@ def _best_path(log_probs: NDArray[np.float64], can_skip: NDArray[np.bool_]) -> t
     if frames == 0:
         return np.zeros(0, np.int64), 0.0 if states == 1 else -np.inf
     steps = np.zeros((frames, states), np.int8)
-    best = np.full(states, -np.inf)
-    best[:2] = log_probs[0, :2]
+    best = np.full(states + 2, -np.inf)  # with two states before the first one, which no path reaches
+    best[2:4] = log_probs[0, :2]
     for frame in range(1, frames):
-        by_one = np.concatenate([[-np.inf], best[:-1]])
-        by_two = np.where(can_skip, np.concatenate([[-np.inf] * min(2, states), best[:-2]])[:states], -np.inf)
-        choices = np.stack([best, by_one, by_two])
+        choices = np.stack([best[2:], best[1:-1], np.where(can_skip, best[:-2], -np.inf)])
         steps[frame] = choices.argmax(axis=0)
-        best = choices.max(axis=0) + log_probs[frame]
-    last = states - 1 if states == 1 or best[-1] >= best[-2] else states - 2
+        best[2:] = choices.max(axis=0) + log_probs[frame]
+    last = states - 1 if best[-1] >= best[-2] else states - 2
     path = np.empty(frames, np.int64)
     path[-1] = last
     for frame in range(frames - 1, 0, -1):
         path[frame - 1] = path[frame] - steps[frame, path[frame]]
-    return path, float(best[last])
+    return path, float(best[2:][last])
 
 
 def class_of_blank(blank: int, classes: int) -> int:

@@ -10,8 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private import mask_of
-from tfaip.backend.kerastools import FunctionLoss, snake_case
+from tfaip.backend.kerastools import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.losses import shapes_named, weights_like
@@ -82,11 +81,6 @@ class DeclaredLosses:
             raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
         self._class_weights = self._weights_by_class(declared(model, CLASS_WEIGHT), targets, outputs)
         self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
-
-    @property
-    def objects(self) -> dict[str, Any]:
-        """The loss objects and functions by the name of the loss."""
-        return {name: loss for name, (_, _, loss) in self._losses.items()}
 
     def compute(self, targets: TensorDict, outputs: TensorDict, sample_weights: TensorDict) -> dict[str, Tensor]:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
@@ -166,7 +160,9 @@ class DeclaredMetrics:
         targets = without_weights(model, targets)
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
-            for identifier in identifiers:
+            for identifier in identifiers if isinstance(identifiers, list | tuple) else [identifiers]:
+                if identifier is None:
+                    continue
                 target = target_of(output, targets, True, owner)
                 place = _place(owner, "metrics", output, outputs)
                 metric = _made_metric(identifier, targets[target], outputs[output], place, package)
@@ -230,7 +226,7 @@ def _by_output(given: Any, outputs: TensorDict, place: str) -> dict[str, Any]:
     return dict.fromkeys(outputs, given)
 
 
-def _metrics_by_output(given: Any, targets: TensorDict, outputs: TensorDict, place: str) -> dict[str, list[Any]]:
+def _metrics_by_output(given: Any, targets: TensorDict, outputs: TensorDict, place: str) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping | list | tuple):
@@ -241,14 +237,7 @@ def _metrics_by_output(given: Any, targets: TensorDict, outputs: TensorDict, pla
             # Outputs without a target are only predicted.
             with_target = [name for name in outputs if name in targets or len(outputs) == 1]
             given = {name: given for name in with_target} or given
-    by_output = _by_output(given, outputs, place)
-    return {name: _as_list(metrics) for name, metrics in by_output.items()}
-
-
-def _as_list(metrics: Any) -> list[Any]:
-    if metrics is None:
-        return []
-    return list(metrics) if isinstance(metrics, list | tuple) else [metrics]
+    return _by_output(given, outputs, place)
 
 
 def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) -> Any:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import keras
 from keras import ops
 
-from tfaip.backend.keras_private import attach_mask, mask_of
-from tfaip.backend.kerastools import own_training_flag
+from tfaip.backend.kerastools import attach_mask, mask_of, own_training_flag
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.classes import check_hook_names
 from tfaip.util.oldnames import old_names
@@ -96,8 +95,8 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         return self.build_train_graph(inputs, targets, training=bool(training))
 
 
-def require_outputs(graph: GenericGraphBase[Any], outputs: Any) -> TensorDict:
-    """Return the outputs of the root graph of a model.
+def require_outputs(graph: keras.layers.Layer, outputs: Any) -> TensorDict:
+    """Return the outputs of the root graph of a model, or of a Keras model.
 
     Raises:
         TypeError: if they are no dict.

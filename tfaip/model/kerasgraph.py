@@ -130,22 +130,19 @@ def _check_inputs(fixed: Any, specs: Mapping[str, TensorSpec], where: str) -> No
             )
 
 
-def _same_shape(data: tuple[int | None, ...], model: tuple[int | None, ...]) -> bool:
+def _same_shape(data: tuple[Any, ...], model: tuple[int | None, ...]) -> bool:
     # Keras adds and removes a last dimension of 1.
     if len(data) == len(model) + 1 and data[-1] == 1:
         data = data[:-1]
     elif len(model) == len(data) + 1 and model[-1] == 1:
         model = model[:-1]
-    sizes = list(zip(data, model, strict=False))
-    return len(data) == len(model) and all(wanted is None or given == wanted for given, wanted in sizes)
+    return TensorSpec(model).fits(data)
 
 
 def _can_hold(model: str, data: str) -> bool:
-    if "string" in (model, data):
-        return model == data
-    if "bfloat16" in (model, data):
-        return True
-    return model == data or np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
+    if "string" in (model, data) or "bfloat16" in (model, data):
+        return "string" not in (model, data) or model == data
+    return np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
 
 
 def is_automatic_name(layer: keras.layers.Layer) -> bool:

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import keras
@@ -96,10 +95,9 @@ def shapes_named(place: str, targets: TensorDict, outputs: TensorDict) -> Iterat
         raise ShapeError(text).with_traceback(error.__traceback__) from error
 
 
-class FailuresNamed:
+@contextlib.contextmanager
+def failures_named(shapes: str) -> Iterator[None]:
     """Context in which a compiled step runs: an error of an operation names the loss or metric that it belongs to.
-
-    It may be entered again and again; entering it for each batch costs almost nothing.
 
     Args:
         shapes: of targets and outputs as far as they are known before, see `shapes_text`. Those of the batch are in
@@ -108,23 +106,15 @@ class FailuresNamed:
     Raises:
         ShapeError: instead of the error of an operation within `shapes_named`.
     """
-
-    def __init__(self, shapes: str) -> None:
-        self._shapes = shapes
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not isinstance(error, Exception):
-            return
+    try:
+        yield
+    except Exception as error:
         text = backend.failed_operation(error) or ""
         parts = _PARTS.findall(text)
-        if parts:
-            reason = text.partition("[[{{node")[0].strip().splitlines()[-1]
-            raise ShapeError(f"{reason} (in {parts[-1]}; {self._shapes})") from error
+        if not parts:
+            raise
+        reason = text.partition("[[{{node")[0].strip().splitlines()[-1]
+        raise ShapeError(f"{reason} (in {parts[-1]}; {shapes})") from error
 
 
 def shapes_text(targets: TensorDict, outputs: TensorDict) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.keras_private import metrics_named_by
+from tfaip.backend.kerastools import metrics_named_by
 from tfaip.errors import UsageError
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
@@ -56,7 +56,8 @@ class ModelBase(WithScheduledValues, Generic[P]):
     loss_weights: Any = None
     class_weight: Any = None
     sample_weight: str | None = None
-    _data_of: Callable[[], DataBase[Any]] | None = None
+    data_of: Callable[[], DataBase[Any]] | None = None
+    """Function that returns the data of the scenario; None: the model was not made by a scenario."""
     _losses_declared: DeclaredLosses | None = None
     _metrics_declared: DeclaredMetrics | None = None
 
@@ -113,18 +114,13 @@ class ModelBase(WithScheduledValues, Generic[P]):
         Raises:
             AttributeError: if the model belongs to no scenario.
         """
-        if self._data_of is None:
+        if self.data_of is None:
             raise AttributeError(f"{type(self).__name__}.data: the model was not made by a scenario")
-        return self._data_of()
+        return self.data_of()
 
     @data.setter
     def data(self, data: DataBase[Any]) -> None:
-        self._data_of = lambda: data
-
-    def bind_data(self, data_of: Callable[[], DataBase[Any]]) -> None:
-        """Let `data` be what a function returns, unless the model has set it itself; the scenario calls this."""
-        if self._data_of is None:
-            self._data_of = data_of
+        self.data_of = lambda: data
 
     def build_model(self) -> keras.layers.Layer:
         """Return the layers of the model as a `keras.Model` (Sequential, functional, a subclass), or any layer.
@@ -144,7 +140,7 @@ class ModelBase(WithScheduledValues, Generic[P]):
         The params build it (`ModelBaseParams.create_graph`) unless the model names another class.
         """
         if self.brings_network():
-            specs = None if self._data_of is None else self.data.input_layer_specs()
+            specs = None if self.data_of is None else self.data.input_layer_specs()
             owner = type(self).__name__
             with metrics_named_by(self.metric_counts):
                 network = self.build_model()

@@ -11,10 +11,9 @@ import numpy as np
 from keras import ops
 
 from tfaip.backend.active import backend
-from tfaip.data.pipeline.batching import Batch
 from tfaip.device.collectives import all_reduce_sum
 from tfaip.device.devices import Devices
-from tfaip.model.graphbase import MASKS, GenericGraphBase, full_precision, with_masks
+from tfaip.model.graphbase import MASKS, full_precision, require_outputs, with_masks
 from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -52,12 +51,7 @@ class PredictionStep:
         return outputs
 
     def _call(self, inputs: TensorDict) -> TensorDict:
-        if isinstance(self._layer, GenericGraphBase):
-            return full_precision(self._layer.predict(inputs))
-        outputs = self._layer(inputs, training=False)
-        if not isinstance(outputs, dict):
-            raise TypeError(f"the model gives {type(outputs).__name__}, expected a dict name -> tensor")
-        return full_precision(outputs)
+        return full_precision(require_outputs(self._layer, self._layer(inputs, training=False)))
 
 
 class EvaluationModel(TrainingModel):
@@ -65,7 +59,7 @@ class EvaluationModel(TrainingModel):
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         self.graph.predict(inputs)
-        self._hidden.assigned = self._trace(inputs, targets, with_training=False)
+        self._trace(inputs, targets, with_training=False)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return with_masks(full_precision(self.graph.predict(inputs[0])))
@@ -89,7 +83,7 @@ class EvaluationModel(TrainingModel):
 
     def values(self) -> Logs:
         """Return the means over all batches since the last reset."""
-        result = self.values_so_far()
+        result = {name: float(value) for name, value in self.get_metrics_result().items()}
         if self._hidden.without_loss:
             # Also those that are known since the model was built, with outputs that a vote leaves out.
             for name in (TOTAL_LOSS, *self.loss_names):
@@ -178,11 +172,7 @@ class EvaluationStep:
         self._step.read(of_this_process=shared)
         self._initial = self._step.accumulated() if shared else []
 
-    def __call__(self, batch: Batch) -> TensorDict:
-        """Score a batch; return its outputs, on the device."""
-        return self.score(batch.inputs, batch.targets)
-
-    def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+    def __call__(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
         """Score a batch of what the model takes; return its outputs, on the device."""
         with self._model.failures_named():
             outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]

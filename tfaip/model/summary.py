@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import keras
 
@@ -24,37 +23,24 @@ log = logger(__name__)
 _NAMES_LIMIT = 100
 
 
-@dataclass(frozen=True)
-class LayerSummary:
-    """Summary of a layer.
-
-    Args:
-        path: attribute path within the graph, as in `no_train_scope`.
-        kind: class name.
-        shapes: output shapes of one sample in words; empty if they are not known.
-        parameters: number of numbers in its weights, with those of the layers below it.
-        trained: how many of these the optimizer changes.
-    """
-
-    path: str
-    kind: str
-    shapes: str
-    parameters: int
-    trained: int
-
-
-def summarize(graph: keras.layers.Layer) -> list[LayerSummary]:
+def summarize(graph: keras.layers.Layer) -> list[tuple[str, str, str, int, int]]:
     """Return a summary of each layer of a built graph, in the order in which the graph defines them.
 
-    A layer of Keras is one row, whatever it consists of; models and layers of the user are shown by
-    what is below them, and if they own weights. Layers that share weights count them once.
+    It consists of the attribute path, as in `no_train_scope`, the class, the output shapes of one sample in words
+    (empty if they are not known), the number of parameters, and how many of these the optimizer changes. A
+    layer of Keras is one row, whatever it consists of; models and layers of the user are shown by what is below them,
+    and if they own weights. Layers that share weights count them once.
     """
     paths = {id(layer): path for path, layer in all_layers_by_path(graph).items()}
     counted: set[int] = set()
     rows = []
-    for layer in _layers(graph, set()):
-        if id(layer) in paths and not isinstance(layer, keras.layers.InputLayer):
-            rows.append(_summary(layer, paths[id(layer)], counted))
+    for layer, weights in _shown(graph, set()):
+        if id(layer) not in paths or isinstance(layer, keras.layers.InputLayer):
+            continue
+        sizes = {id(weight): math.prod(weight.shape) for weight in weights if id(weight) not in counted}
+        counted.update(sizes)
+        trained = sum(sizes.get(id(weight), 0) for weight in layer.trainable_weights)
+        rows.append((paths[id(layer)], type(layer).__name__, _output_shapes(layer), sum(sizes.values()), trained))
     return rows
 
 
@@ -62,50 +48,28 @@ def summary_lines(graph: keras.layers.Layer) -> list[str]:
     """Return the summary of a built graph as a table, the totals last."""
     rows = summarize(graph)
     cells = [["layer", "class", "output", "parameters", "trained"]]
-    cells += [[row.path, row.kind, row.shapes, f"{row.parameters:,}", f"{row.trained:,}"] for row in rows]
-    parameters, trained = sum(row.parameters for row in rows), sum(row.trained for row in rows)
+    cells += [[*row[:3], *(f"{number:,}" for number in row[3:])] for row in rows]
+    parameters, trained = sum(row[3] for row in rows), sum(row[4] for row in rows)
     rest = f", {parameters - trained:,} of them not trained" if trained < parameters else ""
     return [*table_lines(cells, left=3), f"{parameters:,} parameters in {len(rows)} layers{rest}"]
 
 
-def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.Layer]:
-    """Yield the layers that are shown, each once."""
+def _shown(layer: keras.layers.Layer, seen: set[int]) -> Iterator[tuple[keras.layers.Layer, list[keras.Variable]]]:
+    """Yield the layers that are shown, each once, with the weights that are not those of other rows."""
     for child in sublayers(layer):
         if id(child) in seen:
             continue
         seen.add(id(child))
-        if _is_shown_whole(child):
-            yield child
+        inner = sublayers(child)
+        is_of_keras = top_package(type(child).__module__) == "keras"
+        if not isinstance(child, keras.Model) and (is_of_keras or not inner):
+            yield child, child.weights
             continue
-        if _own_weights(child):
-            yield child
-        yield from _layers(child, seen)
-
-
-def _is_shown_whole(layer: keras.layers.Layer) -> bool:
-    if isinstance(layer, keras.Model):
-        return False
-    return top_package(type(layer).__module__) == "keras" or not sublayers(layer)
-
-
-def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
-    below = {id(weight) for child in sublayers(layer) for weight in child.weights}
-    return [weight for weight in layer.weights if id(weight) not in below]
-
-
-def _summary(layer: keras.layers.Layer, path: str, counted: set[int]) -> LayerSummary:
-    weights = layer.weights if _is_shown_whole(layer) else _own_weights(layer)
-    new = [weight for weight in weights if id(weight) not in counted]
-    counted.update(map(id, new))
-    trained = {id(weight) for weight in layer.trainable_weights}
-    sizes = {id(weight): math.prod(weight.shape) for weight in new}
-    return LayerSummary(
-        path,
-        type(layer).__name__,
-        _output_shapes(layer),
-        sum(sizes.values()),
-        sum(size for key, size in sizes.items() if key in trained),
-    )
+        below = {id(weight) for part in inner for weight in part.weights}
+        own = [weight for weight in child.weights if id(weight) not in below]
+        if own:
+            yield child, own
+        yield from _shown(child, seen)
 
 
 def _output_shapes(layer: keras.layers.Layer) -> str:

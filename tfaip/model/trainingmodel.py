@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -21,11 +21,11 @@ from tfaip.model.losses import (
     OWN_LOSS,
     REGULARIZATION,
     TOTAL_LOSS,
-    FailuresNamed,
     InputGradientPenalty,
     WeightPenalty,
     batch_samples,
     batch_size_of,
+    failures_named,
     is_zero,
     shapes_named,
     shapes_text,
@@ -38,37 +38,14 @@ from tfaip.util.typing import Logs, Tensor, TensorDict
 
 
 class SymbolicStep(keras.layers.Layer):
-    """Step without an update; called with Keras tensors it only traces, which creates all variables.
+    """Function of a batch; called with Keras tensors it is only traced, which creates all variables."""
 
-    Args:
-        training_model: whose step; not owned by this layer.
-        with_training: trace it in training mode too.
-    """
-
-    assigned: list[keras.Variable]
-    """The variables that the step has assigned, in training mode if it was traced in that."""
-
-    def __init__(self, training_model: BuiltModel, with_training: bool) -> None:
+    def __init__(self, step: Callable[[tuple[TensorDict, TensorDict]], Tensor]) -> None:
         super().__init__(name="symbolic_step", autocast=False)
-        self._with_training = with_training
-        # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
-        object.__setattr__(self, "_training_model", training_model)
-        object.__setattr__(self, "assigned", [])
+        self._step = step
 
     def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
-        model: BuiltModel = self._training_model
-        # While tracing, what layers pass to `add_loss` is kept only on request.
-        if self._with_training:
-            with RecordingScope(collect_losses=True) as scope:
-                model.compute_loss(inputs, None, model(inputs, training=True), training=True)
-            object.__setattr__(self, "assigned", scope.assigned)
-        with RecordingScope(collect_losses=True) as scope:
-            outputs = model(inputs, training=False)
-            loss = model.compute_loss(inputs, None, outputs, training=False)
-            model.compute_metrics(inputs, None, outputs)
-        if not self._with_training:
-            object.__setattr__(self, "assigned", scope.assigned)
-        return loss
+        return self._step(inputs)
 
 
 class _Hidden:
@@ -190,23 +167,20 @@ class TrainingModel(BuiltModel):
         """Return True if a loss had the weight 0 in the step that was traced last."""
         return self._hidden.leaves_out
 
-    def set_loss_weight(self, name: str, weight: float) -> None:
-        """Change the weight of a loss from the next call of `fit` on.
+    def set_loss_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of all losses that the constructor was given one for, from the next call of `fit` on.
 
-        The compiled step stays, unless the loss begins or ceases to be only logged: then it is compiled once more, so
+        The compiled step stays, unless a loss begins or ceases to be only logged: then it is compiled once more, so
         that a loss of weight 0 costs no gradient.
         """
-        self._loss_weights[name].assign(weight)
-        only_logged = self._only_logged - {name} | ({name} if weight == 0 else set())
+        wanted = {**(self.model_base._loss_weights() or {}), **weights}
+        new = {name: float(wanted.get(name, 1.0)) for name in self._loss_weights}
+        for name, weight in new.items():
+            self._loss_weights[name].assign(weight)
+        only_logged = frozenset(name for name, weight in new.items() if weight == 0)
         if only_logged != self._only_logged:
             self._only_logged = only_logged
             self.forget_compiled_steps()
-
-    def set_loss_weights(self, weights: Mapping[str, float]) -> None:
-        """Change the weights of all losses that the constructor was given one for, as `set_loss_weight` does."""
-        own = self.model_base._loss_weights() or {}
-        for name in self._loss_weights:
-            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
 
     def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
         """Add penalties to the losses of layers; call it before `compile`."""
@@ -251,13 +225,24 @@ class TrainingModel(BuiltModel):
         self.model_base.prepare_declared(targets, outputs)
         self._hidden.shapes = shapes_text(targets, outputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
-        self._hidden.assigned = self._trace(inputs, targets, with_training=True)
+        self._trace(inputs, targets, with_training=True)
 
-    def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> Sequence[keras.Variable]:
-        """Create the variables of what `call`, the losses and the metrics use; return those that a training assigns."""
-        step = SymbolicStep(self, with_training)
-        step((inputs, targets))
-        return step.assigned
+    def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> None:
+        """Create the variables of what `call`, the losses and the metrics use, and note those that it assigns."""
+
+        def step(batch: tuple[TensorDict, TensorDict]) -> Tensor:
+            # While tracing, what layers pass to `add_loss` is kept only on request.
+            if with_training:
+                with RecordingScope(collect_losses=True) as trained:
+                    self.compute_loss(batch, None, self(batch, training=True), training=True)
+            with RecordingScope(collect_losses=True) as evaluated:
+                outputs = self(batch, training=False)
+                loss = self.compute_loss(batch, None, outputs, training=False)
+                self.compute_metrics(batch, None, outputs)
+            self._hidden.assigned = trained.assigned if with_training else evaluated.assigned
+            return loss
+
+        SymbolicStep(step)((inputs, targets))
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
@@ -307,9 +292,9 @@ class TrainingModel(BuiltModel):
     def executing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return backend.with_whole_batches(function)
 
-    def failures_named(self) -> FailuresNamed:
+    def failures_named(self) -> AbstractContextManager[None]:
         """Return a context in which compiled steps run: their errors name the loss or metric that failed."""
-        return FailuresNamed(self._hidden.shapes)
+        return failures_named(self._hidden.shapes)
 
     def score_batch(self, inputs: TensorDict, targets: TensorDict) -> Any:
         """Evaluate one batch as `test_step` does, but with the same arguments on both backends."""
@@ -318,10 +303,6 @@ class TrainingModel(BuiltModel):
         loss = self.compute_loss(x, None, outputs, training=False)
         self.loss_mean.update_state(loss, sample_weight=batch_size_of(x))
         return self.compute_metrics(x, None, outputs)
-
-    def values_so_far(self) -> Logs:
-        """Return the values of all accumulators by name, as Python floats."""
-        return {name: float(value) for name, value in self.get_metrics_result().items()}
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True

@@ -73,21 +73,13 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         for position, layer in enumerate(value.layers):
             yield str(position) if is_automatic_name(layer) else layer.name, layer
     elif isinstance(value, (keras.layers.Layer, keras.random.SeedGenerator)):
-        nodes = {name: v for name, v in vars(value).items() if _is_node(name, v)}
-        yield from sorted(((_public(name, nodes), v) for name, v in nodes.items()), key=lambda item: item[0])
+        kinds = (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict)
+        own = vars(value).keys() - KERAS_ATTRIBUTES
+        nodes = {name: child for name, child in vars(value).items() if name in own and isinstance(child, kinds)}
+        public = {name: name.lstrip("_") for name in nodes}  # unless another attribute has that name
+        named = [(name if public[name] in nodes else public[name], child) for name, child in nodes.items()]
+        yield from sorted(named, key=lambda item: item[0])
     elif isinstance(value, (list, tuple)):
         yield from ((str(i), item) for i, item in enumerate(value))
     elif isinstance(value, dict):
         yield from ((str(key), value[key]) for key in sorted(value, key=str))
-
-
-def _public(name: str, attributes: dict[str, Any]) -> str:
-    """Return the attribute without leading underscores, unless another attribute has that name."""
-    public = name.lstrip("_")
-    return name if public in attributes else public
-
-
-def _is_node(name: str, value: Any) -> bool:
-    if name in KERAS_ATTRIBUTES:
-        return False
-    return isinstance(value, (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict))

@@ -14,7 +14,17 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform, get_origin, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Self,
+    TypeGuard,
+    TypeVar,
+    dataclass_transform,
+    get_origin,
+    overload,
+)
 
 from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared

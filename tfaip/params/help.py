@@ -12,7 +12,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from types import FunctionType, ModuleType
@@ -24,7 +23,7 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import limits_of, versions_of
 from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import Entry, Resolver, walk_entries
-from tfaip.params.settings import flags_of_other_classes
+from tfaip.params.settings import all_entries, flags_of_other_classes
 from tfaip.params.sources import Settings
 from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
 from tfaip.util.text import shorten
@@ -106,67 +105,48 @@ def _value_text(entry: Entry) -> str:
     return f" ={_NO_BREAK}{text}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """A flag of a tree.
-
-    Args:
-        entry: the flag.
-        section: the node below whose title the flag is shown.
-        holder: the node that has the field; None for the root itself.
-        path: Python path, with the name of the root.
-    """
-
-    entry: Entry
-    section: Entry
-    holder: Entry | None
-    path: str
-
-    @property
-    def group(self) -> str:
-        """The first part of the flag, also of flags that leave it out."""
-        return self.section.flag.partition(".")[0]
-
-    @property
-    def is_common(self) -> bool:
-        """True for an option that most users set."""
-        versions = [] if self.entry.owner is None else versions_of(self.entry.owner, self.entry.name)
-        metas = [self.entry.meta, *(version.metadata for version in versions)]
-        return any(meta.get("common") for meta in metas) or (self.entry.kind == "leaf" and self.entry.required)
-
-    @property
-    def class_names(self) -> list[str]:
-        """Names of the class in the heading, and of chosen ones."""
-        nodes = [self.section, *(self.entry.entries if self.entry.is_group else ())]
-        return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
-
-    def is_about(self, topic: str) -> bool:
-        """Return True if the flag or its help text mentions a topic, or the name of a class begins with it."""
-        has_class = any(name.lower().startswith(topic.lower()) for name in self.class_names)
-        return has_class or _mentions(self.entry, topic)
+def _section(entry: Entry) -> Entry:
+    """Return the node below whose title a flag is shown."""
+    return entry if entry.is_object or entry.parent is None else entry.parent
 
 
-def _lines(node: Entry, path: str, holder: Entry | None = None) -> Iterator[_Line]:
-    """Yield the flags of a root, or of a node that is an object; those of nodes below it last."""
+def _group(entry: Entry) -> str:
+    """Return the first part of a flag, also of flags that leave it out."""
+    return _section(entry).flag.partition(".")[0]
+
+
+def _is_common(entry: Entry) -> bool:
+    """Return True for an option that most users set."""
+    versions = [] if entry.owner is None else versions_of(entry.owner, entry.name)
+    metas = [entry.meta, *(version.metadata for version in versions)]
+    return any(meta.get("common") for meta in metas) or (entry.kind == "leaf" and entry.required)
+
+
+def _class_names(entry: Entry) -> list[str]:
+    """Return the names of the class in the heading of a flag, and of chosen ones."""
+    nodes = [_section(entry), *(entry.entries if entry.is_group else ())]
+    return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+
+def _lines(node: Entry) -> Iterator[Entry]:
+    """Yield the flags of a node that is an object; those of nodes below it last, so that a class stays together."""
     if node.is_flag:
-        yield _Line(node, node, holder, path)
-    yield from _field_lines(node, path)
-
-
-def _field_lines(node: Entry, path: str) -> Iterator[_Line]:
-    # Nodes follow after all flags of this one, so that the flags of a class stay together.
-    inner: list[Iterator[_Line]] = []
+        yield node
+    inner: list[Entry] = []
     for entry in node.entries:
-        below = f"{path}.{entry.name}"
-        if entry.kind == "node" and entry.cls is not None:
-            inner.append(_lines(entry, below, node))
-            continue
-        yield _Line(entry, node, node, below)
-        for item in entry.entries:
-            key = repr(item.name) if entry.kind == "dict" else item.name
-            inner.append(_field_lines(item, f"{below}[{key}]"))
-    for lines in inner:
-        yield from lines
+        if entry.is_object:
+            inner.append(entry)
+        else:
+            yield entry
+            inner += entry.entries
+    for entry in inner:
+        yield from _lines(entry)
+
+
+def _is_about(entry: Entry, topic: str) -> bool:
+    """Return True if a flag or its help text mentions a topic, or the name of a class begins with it."""
+    has_class = any(name.lower().startswith(topic.lower()) for name in _class_names(entry))
+    return has_class or _mentions(entry, topic)
 
 
 def _mentions(entry: Entry, topic: str) -> bool:
@@ -174,14 +154,6 @@ def _mentions(entry: Entry, topic: str) -> bool:
     if topic.lower() in entry.flag.lower():
         return True
     return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
-
-
-def _nodes(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the objects among entries and below them."""
-    for entry in entries:
-        if entry.kind == "node" and entry.cls is not None:
-            yield entry
-        yield from _nodes(entry.entries)
 
 
 class HelpText:
@@ -208,12 +180,12 @@ class HelpText:
         self._prog = prog
         self._description = description
         self._options = options
-        self._nodes = list(_nodes(roots))
+        self._nodes = [entry for entry in all_entries(roots) if entry.is_object]
         self._roots = roots
         self._package = f"{home.rpartition('.')[0] or home}."
         self._with_paths = with_paths
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-        self._lines = [line for root in roots for line in _lines(root, root.name)]
+        self._lines = [line for root in roots for line in _lines(root)]
 
     def text(self, topics: Sequence[str]) -> str:
         """Return the text.
@@ -230,7 +202,7 @@ class HelpText:
             parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]
         else:
             parts = [self._head(), *self._overview(), self._general()]
-            groups = dict.fromkeys(line.group for line in self._lines)
+            groups = dict.fromkeys(_group(line) for line in self._lines)
             if groups:
                 parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
         packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
@@ -252,19 +224,17 @@ class HelpText:
     def _overview(self) -> Iterator[list[str]]:
         """Yield the sections with the scenario's own options, then the others, each with its common options."""
         first = [line for line in self._lines if self._is_own(line)]
-        shown = [*first, *(line for line in self._lines if line.is_common and line not in first)]
-        own = {line.group for line in first}
+        shown = [*first, *(line for line in self._lines if _is_common(line) and line not in first)]
+        own = {_group(line) for line in first}
         for is_first in (True, False):
-            yield from self._sections([line for line in shown if (line.group in own) is is_first], by_class=False)
+            yield from self._sections([line for line in shown if (_group(line) in own) is is_first], by_class=False)
 
-    def _is_own(self, line: _Line) -> bool:
+    def _is_own(self, entry: Entry) -> bool:
         """Return True for an option that a class of the scenario declares, or with which one is chosen."""
-        entry, holder = line.entry, line.holder
-        if holder is not None:
-            bases = reversed(origin_of(holder.cls).__mro__)
-            declaring = [base for base in bases if entry.name in inspect.get_annotations(base)]
-            if declaring and self._is_own_class(declaring[0]):
-                return True
+        bases = reversed(() if entry.owner is None else entry.owner.__mro__)
+        declaring = [base for base in bases if entry.name in inspect.get_annotations(base)]
+        if declaring and self._is_own_class(declaring[0]):
+            return True
         if entry.choice is None:
             return False
         is_choice = entry.is_group or len(entry.choice.classes) > 1
@@ -276,17 +246,17 @@ class HelpText:
 
     def _about(self, topic: str) -> Iterator[list[str]]:
         """Yield the sections about a topic."""
-        found = [line for line in self._lines if topic == line.group or f"{line.entry.flag}.".startswith(f"{topic}.")]
+        found = [line for line in self._lines if topic == _group(line) or f"{line.flag}.".startswith(f"{topic}.")]
         options = [option for option in self._options if option.flag == topic]
         others: list[str] = []
         if not found and not options:
-            found = [line for line in self._lines if line.is_about(topic)]
+            found = [line for line in self._lines if _is_about(line, topic)]
             options = [option for option in self._options if _mentions(option, topic)]
             for flag, node, name in flags_of_other_classes(self._roots):
                 if topic.lower() in flag.rpartition(".")[2].lower():
                     others += self._wrap(f"--{flag} with --{node.flag} {name}", 2, 6)
         if not found and not options and not others:
-            known = {name for line in self._lines for name in (line.group, line.entry.name, *line.class_names)}
+            known = {name for line in self._lines for name in (_group(line), line.name, *_class_names(line))}
             hint = did_you_mean(topic, known)
             raise UsageError(f"--help {shorten(topic)}: no flag, class or help text has this word{hint}")
         if options:
@@ -295,21 +265,21 @@ class HelpText:
         if others:
             yield ["Flags of other classes", *others]
 
-    def _sections(self, lines: Sequence[_Line], by_class: bool) -> Iterator[list[str]]:
+    def _sections(self, lines: Sequence[Entry], by_class: bool) -> Iterator[list[str]]:
         """Yield a section per group, with the number of flags that it leaves out, or one per node."""
-        sections: dict[int | str, list[_Line]] = {}
+        sections: dict[int | str, list[Entry]] = {}
         for line in lines:
-            sections.setdefault(id(line.section) if by_class else line.group, []).append(line)
+            sections.setdefault(id(_section(line)) if by_class else _group(line), []).append(line)
         for key, members in sections.items():
-            node = members[0].section
+            node = _section(members[0])
             if not by_class and node.flag != key:
                 node = next((item for item in self._nodes if item.flag == key), node)
             cls = origin_of(node.declared if node.cls is None else node.cls)
             title, summary = f"{cls.__name__} (--{node.flag})", _summary_of(cls)
             text = self._wrap(f"{title}: {summary}" if summary else title, 0, 2)
             for member in members:
-                text += self._entry(member.entry, member.path)
-            hidden = 0 if by_class else sum(line.group == key for line in self._lines) - len(members)
+                text += self._entry(member, member.path)
+            hidden = 0 if by_class else sum(_group(line) == key for line in self._lines) - len(members)
             if hidden:
                 text.append(f"  {hidden} more: --help {key}")
             yield text

@@ -42,7 +42,7 @@ class Entry:
         value: of a leaf, resolved; `MISSING` if there is none.
         kind: leaf, node, list or dict, as of `FieldKind`.
         origin: of the value, or of the choice of classes.
-        owner: class that has the field; None for a root.
+        parent: node that has the field, or list or dict that has the item; None for a root.
         required: there must be a value or a class, but none is given.
         optional: True if there may be no node, list or dict.
         choice: classes that can be chosen; None for a leaf, and if the class is fixed.
@@ -58,7 +58,7 @@ class Entry:
     value: Any = MISSING
     kind: str = "leaf"
     origin: str = DEFAULT
-    owner: Any = None
+    parent: Entry | None = None
     required: bool = False
     optional: bool = False
     choice: ClassChoice | None = None
@@ -73,14 +73,34 @@ class Entry:
         return text.strip()
 
     @property
+    def owner(self) -> Any:
+        """The class that has the field; None for a root and an item."""
+        return None if self.parent is None or self.parent.is_group else types.origin_of(self.parent.cls)
+
+    @property
+    def path(self) -> str:
+        """The Python path, with the name of the root."""
+        if self.parent is None:
+            return self.name
+        if self.parent.is_group:
+            return f"{self.parent.path}[{self.name if self.parent.kind == 'list' else repr(self.name)}]"
+        return f"{self.parent.path}.{self.name}"
+
+    @property
+    def is_object(self) -> bool:
+        """True for a node with a class, below which there are flags."""
+        return self.kind == "node" and self.cls is not None
+
+    @property
     def is_group(self) -> bool:
         """True for a list or dict of dataclasses."""
         return self.kind in ("list", "dict")
 
     @property
     def is_flag(self) -> bool:
-        """True if the flag can be given; that of a node of a fixed class is only a prefix."""
-        return self.kind != "node" or self.choice is not None
+        """True if the flag is shown: not of an item, and not of a node of a fixed class, where it is only a prefix."""
+        is_item = self.parent is not None and self.parent.is_group
+        return self.kind != "node" or (self.choice is not None and not is_item)
 
     @property
     def is_given(self) -> bool:
@@ -107,13 +127,10 @@ class Entry:
 
 
 def walk_entries(entry: Entry) -> Iterator[Entry]:
-    """Yield an entry and all below it, in order; of the items of a list or dict only their fields."""
+    """Yield an entry and all below it, in order."""
     yield entry
     for inner in entry.entries:
-        walked = walk_entries(inner)
-        if entry.is_group:
-            next(walked)
-        yield from walked
+        yield from walk_entries(inner)
 
 
 def set_field(node: Any, name: str, value: Any) -> None:
@@ -163,9 +180,9 @@ class Resolver:
         kind = types.FieldKind("node", declared, False)
         return self._node(place, kind, MISSING if default is None else default, 0, None)
 
-    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+    def _node(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, parent: Entry | None) -> Entry:
         key, declared = place.flag, kind.declared
-        node = Entry(key, place.name, place.meta, declared, MISSING, "node", owner=owner, optional=kind.optional)
+        node = Entry(key, place.name, place.meta, declared, MISSING, "node", parent=parent, optional=kind.optional)
         if not place.meta.get("fix_dc"):
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
         hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
@@ -229,21 +246,23 @@ class Resolver:
             if not given and field.default is not MISSING:
                 default = copied(default)  # in which values can be set
             inner = place.below(field.name, cls)
-            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, cls))
+            node.entries.append(self._entry(inner, types_of[field.name], default, given, lowest, node))
         self._trusted = trusted
 
-    def _entry(self, place: Place, declared: Any, default: Any, given: bool, lowest: int, owner: Any) -> Entry:
+    def _entry(
+        self, place: Place, declared: Any, default: Any, given: bool, lowest: int, parent: Entry | None
+    ) -> Entry:
         kind = types.field_kind(declared)
         declared = kind.declared
         if kind.kind == "node":
-            return self._node(place, kind, default, lowest, owner)
+            return self._node(place, kind, default, lowest, parent)
         if kind.kind in ("list", "dict"):
-            return self._group(place, kind, default, lowest, owner)
+            return self._group(place, kind, default, lowest, parent)
         key = place.flag
         if key in self._claimed:
             raise TypeError(f"two fields share the flag --{key}: give one of them another name or mode")
         self._claimed.add(key)
-        leaf = Entry(key, place.name, place.meta, declared, default, owner=owner)
+        leaf = Entry(key, place.name, place.meta, declared, default, parent=parent)
         hit = self.settings.value(key, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
             leaf.value, leaf.origin = self._decoded(hit, leaf), hit.source.origin
@@ -256,11 +275,11 @@ class Resolver:
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
-    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, owner: Any) -> Entry:
+    def _group(self, place: Place, kind: types.FieldKind, default: Any, lowest: int, parent: Entry | None) -> Entry:
         items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(kind.declared, place.meta, [type(item) for item in items.values()])
         key = place.flag
-        group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, owner=owner, choice=choice)
+        group = Entry(key, place.name, place.meta, kind.declared, MISSING, kind.kind, parent=parent, choice=choice)
         group.optional = kind.optional
         hit = self.settings.value(key, lowest, holds_nodes=True)
         names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
@@ -286,7 +305,7 @@ class Resolver:
                 item_default = choice.select(class_name, hit.label, self._trusted_by(hit))
             inner = place.below(name, default)
             inner = inner._replace(meta={**inner.meta, **meta})
-            item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, None)
+            item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, group)
             if hit is not None and item.required:
                 label = hit._replace(path=item.flag).label
                 raise UsageError(f"{label} needs a class; {one_of(choice.names())}")

@@ -168,19 +168,6 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
     build(_resolve(params, values))
 
 
-def check_flags(params: Any, values: Mapping[str, Any]) -> None:
-    """Raise unless values have the types of their flags; no limit is checked, and nothing is set.
-
-    Args:
-        params: a tree.
-        values: as `set_flags` takes them.
-
-    Raises:
-        UsageError: an unknown flag, or a value of another type.
-    """
-    _resolve(params, values)
-
-
 def _flags(params: Any) -> Iterator[tuple[str, Any]]:
     """Yield every flag, also those of the arguments of an object, with its value or object."""
     for place, value in trees.walk_places(params, trees.Place.of_root(root_of(params))):

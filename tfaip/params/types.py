@@ -198,7 +198,7 @@ def bound_field(metadata: Mapping[str, Any] | None = None) -> Any:
 def _construct(cls: Any, place: str) -> Any:
     """Return the default of a bound field; its own bound fields get the arguments of an alias."""
     origin = typing.get_origin(cls) or cls
-    if not is_params_class(cls):
+    if not is_node_type(cls):
         raise TypeError(f"{place} is bound to {cls}, expected a params class: bind its type parameter")
     if origin is cls:
         return origin()
@@ -210,8 +210,7 @@ def _construct(cls: Any, place: str) -> Any:
 
 
 def is_params_class(cls: Any) -> bool:
-    origin = typing.get_origin(cls) or cls
-    return isinstance(cls, ForwardRef) or (isinstance(origin, type) and dataclasses.is_dataclass(origin))
+    return isinstance(cls, ForwardRef) or is_node_type(cls)
 
 
 def bound_argument(cls: type, name: str) -> Any:

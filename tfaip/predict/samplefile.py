@@ -18,6 +18,8 @@ import csv
 import dataclasses
 import io
 import json
+import math
+import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,12 +27,13 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 import numpy as np
+from numpy.lib import format as npy
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.util.files import commit_file, failures_named, require_writable
 from tfaip.util.logging import logger
-from tfaip.util.reading import MIB, open_file, parse_json, read_arrays, read_lines
+from tfaip.util.reading import MIB, open_file, open_stored, parse_json
 from tfaip.util.text import shorten
 
 PARTS = ("inputs", "outputs", "targets", "meta")
@@ -39,6 +42,8 @@ _SHAPES, _TEXT = ":shape", ":json"
 Array = np.ndarray[Any, Any]
 # Maximum size of a sample in a file of lines.
 _LINE_BYTES = 64 * MIB
+# Rows of an array without content, whose number the size of the file does not limit.
+_MAX_EMPTY_ROWS = 1_000_000
 # Types of arrays in JSON; a text type could make any number large.
 _NUMBER_TYPES = {np.dtype(code).name for code in np.typecodes["All"] if np.dtype(code).kind in "biuf"}
 
@@ -316,3 +321,42 @@ def _restored(value: Any, path: str, arrays: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_restored(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
     return value
+
+
+def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
+    """Yield the lines of an open file."""
+    while line := file.readline(limit + 1):
+        if len(line) > limit:
+            raise ValueError(f"a line has more than {limit // MIB} MiB")
+        yield line
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Return the arrays of a file that `np.savez` wrote, by name."""
+    arrays: dict[str, Array] = {}
+    with open_stored(path) as file, zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename or name in arrays:
+                raise ValueError(f"{shorten(member.filename)} is no array, or the name of two")
+            with archive.open(member) as content:
+                _check_array(content, member.file_size, shorten(name))
+                content.seek(0)
+                arrays[name] = npy.read_array(content, allow_pickle=False)
+    return arrays
+
+
+def _check_array(content: IO[bytes], size: int, name: str) -> None:
+    """Raise unless an array has the size that its header claims, which NumPy would allocate."""
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    version = npy.read_magic(content)
+    if version not in readers:
+        raise ValueError(f"{name} has the unknown version {version}")
+    shape, _, dtype = readers[version](content)
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects")
+    if dtype.itemsize * math.prod(shape) != size - content.tell():
+        raise ValueError(f"{name} has another size than its shape {shorten(shape)}")
+    rows = math.prod(length for length in shape if length)
+    if rows > max(size, _MAX_EMPTY_ROWS):
+        raise ValueError(f"{name} has the shape {shorten(shape)}, which is not possible")

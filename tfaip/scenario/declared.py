@@ -75,27 +75,24 @@ def _checked(place: str, name: str, value: Any) -> Any:
         raise TypeError(f'{place} is {shorten(value)}, expected flags with values: {{"trainer.epochs": 12}}')
     if name in _PROCESSORS:
         if isinstance(value, list | tuple):
-            for item in value:
-                _require_kind(place, DataProcessorParams, item)
-            return SequentialProcessorPipelineParams(processors=list(map(as_object, value)))
+            processors = [as_object(_of_kind(place, DataProcessorParams, item)) for item in value]
+            return SequentialProcessorPipelineParams(processors=processors)
         if isinstance(value, DataProcessorPipelineParams):
             return value
         raise TypeError(f"{place} is {shorten(value)}, expected a list of processors")
     if value is None and name in _OPTIONAL:
         return None
     if name == "lav" and isinstance(value, list | tuple):
-        for item in value:
-            _require_kind(place, _KINDS[name], item)
-        return list(map(as_object, value))
-    if name != "evaluator" or not has_own_params(value):
-        _require_kind(place, _KINDS[name], value)
-    return value
+        return [as_object(_of_kind(place, _KINDS[name], item)) for item in value]
+    return value if name == "evaluator" and has_own_params(value) else _of_kind(place, _KINDS[name], value)
 
 
-def _require_kind(place: str, kind: type, value: Any) -> None:
-    if not (isinstance(value, kind) or (isinstance(value, type) and issubclass(value, kind))):
+def _of_kind(place: str, kind: type, value: Any) -> Any:
+    """Return the value of a part, which must be a class of the kind or an object of one."""
+    if not issubclass(_class(value), kind):
         shown = value.__name__ if isinstance(value, type) else shorten(value)
         raise TypeError(f"{place} is {shown}, expected a class derived from {kind.__name__}, or an object of one")
+    return value
 
 
 def has_own_params(evaluator: Any) -> bool:
@@ -116,9 +113,6 @@ def as_object(value: Any) -> Any:
 
 class DeclaredPipelineParams(TrainerPipelineParamsBase[Any, Any]):
     """Generators of a declared scenario: a subclass has those of `train`, `val` and `lav` that it names."""
-
-    def train_gen(self) -> Any:
-        return self.train  # type: ignore[attr-defined]
 
     def val_gen(self) -> Any:
         return getattr(self, "val", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,16 @@ def main(names: list[str], flags: list[str]) -> None:
     if args.prediction is None:
         raise UsageError("missing required flag: --prediction")
     params.evaluator = args.evaluator
+    from tfaip.predict.samplefile import read_samples  # imports NumPy, which `--help` does not need
+
     with user_logs(scenario, params), construct(scenario, params).new_evaluator() as evaluator:
-        for number, sample in enumerate(_samples(args.prediction)):
+        for number, sample in enumerate(read_samples(Path(args.prediction))):
+            for part in ("outputs", "targets"):
+                if getattr(sample, part) is None:
+                    raise UsageError(
+                        f"sample {number} of {args.prediction} has no {part}, which an evaluator compares: predict "
+                        "with --predict.include_targets True"
+                    )
             try:
                 evaluator.update_state(sample)
             except (AttributeError, LookupError, TypeError) as error:
@@ -78,19 +86,6 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
         return load_exported_params(model, trusted)
     scenario = load_scenario(name, first=False)
     return scenario, scenario.default_params()
-
-
-def _samples(prediction: str) -> Iterator[Any]:
-    from tfaip.predict.samplefile import read_samples  # imports NumPy, which `--help` does not need
-
-    for number, sample in enumerate(read_samples(Path(prediction))):
-        for part in ("outputs", "targets"):
-            if getattr(sample, part) is None:
-                raise UsageError(
-                    f"sample {number} of {prediction} has no {part}, which an evaluator compares: predict with "
-                    "--predict.include_targets True"
-                )
-        yield sample
 
 
 if __name__ == "__main__":

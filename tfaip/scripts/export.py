@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import TfaipError, UsageError
@@ -47,15 +47,28 @@ def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
     from tfaip.components.modelfiles import require_model
     from tfaip.scripts.common.models import exported_model, open_verified
+    from tfaip.scripts.common.parser import CommandParser
 
-    formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
-    if "--check" in flags:
-        if formats:
+    checks = "--check" in flags
+    parser = CommandParser(f"{PROG} {name}", "Write further formats of a model.", writes=["out"] if checks else [])
+    parser.add_option("--format", type=list[Literal[FORMAT_DIRS]], default=[], help="Formats to write")  # type: ignore[valid-type]
+    if checks:
+        parser.add_option("--check", help="Check the model")
+        parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
+        parser.add_option("--tolerance", type=float | None, help="Allowed difference of an output")
+    args = parser.parse(flags)
+    if checks:
+        if args.format:
             raise UsageError("--format compares what it writes, and --check what is there: give one of them")
-        _check_export(f"{PROG} {name}", Path(name), [flag for flag in flags if flag != "--check"])
+        if args.batch_size < 1:
+            raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
+        if args.tolerance is not None and not 0 <= args.tolerance < 1:
+            raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
+        _check_export(open_verified(Path(name), flags), args)
         return
-    _check_formats(formats)
-    if "onnx" in formats:
+    if not args.format:
+        raise UsageError(f"which format? expected: --format and one or several of {', '.join(FORMAT_DIRS)}, or --check")
+    if "onnx" in args.format:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))
     require_model(path)
@@ -64,23 +77,7 @@ def main(name: str, flags: list[str]) -> None:
         "wait for its end, or export a copy of the model"
     )
     with locked_directory(path.resolve().parent, taken):  # as a training holds its run
-        models = open_verified(path, flags)
-        if models.flags:
-            raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
-        _write(models, formats)
-
-
-def _check_formats(formats: Sequence[str]) -> None:
-    from tfaip.params.names import nearest
-
-    known = ", ".join(FORMAT_DIRS)
-    if not formats:
-        raise UsageError(f"which format? expected: --format and one or several of {known}, or --check")
-    for name in formats:
-        if name not in FORMAT_DIRS:
-            near = nearest(name, FORMAT_DIRS)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
+        _write(open_verified(path, flags), args.format)
 
 
 def _write(models: Models, formats: Sequence[str]) -> None:
@@ -102,24 +99,14 @@ def _write(models: Models, formats: Sequence[str]) -> None:
             errors.append(error)
         else:
             print(f"written: {path / name}/", flush=True)
+    for further in errors[1:]:
+        errors[0].add_note("; ".join([str(further), *getattr(further, "__notes__", [])]))
     if errors:
-        raise type(errors[0])("; ".join(str(error) for error in errors))
+        raise errors[0]
 
 
-def _check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
+def _check_export(models: Models, args: Any) -> None:
     """Compare the files of a model with its manifest, and its formats with the graph; print and store the results."""
-    from tfaip.scripts.common.models import open_verified
-    from tfaip.scripts.common.parser import CommandParser
-
-    models = open_verified(path, flags)
-    parser = CommandParser(prog, "Check an exported model.", writes=["out"])
-    parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
-    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
-    args = parser.parse(models.flags)
-    if args.batch_size < 1:
-        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
-    if args.tolerance is not None and not 0 <= args.tolerance < 1:
-        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
     import_backend()
     from tfaip.device.devices import precision_scope
     from tfaip.export.formats import check_formats

@@ -44,7 +44,12 @@ def main(name: str, flags: list[str]) -> None:
     args = parser.parse(flags)
     if args.like not in _KINDS:
         raise UsageError(f"--like is {shorten(args.like)}, expected one of {', '.join(_KINDS)}")
-    _check_name(name)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise UsageError(f"the name is {shorten(name)}, expected that of a package: small letters, digits and _")
+    if Path(name).exists() or Path(name).is_symlink():
+        raise UsageError(f"{name} exists: choose another name")
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise UsageError(f"{name} is already the name of an installed package: choose another name")
     files = dict(_files(args.like, name))
     with commit_directory(Path(name)) as directory:
         for path, text in files.items():
@@ -55,15 +60,6 @@ def main(name: str, flags: list[str]) -> None:
     print(f"wrote {', '.join(f'{name}/{path}' for path in files)}\n\nnext:\n  cd {name}")
     for line in commands[1].splitlines() if commands else []:
         print(f"  {line}")
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UsageError(f"the name is {shorten(name)}, expected that of a package: small letters, digits and _")
-    if Path(name).exists() or Path(name).is_symlink():
-        raise UsageError(f"{name} exists: choose another name")
-    if name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise UsageError(f"{name} is already the name of an installed package: choose another name")
 
 
 def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:

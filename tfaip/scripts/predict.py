@@ -29,13 +29,14 @@ predicted samples.
 def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     from tfaip.components.userlogs import user_logs
+    from tfaip.params.settings import flags_of
     from tfaip.scripts.common.models import open_models
 
     models = open_models(directories, flags)
     args, generator = _parse(models)
     if args.dump is None:
         logger(__name__).info("the predictions are not stored: write them with --dump FILE")
-    with user_logs(models.scenario, models.params, generator):
+    with user_logs(models.scenario, models.params, generator), flags_of(generator, "data"):
         if len(models.paths) == 1:
             predictor = models.scenario.create_predictor(models.paths[0], args.predict, models.trusted)
         else:

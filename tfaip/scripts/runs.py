@@ -6,14 +6,15 @@ import json
 import math
 import re
 import sys
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.terminal import print_table
-from tfaip.util.text import cell_texts, shorten_text
+from tfaip.util.text import shorten_text
 
 PROG = "tfaip-runs"
 ORDERS = ("name", "epoch", "best", "seconds")
@@ -77,6 +78,19 @@ def main(first: str, flags: list[str]) -> None:
     for run in runs:
         if run["problem"]:
             print(f"{shorten_text(run['run'], 160)}: {run['problem']}")
+
+
+def cell_texts(values: Sequence[Any]) -> list[str]:
+    """Return values for a column of a table, what is no text as JSON.
+
+    Fractions have five significant digits, unless different values would look equal then.
+    """
+    exact = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    short = exact.copy()
+    for i, value in enumerate(values):
+        if isinstance(value, float) and abs(value) < 10**5:
+            short[i] = json.dumps(float(f"{value:.5g}"))
+    return short if len(set(short)) == len(set(exact)) else exact
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ Takes the flags of tfaip-train, and {", ".join(f"--{flag}" for flag in _OPTIONS)
 {PROG} SCENARIO --help shows the flags (--help all: every one)."""
 
 STUDY = "sweep"
+SETTINGS = "settings"  # attribute of a study: what must be the same when it continues
 POINTS = "points"  # attribute of a study: number of its trials when all points of the grid were tried
 
 log = logger(__name__)
@@ -234,12 +235,11 @@ class Sweep:
             raise UsageError(f"{where} cannot be opened: {type(error).__name__}") from error
         given = {"mode": options.mode, "--sampler": options.sampler, "--seed": options.seed, "command": " ".join(words)}
         given["space"] = ", ".join(f"{variable.flag} {variable.distribution}" for variable in space)
-        for name, value in given.items():
-            stored = self.study.user_attrs.get(name, value)
-            if stored != value:
-                change = f"{name}: {shorten(stored)}, now {shorten(value)}"
+        for name, stored in self.study.user_attrs.get(SETTINGS, given).items():
+            if stored != given[name]:
+                change = f"{name}: {shorten(stored)}, now {shorten(given[name])}"
                 raise UsageError(f"{options.output_dir} has another sweep ({change}): choose another --output_dir")
-            self.study.set_user_attr(name, value)
+        self.study.set_user_attr(SETTINGS, given)
 
     def run(self) -> None:
         """Run the trials until there are as many as wanted; they can be continued if an exception ends it."""

@@ -117,12 +117,10 @@ def _new_directory(scenario: Any, cluster: Cluster | None) -> Iterator[str]:
             Path(path).parent.mkdir(exist_ok=True)
             Path(path).mkdir()
             break
-        except FileExistsError as error:
-            if not os.path.lexists(path):  # `runs` is a link to nothing, or a file
-                raise UsageError(f"{path} cannot be created: give --trainer.output_dir") from error
-            path = f"{stem}-{number}"
         except OSError as error:
-            raise UsageError(f"{path} cannot be created ({error.strerror}): give --trainer.output_dir") from error
+            if not os.path.lexists(path):  # for example if `runs` is a file, or a link to nothing
+                raise UsageError(f"{path} cannot be created ({error.strerror}): give --trainer.output_dir") from error
+            path = f"{stem}-{number}"
     path = broadcast(devices, path)
     logger(__name__).info("run directory %s (--trainer.output_dir names another one)", path)
     try:

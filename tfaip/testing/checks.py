@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import math
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import isclose, isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,28 +40,28 @@ def check_params(params: Any, scenario: Any) -> None:
 def check_training(training: SmallTraining) -> None:
     """Raise unless a training has changed weights, and its values are finite."""
     _require(bool(training.changed), "the training has changed no weight: no loss depends on the trained weights")
-    history = training.history(training.run)
-    epochs = training.params.epochs
-    _require(len(history) == epochs, f"{len(history)} epochs were trained, expected {epochs}")
-    for epoch, values in history.items():
-        wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
-        _require(not wrong, f"epoch {epoch} has values that are no finite numbers: {_some(wrong)}")
+    values = training.history(training.run)
+    trained, epochs = max((epoch for epoch, _ in values), default=0), training.params.epochs
+    _require(trained == epochs, f"{trained} epochs were trained, expected {epochs}")
+    wrong = [f"{name} of epoch {epoch} is {value}" for (epoch, name), value in values.items() if not isfinite(value)]
+    _require(not wrong, f"the training has values that are no finite numbers: {_some(wrong)}")
 
 
 def check_resume(training: SmallTraining) -> None:
     """Raise unless a training that is resumed from its first checkpoint ends in the same state, bit for bit."""
-    first = training.checkpoints()[0]
-    resumed = training.resumed()
-    expected, found = training.state(training.run), training.state(resumed)
-    wrong = [name for name, values in expected.items() if not _are_equal(values, found.get(name))]
+    resumed, message = training.resumed(), f"after a stop at {training.checkpoints()[0]} and a resume"
     reason = (
         "keep what changes in the course of a training in Keras variables, and draw random numbers from self.rng of "
         "processors and keras.random.SeedGenerator of layers"
     )
-    message = f"after a stop at {first} and a resume {len(wrong)} of {len(expected)} arrays differ: {_some(wrong)}"
-    _require(not wrong, f"{message}; {reason}")
-    wrong = _different(training.history(training.run), training.history(resumed))
-    _require(not wrong, f"after a stop at {first} and a resume values differ: {_some(wrong)}; {reason}")
+    expected, found = training.state(training.run), training.state(resumed)
+    wrong = _different(expected, found)
+    _require(not wrong, f"{message} {len(wrong)} of {len(expected)} arrays differ: {_some(wrong)}; {reason}")
+    values, others = training.history(training.run), training.history(resumed)
+    wrong = []
+    for epoch, name in _different(values, others):
+        wrong.append(f"{name} of epoch {epoch} is {others.get((epoch, name))} instead of {values[epoch, name]}")
+    _require(not wrong, f"{message} values differ: {_some(wrong)}; {reason}")
 
 
 def check_lav(training: SmallTraining, tolerance: float = 1e-4) -> None:
@@ -75,7 +75,7 @@ def check_lav(training: SmallTraining, tolerance: float = 1e-4) -> None:
     for expected, found in zip(_lav(training, whole, generators), _lav(training, alone, generators), strict=True):
         wrong = []
         for name, value in expected.items():
-            if not math.isclose(value, found[name], rel_tol=tolerance, abs_tol=tolerance):
+            if not isclose(value, found[name], rel_tol=tolerance, abs_tol=tolerance):
                 wrong.append(f"{name} is {found[name]:.6g} instead of {value:.6g}")
         _require(
             not wrong,
@@ -101,7 +101,7 @@ def check_warm_start(training: SmallTraining) -> None:
     weights = {id(weight) for weight in graph.weights}
     variables = {path: variable for path, variable in variables_by_path(graph).items() if id(variable) in weights}
     expected, found = load_weights_of(training.model()), variable_arrays(variables)
-    wrong = [path for path, values in found.items() if not _are_equal(values, expected.get(path))]
+    wrong = _different(found, expected)
     _require(not wrong, f"a warm start leaves {len(wrong)} of {len(found)} weights as they were: {_some(wrong)}")
 
 
@@ -137,20 +137,14 @@ def _lav(training: SmallTraining, setup: Any, generators: Iterable[Any]) -> list
     return [scalar_results(results) for results in lav.run(generators)]
 
 
-def _different(expected: Mapping[str, Mapping[str, float]], found: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return in words which values of epochs differ."""
+def _different(expected: Mapping[Any, Any], found: Mapping[Any, Any]) -> list[Any]:
+    """Return the names of arrays or numbers that are missing, or have another shape or other bytes."""
     wrong = []
-    for epoch, values in expected.items():
-        for name, value in values.items():
-            other = found.get(epoch, {}).get(name)
-            if other != value and not (value != value and other != other):  # noqa: PLR0124 (NaN)
-                wrong.append(f"{name} of epoch {epoch} is {other} instead of {value}")
+    for name, values in expected.items():
+        ours, theirs = np.asarray(values), np.asarray(found.get(name))
+        if ours.shape != theirs.shape or ours.tobytes() != theirs.tobytes():
+            wrong.append(name)
     return wrong
-
-
-def _are_equal(expected: np.ndarray, found: np.ndarray | None) -> bool:
-    """Return True for arrays with the same shape and bytes."""
-    return found is not None and expected.shape == found.shape and expected.tobytes() == found.tobytes()
 
 
 def _require(holds: bool, message: str) -> None:
@@ -270,10 +264,13 @@ class SmallTraining:
         directory = self.params_for(run).run_directory().checkpoints
         return load_arrays(directory / self.checkpoints()[-1] / ARRAYS_FILE)
 
-    def history(self, run: Path) -> dict[str, dict[str, float]]:
-        """Return the values of each epoch of a run."""
+    def history(self, run: Path) -> dict[tuple[int, str], float]:
+        """Return the values of a run by epoch and name."""
         records = json.loads((run / "history.json").read_text(encoding="utf-8"))
-        return {epoch: record["values"] for epoch, record in records.items()}
+        found: dict[tuple[int, str], float] = {}
+        for epoch, record in records.items():
+            found |= {(int(epoch), name): value for name, value in record["values"].items()}
+        return found
 
     def _train(self) -> None:
         import keras

@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.collectives import broadcast, check_equal, explain_lost_process
 from tfaip.device.devices import Devices, open_devices
-from tfaip.export.formats import Advice
+from tfaip.errors import UsageError
+from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
+from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.settings import flags_of, prepare, require_readable
 from tfaip.params.stored import flat_params
@@ -34,7 +38,8 @@ from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import Feeder, Scenario, first_batch
 from tfaip.trainer.liveschedules import EpochSchedules
-from tfaip.trainer.modelbuilding import build_training_model, built_from
+from tfaip.trainer.modelbuilding import build_training_model, built_from, weight_structure
+from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params, ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display
 from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
@@ -45,6 +50,8 @@ from tfaip.trainer.schedules.targets import given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
@@ -256,14 +263,14 @@ def build_training(
     run: Run,
     stage: PlannedStage,
     scenario: Scenario,
-    place: Mapping[str, Any],
     warmstarter: WarmStarter | None = None,
     before: Training | None = None,
     progress: TrainingProgress | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> Training:
     """Build data, model, optimizer, state and outputs of a stage, and check that its model can be exported.
 
-    `place` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
+    `record` is the stage as a checkpoint stores it. Without a `warmstarter` the model gets its weights later. The model
     of the stage `before` is kept if nothing differs that it was built from.
     """
     params: Params = stage.params
@@ -300,7 +307,7 @@ def build_training(
     evaluation = EpochEvaluation(
         params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
     )
-    state = TrainState(model, run.params, progress, place)
+    state = TrainState(model, run.params, progress, record)
     training = Training(
         run, stage, params, scenario, devices, train_data, schedules, model, state, evaluation, best, events, facts
     )
@@ -364,4 +371,57 @@ def export_advice(params: Params) -> Advice:
     """Return the flags that leave out what failed in an export."""
     export_flag = flag_of(params, params.flag_root, "scenario.export_{}")
     check_flag = flag_of(params, params.flag_root, "skip_model_load_test")
-    return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")
+    reason = NO_ADVICE.on_difference
+    return Advice(f"switch it off with {export_flag} False", f"{reason}; skip this check with {check_flag} True")
+
+
+# From one stage to the next
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """Copies of what a training had at its end, as the memory of its model may be needed for the next one."""
+
+    params: Params
+    weights: Source
+    slots: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, training: Training, has_structure: bool) -> StageEnd:
+        structure = weight_structure(training.model, training.scenario) if has_structure else {}
+        arrays = variable_arrays(training.state.weights_by_path())
+        source = Source(f"stage {training.stage.name}", arrays, structure=structure)
+        return cls(training.params, source, variable_arrays(training.state.optimizer_variables()))
+
+
+def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> None:
+    """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
+    targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
+    name = source.description
+    structure: Structure = {}
+    if transfer.mode is TransferMode.SUBSET and source.structure:
+        structure = weight_structure(training.model, training.scenario)
+    shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
+    planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
+    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
+        raise UsageError(
+            f"stage {training.stage.name} takes over no weight of {name}: their paths differ, or transfer "
+            "excludes all; correct transfer.rename, or set transfer.mode none"
+        )
+    initial = variable_arrays(targets)
+    weights = {**initial, **planned.arrays(initial)}
+    assign_arrays(targets, weights, name)
+    # The variables of the optimizer, as far as they mean the same.
+    same_rule = _rules_of(end.params.optimizer) == _rules_of(training.params.optimizer)
+    variables = training.state.optimizer_variables()
+    slots = slot_arrays(planned, end.slots, variable_arrays(variables), weights, same_rule)
+    assign_arrays(variables, slots, name)
+    optimizer.continue_after(end.params.train_accum_steps)
+    if not same_rule:
+        optimizer.reset_moments()
+    log_transfer(planned, f"weights of {name}", only_if_changed=True)
+
+
+def _rules_of(params: OptimizerParams) -> list[Any]:
+    """Return the update rules of an optimizer, without their constants."""
+    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]

@@ -6,7 +6,6 @@ import ast
 import json
 import math
 import re
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field
@@ -157,9 +156,8 @@ class History:
     """True if it was read from a file of RETURNN, which is never replaced."""
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
-        self._records = dict(sorted((records or {}).items()))
-        self._epochs = list(self._records)
-        self._held = {epoch for epoch, record in self._records.items() if record.is_held}
+        self._records = dict(sorted((records or {}).items()))  # ascending
+        self._has_held = any(record.is_held for record in self._records.values())
         self._lines: dict[int, str] = {}  # texts of epochs that were asked for before
 
     def __len__(self) -> int:
@@ -177,7 +175,7 @@ class History:
     @property
     def epochs(self) -> list[int]:
         """Recorded epochs, ascending."""
-        return list(self._epochs)
+        return list(self._records)
 
     def names(self) -> list[str]:
         """Return the names of all values, sorted."""
@@ -185,14 +183,12 @@ class History:
 
     def record(self, epoch: int, record: EpochRecord) -> None:
         """Set the record of an epoch."""
-        if epoch not in self._records:
-            insort(self._epochs, epoch)
+        is_in_order = epoch in self._records or epoch > next(self._backwards(math.inf), 0)
         self._records[epoch] = record
-        if record.is_held:
-            self._held.add(epoch)
+        self._has_held = self._has_held or record.is_held
         self._lines.pop(epoch, None)
-        if epoch != self._epochs[-1]:
-            self._records = {known: self._records[known] for known in self._epochs}
+        if not is_in_order:
+            self._records = dict(sorted(self._records.items()))
 
     def set_default_rate(self, epoch: int, rate: float) -> float:
         """Set the learning rate of an epoch unless it has one; return the resulting rate."""
@@ -222,7 +218,7 @@ class History:
         Returns:
             Lists of equal length, an item for each epoch; NaN stands for what an epoch does not have.
         """
-        table: dict[str, list[float]] = {"epoch": list(self._epochs)}
+        table: dict[str, list[float]] = {"epoch": list(self._records)}
         table["lr"] = [math.nan if record.lr is None else record.lr for record in self._records.values()]
         for name in self.names():
             table[name] = [record.values.get(name, math.nan) for record in self._records.values()]
@@ -290,9 +286,8 @@ class History:
         return None if key is None else (key, self._records[epoch].values[key])
 
     def _backwards(self, before: float) -> Iterator[int]:
-        """Yield the recorded epochs below `before`, the last one first."""
-        for index in range(bisect_left(self._epochs, before) - 1, -1, -1):
-            yield self._epochs[index]
+        """Return the recorded epochs below `before`, the last one first."""
+        return (epoch for epoch in reversed(self._records) if epoch < before)
 
     def relative_error(
         self, old: int, new: int, name: str, mode: str = "min", divide_by_old: bool = False
@@ -357,9 +352,9 @@ class History:
 
     def controlled(self) -> History:
         """Return the records that a rate control reads: all but those of stages that hold the rate."""
-        if not self._held:
+        if not self._has_held:
             return self
-        return History({e: r for e, r in self._records.items() if e not in self._held})
+        return History({e: r for e, r in self._records.items() if not r.is_held})
 
     def of_epochs(self, first: int, last: int) -> History:
         """Return the records from one epoch to another one, both included."""
@@ -378,7 +373,7 @@ class History:
         for epoch, record in self._records.items():
             if epoch not in self._lines:
                 self._lines[epoch] = f'"{epoch}": {json.dumps(record.to_dict())}'
-        lines = [self._lines[epoch] for epoch in self._epochs]
+        lines = [self._lines[epoch] for epoch in self._records]
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
     def to_dict(self) -> HistoryDict:

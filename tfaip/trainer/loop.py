@@ -69,10 +69,9 @@ class TrainingLoop:
         self._not_finite: set[str] = set()  # names of values that were not, each of which is warned of once
         self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
-    def run(self) -> Logs:
-        """Train the remaining epochs; return the values of the last one."""
+    def run(self) -> None:
+        """Train the remaining epochs."""
         progress, model = self._progress, self._training.model
-        logs = progress.history.values(progress.epoch)
         self._publish_early_stopping()
         if not self._training.is_finished():
             # Those of a graph are stored with its weights: they may come from a checkpoint or another model.
@@ -84,12 +83,11 @@ class TrainingLoop:
         while self._training.stop_reason in (None, StopReason.SIGNAL):
             self._training.begin_epoch(progress.epoch + 1)
             epoch = TrainingEpoch(self._training, progress.epoch + 1, self._callbacks)
-            logs = self._run_epoch(epoch)
+            self._run_epoch(epoch)
             if self._training.stop_reason is not None:
                 self._output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
-        self._callbacks.on_train_end(logs)
-        return logs
+        self._callbacks.on_train_end(progress.history.values(progress.epoch))
 
     def release_model(self) -> None:
         """Let the callbacks of the user forget the model; the next stage gives them its own."""
@@ -109,7 +107,7 @@ class TrainingLoop:
         view.mode, view.monitor = best.mode, best.monitor
         view.current, view.n = status.current, status.n
 
-    def _run_epoch(self, epoch: TrainingEpoch) -> Logs:
+    def _run_epoch(self, epoch: TrainingEpoch) -> None:
         self._begin_rate(epoch)
         self._callbacks.on_epoch_begin(epoch.number - 1)
         training = self._training
@@ -118,7 +116,7 @@ class TrainingLoop:
         measured = self._evaluate(epoch, trained)
         measured.values = {**trained, **measured.values}
         measured.drawings = {**plots, **measured.drawings}
-        return self._end_epoch(epoch, measured)
+        self._end_epoch(epoch, measured)
 
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
@@ -175,7 +173,7 @@ class TrainingLoop:
                 self._params.learning_rate.check_lav(list(measured.values))
         return measured
 
-    def _end_epoch(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
+    def _end_epoch(self, epoch: TrainingEpoch, measured: Measured) -> None:
         """Do everything that follows an epoch, in the one order that survives a kill at any point.
 
         1. The history is recorded first, since all decisions read it.
@@ -215,7 +213,6 @@ class TrainingLoop:
         log.info("%s", result_line(number, logs), extra={CONSOLE_TEXT: row})
         if dropped.total:
             log.info("dropped training samples: %s", dropped)
-        return measured.values
 
     def _record(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
         """Record an epoch in the history; return its values with the effective rate."""

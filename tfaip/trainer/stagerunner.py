@@ -1,9 +1,10 @@
-"""The stages of a run, one after the other: set up, train or do other work, hand over to the next."""
+"""The stages of a run, one after the other: set up, train or do other work, record, hand over to the next."""
 
 from __future__ import annotations
 
 import gc
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
@@ -14,41 +15,39 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from tfaip.backend import distributed
 from tfaip.backend.active import backend
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.device.collectives import run_long_on_chief
-from tfaip.device.devices import precision_scope
+from tfaip.device.collectives import all_gather, broadcast, run_long_on_chief
+from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import full_precision
-from tfaip.model.structure.axis import Structure
-from tfaip.model.weights import assign_arrays, built_within, variable_arrays
+from tfaip.model.weights import built_within
+from tfaip.params.codec import encode
 from tfaip.params.settings import flags_of
+from tfaip.params.stored import flat_params
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.trainer.build import Run, StopReason, Training, build_training
+from tfaip.trainer.build import Run, StageEnd, StopReason, Training, build_training, hand_over
 from tfaip.trainer.datasets import Scenario
 from tfaip.trainer.history import History
 from tfaip.trainer.loop import TrainingLoop
-from tfaip.trainer.modelbuilding import weight_structure
-from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params
+from tfaip.trainer.run.directory import StageDirectories
+from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.schedules.targets import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, begins, copy_for_stage, planned_stages
-from tfaip.trainer.stages.records import RUNNING, StageSequence
-from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage, planned_stages
+from tfaip.trainer.state import RUNNING, TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Source, Transfer, log_transfer, plan_transfer, slot_arrays
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten
-from tfaip.util.typing import Logs
+from tfaip.util.text import shorten, shorten_text
 
 log = logger(__name__)
 
@@ -62,6 +61,194 @@ _BATCHING = """
 """
 # Params of a scenario of which its graph is independent.
 _BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
+_ROOT = "{output_dir}"
+_ADVICE = "change it back, or repeat from a stage with --from_stage"
+_PLACE = ("number", "name", "kind", "first_epoch")
+# Of the facts in the record of a stage that is done.
+_TYPES: dict[str, Any] = {"last_epoch": int, "values": dict, "best": dict | None, "value": object, "stop_reason": str}
+
+
+# Records
+
+
+def _relative(value: Any, root: Path | None) -> Any:
+    """Return a JSON value in whose texts the directory of the run is `{output_dir}`."""
+    text = json.dumps(value)
+    if root is not None:
+        # At the beginning of a text, or of a word in it.
+        text = re.sub(rf"(?<![^\s'\"=]){re.escape(_json_text(root))}(?=[/\"])", lambda match: _ROOT, text)
+    return json.loads(text)
+
+
+def _json_text(root: Path) -> str:
+    return json.dumps(str(root))[1:-1]
+
+
+def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if another stage has the place of one that is done or running."""
+    if any(record.get(key) != now.get(key) for key in _PLACE):
+        raise UsageError(
+            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
+            f"{now['first_epoch']}) has its place: {_ADVICE}"
+        )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old, new = flat_params(before), flat_params(now)
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
+
+
+class StageSequence:
+    """Stages of a run, one after the other; those that are done are answered from their records.
+
+    Args:
+        program: see `planned_stages`.
+        history: what the program sees: it grows with every finished stage.
+        progress: of the training, with the history of all epochs.
+        devices: the processes, which all run the program; the chief reads and writes the records.
+        directories: of the stages; None: the run writes nothing, or has no stages.
+    """
+
+    def __init__(
+        self,
+        program: StageProgram,
+        history: History,
+        progress: TrainingProgress,
+        devices: Devices,
+        directories: StageDirectories | None,
+    ) -> None:
+        self._program, self._history, self._progress = program, history, progress
+        self._devices, self._directories = devices, directories
+        self._root = None if directories is None else directories.root
+        self._stored: dict[int, dict[str, Any]] = {}  # the records of the run that is resumed
+        self._results: dict[str, StageResult] = {}
+        self.stage: PlannedStage | None = None
+        """The stage that is reached; None: all are done."""
+
+    def directories(self) -> dict[str, Path]:
+        """Return the directories of the finished stages by name."""
+        return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
+
+    @property
+    def reached(self) -> PlannedStage:
+        """The stage that is reached; there is one."""
+        assert self.stage is not None  # noqa: S101 (the caller knows it)
+        return self.stage
+
+    def record(self) -> dict[str, Any]:
+        """Return what must not change in the stage that is reached, JSON-able; paths in the run are relative to it."""
+        stage = self.reached
+        settings = {} if stage.name == MAIN else encode(stage.settings)
+        settings.pop("epochs", None)
+        place = {name: getattr(stage, name) for name in ("number", "name", "first_epoch", "last_epoch")}
+        return _relative({**settings, **place, "kind": stage.settings.kind}, self._root)
+
+    def begin(self) -> None:
+        """Write what the stage is that is reached, and remove the records of what is run again."""
+        record = self.record()
+        if self._directories is not None and self._devices.is_chief:
+            self._directories.forget(record["number"])
+            self._directories.begin(record)
+
+    def finish(self, newest: Path | None, **facts: Any) -> None:
+        """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
+        stage, own, trained = self.reached, self._directories, self._progress.history
+        stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
+        if own is not None and self._devices.is_chief:
+            if stage.trains:
+                own.keep_history(stage.name, trained.of_epochs(stage.first_epoch, stage.last_epoch))
+            if stage.trains and newest is not None and stage.name != MAIN:
+                own.keep_state(stage.name, newest)
+            own.finish(stage.name, stored)
+        self._next(self._result(stored))
+
+    def start(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:
+        """Go to the stage of a checkpoint, or to the first one to run; return its changes, in words.
+
+        Args:
+            state: of the checkpoint; None: nothing is resumed.
+            repeated: number of the stage from which on all are run again; None: those that are done stay.
+        """
+        if self._directories is not None and state is not None:
+            records = broadcast(self._devices, self._directories.records() if self._devices.is_chief else [])
+            self._stored = {r["number"]: r for r in records if repeated is None or r["number"] < repeated}
+        running = None if state is None else state[RUNNING]
+        self._next(None)
+        if state is None or running is None:
+            self.skip_done()
+            return []
+        while self.stage is not None and self.stage.number < running["number"]:
+            if not self._answer():
+                raise UsageError(
+                    f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
+                    f"repeat from it with --from_stage {self.stage.name}"
+                )
+        if self.stage is None:
+            raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
+        now, epochs = self.record(), state["epoch"]
+        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["last_epoch"]:
+            return []  # of a later call of `Trainer.fit`
+        _check_place(running, now, "running")
+        if now["last_epoch"] < epochs:
+            raise UsageError(
+                f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
+            )
+        return [] if now["name"] == MAIN else _changes(running, now)  # those of the run are listed with its params
+
+    def skip_done(self, has_ended: bool = False) -> None:
+        """Go to the first stage that trains or is not done; `has_ended`: the training that is reached has ended."""
+        while self.stage is not None and (has_ended or not self.stage.trains) and self._answer():
+            has_ended = False
+
+    def _answer(self) -> bool:
+        """Go to the stage after the one that is reached if that is done; else return False."""
+        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        if "result" not in stored:
+            return False
+        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
+        _check_place(record, now, "done")
+        if record != now:
+            changes = "; ".join(_changes(record, now))
+            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        self._next(self._result(stored["result"]))
+        return True
+
+    def _next(self, result: StageResult | None) -> None:
+        """Send the result of the stage into the program, and go to the stage that it yields."""
+        if result is not None:
+            self._results[result.name] = result
+            for epoch in self._progress.history.epochs:
+                if epoch <= result.last_epoch and epoch not in self._history:
+                    self._history.record(epoch, self._progress.history[epoch])
+        try:
+            self.stage = self._program.send(result)
+        except StopIteration:
+            self.stage = None
+        if self._devices.num_processes == 1:
+            return
+        own = json.dumps(None if self.stage is None else self.record(), sort_keys=True)
+        found = all_gather(self._devices, own.encode())
+        for number, text in enumerate(found):
+            if text != found[0]:
+                distributed.leave_together()
+                shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
+                raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
+
+    def _result(self, stored: Mapping[str, Any]) -> StageResult:
+        """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
+        stage = self.reached
+        if "last_epoch" not in stored or not all(isinstance(stored[key], _TYPES.get(key, ())) for key in stored):
+            raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
+        if self._root is None:
+            return StageResult(stage.name, stage.first_epoch, **stored)
+        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", getattr(stage.settings, "file_name", None)
+        facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
+        file = None if file_name is None else f"{directory}/{file_name}"
+        return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
+
+
+# The run
 
 
 class StageRunner:
@@ -76,18 +263,21 @@ class StageRunner:
     """
 
     def __init__(self, run: Run, scenario: Scenario, create_warmstarter: Callable[[], WarmStarter]) -> None:
-        self._run = run
-        self._given = scenario
-        self._create_warmstarter = create_warmstarter
-        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
+        self._run, self._given, self._create_warmstarter = run, scenario, create_warmstarter
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
-        self._opened = ExitStack()
         self.later: Checkpoint | None = None
         """The checkpoint that is continued, if it belongs to a later call of `Trainer.fit`, which is still to come."""
+        self._opened = ExitStack()
+        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
+        history = History()
+        program = planned_stages(run.params, scenario, history)
+        if run.preview.is_trial:
+            program = (stage for stage in run.preview.stages)
+        self._sequence = StageSequence(program, history, self.progress, run.devices, self._directories)
 
     def __enter__(self) -> Self:
         return self
@@ -104,60 +294,57 @@ class StageRunner:
             raise UsageError("no stage trains: yield a TrainStage, or leave an epoch to the plain params")
         return self.latest
 
+    @property
+    def epoch(self) -> int:
+        """The last epoch of the calls of `Trainer.fit` so far."""
+        return self.progress.epoch if self.later is None else self.training.stage.last_epoch
+
+    @property
+    def current_epoch(self) -> int:
+        """Completed epochs as the rate control counts them."""
+        return self.epoch if self.latest is None else self.epoch - self.latest.stage.epoch_offset
+
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state."""
-        # That of the beginning of a run has no weights.
-        continued = restored if restored is not None and restored.arrays else None
-        state: Mapping[str, Any] = {RUNNING: None} if restored is None else restored.state
-        if restored is not None:
+        state = None if restored is None else restored.state
+        if state is not None:
             self.progress.load(state)
-        history = History()
-        program = planned_stages(self._run.params, self._given, history)
-        if self._run.preview.is_trial:
-            program = (stage for stage in self._run.preview.stages)
-        self._sequence = sequence = StageSequence(
-            program, history, self._run.devices, self._directories, restored is not None, repeated
-        )
-        for change in sequence.reach(state, self.progress.history):
-            log.info("changed stage %s: %s", state[RUNNING]["name"], change)
-        if continued is None:
-            sequence.skip_done(self.progress.history)
-        stage = sequence.stage
+        for change in self._sequence.start(state, repeated):
+            log.info("changed stage %s: %s", self._sequence.reached.name, change)
+        stage = self._sequence.stage
         if stage is None or not stage.settings.needs_model:
             return
+        if restored is None or not restored.arrays:  # that of the beginning of a run has no weights
+            self._set_up(stage)
+            return
         # A stage may have a larger model than the one before, of which the checkpoint may be.
-        known = None if self._run.has_stages else continued
-        with nullcontext() if known is None else built_within(known.arrays, "the checkpoint"):
-            self._set_up(stage, self._create_warmstarter() if continued is None else None)
-        if continued is None:
+        with nullcontext() if self._run.has_stages else built_within(restored.arrays, "the checkpoint"):
+            self._set_up(stage, is_restored=True)
+        if restored.state[RUNNING]["first_epoch"] > stage.last_epoch:
+            self.later = restored
             return
-        if state[RUNNING]["first_epoch"] > stage.last_epoch:
-            self.later = continued
-            return
-        self.training.state.restore(continued)
+        self.training.state.restore(restored)
         if self.training.is_finished():
-            sequence.skip_done(self.progress.history, has_ended=True)
+            self._sequence.skip_done(has_ended=True)
 
-    def run(self, callbacks: Callbacks) -> Logs:
-        """Run the stages that remain; return the values of the last epoch."""
-        progress, sequence = self.progress, self._sequence
+    def run(self, callbacks: Callbacks) -> None:
+        """Run the stages that remain."""
+        progress, sequence, output = self.progress, self._sequence, self._run.output
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
         elif sequence.stage.number == 0 and not sequence.stage.trains:
             # A checkpoint from which a run can be resumed that begins with other work than training.
-            state = beginning(self._run.params, {RUNNING: None})
-            self._run.output.save_checkpoint(lambda buffer: state, 0)
-            self._run.output.wait()
-        logs = progress.history.values(progress.epoch)
-        facts: dict[str, Any]
+            state = beginning(self._run.params)
+            output.save_checkpoint(lambda buffer: state, 0)
+            output.wait()
         while (stage := sequence.stage) is not None:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
-                self._change_to(stage)
+                self._set_up(stage)
             if self.later is not None:
                 first, history = self.later.state[RUNNING]["first_epoch"], progress.history
                 if first > stage.last_epoch:
-                    return history.values(stage.last_epoch)
+                    return
                 if first != stage.first_epoch:
                     raise UsageError(
                         f"the checkpoint belongs to a call of fit that began with epoch {first}, now one begins with "
@@ -165,29 +352,19 @@ class StageRunner:
                     )
                 self.training.state.restore(self.later)
                 progress.history, self.later = history, None  # the user may have edited its file
-            if stage.trains:
-                logs = self._train(callbacks)
-                if not self.training.is_finished():  # a callback has ended the whole training
-                    return logs
-                best, history = self.training.best, progress.history
-                epoch = best.epoch(history)
-                value = None if epoch is None else {"epoch": epoch, "value": history.value(epoch, best.monitor)}
-                reason = str(self.training.stop_reason)
-                facts = {"last_epoch": progress.epoch, "best": value, "stop_reason": reason}
-            else:
-                facts = self._work(stage)
-            facts["values"], output = progress.history.values(progress.epoch), self._run.output
+            facts = self._train(callbacks) if stage.trains else self._work(stage)
+            if facts is None:  # a callback has ended the whole training
+                return
             output.require_own_directory()
             newest = None if output.store is None else output.store.newest()
-            result = sequence.finish(progress.history, newest, **facts)
-            sequence.next(result, progress.history)
+            sequence.finish(newest, **facts, values=progress.history.values(progress.epoch))
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
-        return logs
 
-    def _train(self, callbacks: Callbacks) -> Logs:
-        """Train the stage that is set up."""
-        training, progress, stage = self.training, self.progress, self.training.stage
+    def _train(self, callbacks: Callbacks) -> dict[str, Any] | None:
+        """Train the stage that is set up; return facts for its result, or None if it has not come to its end."""
+        training, progress = self.training, self.progress
+        stage, best = training.stage, training.best
         self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
         if not training.is_finished():
             self._run.output.require_own_directory()
@@ -198,35 +375,38 @@ class StageRunner:
                 loop.warn_without_updates()
         elif not self._run.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
-        logs = loop.run()
-        if training.stop_reason is StopReason.EARLY_STOPPING:
-            log.info("stopped early after epoch %d: %s", progress.epoch, training.best.describe(progress.history))
-        elif training.stop_reason is StopReason.CALLBACK:
+        loop.run()
+        if training.stop_reason is StopReason.CALLBACK:
             log.info("stopped by a callback after epoch %d", progress.epoch)
-        return logs
+            return None
+        if training.stop_reason is StopReason.EARLY_STOPPING:
+            log.info("stopped early after epoch %d: %s", progress.epoch, best.describe(progress.history))
+        epoch, value = best.epoch(progress.history), None
+        if epoch is not None:
+            value = {"epoch": epoch, "value": progress.history.value(epoch, best.monitor)}
+        return {"last_epoch": progress.epoch, "best": value, "stop_reason": str(training.stop_reason)}
 
     def _work(self, stage: PlannedStage) -> dict[str, Any]:
         """Do the work of a stage that does not train; return facts for its result."""
+        run = self._run
         log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
-        self._run.output.require_own_directory()
+        run.output.require_own_directory()
         self._sequence.begin()
         # What it draws must not depend on the stages that this process has run before.
-        backend.seed(_seed(self._run.params.random_seed or 0, stage.number))
+        backend.seed(_seed(run.params.random_seed or 0, stage.number))
         directory, facts = self._directories.path(stage.name), {}
         if isinstance(stage.settings, PredictStage):
-            _predict(self._run, stage, self.training, directory)
+            _predict(run, stage, self.training, directory)
         else:
-            root = directory.parent.parent
             stages, history = self._sequence.directories(), self.progress.history
-            values = (stage.params, directory, root, stages, history, lambda: self._run.stop.is_asked)
-            facts = _call(self._run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
-        self._run.stop.agree()
-        received = self._run.stop.received
-        if received is not None:  # the work of the stage will be repeated
-            log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
-            raise TrainingInterrupted(received)
+            values = (stage.params, directory, self._directories.root, stages, history, lambda: run.stop.is_asked)
+            facts = _call(run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
+        run.stop.agree()
+        if run.stop.received is not None:  # the work of the stage will be repeated
+            log.info("%s: stopped in stage %s%s", run.stop.received.name, stage.name, run.output.how_to_resume())
+            raise TrainingInterrupted(run.stop.received)
         return facts
 
     def train_again(self, params: Params) -> None:
@@ -243,66 +423,44 @@ class StageRunner:
                 before, first_epoch=last + 1, last_epoch=last + epochs, params=own, epoch_offset=last - done
             )
 
-    @property
-    def current_epoch(self) -> int:
-        """Completed epochs as the rate control counts them."""
-        if self.latest is None:
-            return self.progress.epoch
-        stage = self.latest.stage
-        return (self.progress.epoch if self.later is None else stage.last_epoch) - stage.epoch_offset
-
-    def _change_to(self, stage: PlannedStage) -> None:
-        """Set up a stage that takes over from the one before, if any has trained.
+    def _set_up(self, stage: PlannedStage, is_restored: bool = False) -> None:
+        """Set up a stage, which takes over from the one before, if any has trained.
 
         The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
         """
-        before = self.latest
-        if before is None:
-            self._set_up(stage, self._create_warmstarter())
-            return
-        transfer: TransferParams = stage.settings.transfer
-        keeps, params = keeps_graph(before.params, stage.params, transfer), before.params
-        # Copies: the memory of the model may be needed for the next one.
-        structure = {} if keeps else weight_structure(before.model, before.scenario)
-        end = Source(f"stage {before.stage.name}", variable_arrays(before.state.weights_by_path()), structure=structure)
-        slots = variable_arrays(before.state.optimizer_variables())
-        progress = self.progress
-        progress.position = next_position(before.params, stage.params, progress, stage.first_epoch)
-        progress.begin_epoch_after(stage.first_epoch - 1)
-        model = before.model if keeps else None
-        if not keeps:
-            # Models contain circles.
+        params: Params = stage.params
+        before, end, model = self.latest, None, None
+        if before is not None:
+            keeps = keeps_graph(before.params, params, stage.settings.transfer)
+            model, end = before.model if keeps else None, StageEnd.of(before, has_structure=not keeps)
+            self.progress.position = next_position(before.params, params, self.progress, stage.first_epoch)
+            self.progress.begin_epoch_after(stage.first_epoch - 1)
+        self._opened.close()
+        if before is not None and model is None:
             if self._loop is not None:
                 self._loop.release_model()
             self.latest = self._loop = before = None
-            self._opened.close()
-            gc.collect()
-        self._set_up(stage, None, before)
-        if self.training.model is not model:
-            path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
-            with flags_of(self._run.params, "trainer", f"{path}transfer"):
-                planned = hand_over(end, slots, params, self.training, transfer)
-            log_transfer(planned, f"weights of {end.description}", only_if_changed=True)
-
-    def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None, before: Training | None = None) -> None:
-        """Set up a stage."""
-        self._opened.close()
-        params: Params = stage.params
+            gc.collect()  # models contain circles
         if self._run.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))
         self._opened.enter_context(precision_scope(params.device.precision))
+        warmstarter = None if is_restored or end is not None else self._create_warmstarter()
         try:
             with flags_of(params, "trainer"):
                 scenario = self._scenario_of(stage, before)
-                place = {RUNNING: self._sequence.record()}
-                self.latest = build_training(self._run, stage, scenario, place, warmstarter, before, self.progress)
+                record = self._sequence.record()
+                self.latest = build_training(self._run, stage, scenario, warmstarter, before, self.progress, record)
         except UsageError as error:
             if stage.name == MAIN:
                 raise
             raise UsageError(f"stage {stage.name}: {error}") from error
         self._opened.enter_context(self.latest.opened())
+        if end is not None and self.latest.model is not model:
+            path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""
+            with flags_of(self._run.params, "trainer", f"{path}transfer"):
+                hand_over(end, self.latest, stage.settings.transfer)
 
     def _scenario_of(self, stage: PlannedStage, before: Training | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
@@ -327,31 +485,9 @@ def _predict(run: Run, stage: PlannedStage, training: Training, directory: Path)
     The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
     same afterwards.
     """
-    settings, is_chief = stage.settings, run.devices.is_chief
-    pipeline, file = _pipeline(stage, training.scenario), directory / settings.file_name
-    before, count = training.state.before_evaluation(), 0
-    try:
-        with training.model.optimizer.with_averages():
-            samples = _predicted(pipeline, training, run)
-            if is_chief:
-                with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
-                    for sample in pipeline.process_output(samples):
-                        writer.write(sample if settings.include_targets else sample.new_targets(None))
-                        count += 1
-            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
-            deque(samples, maxlen=0)
-            if is_chief:
-                log.info("stage %s: %d samples in %s", stage.name, count, file)
-    except EvaluationStopped:
-        pass  # the caller finds the request
-    finally:
-        training.state.set_back(before)
-
-
-def _pipeline(stage: PlannedStage, scenario: Scenario) -> DataPipeline:
-    params: Params = stage.params
-    settings, gen = stage.settings, params.gen
-    data, is_training = construct(type(scenario), params.scenario).data, settings.data is PredictData.TRAIN
+    settings, params, devices, graph = stage.settings, stage.params, run.devices, training.scenario.graph
+    data, gen = construct(type(training.scenario), params.scenario).data, params.gen
+    is_training = settings.data is PredictData.TRAIN
     if settings.generator is not None:
         pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, settings.generator)
     else:
@@ -360,31 +496,42 @@ def _pipeline(stage: PlannedStage, scenario: Scenario) -> DataPipeline:
         raise UsageError(f"stage {stage.name}: there are no validation data: set data train, or give a generator")
     mode = PipelineMode.EVALUATION if settings.include_targets else PipelineMode.PREDICTION
     whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
-    return pipeline.with_params(whole).with_seed(params.random_seed or 0)
-
-
-def _predicted(pipeline: DataPipeline, training: Training, run: Run) -> Iterator[Sample]:
-    """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
-    graph, devices = training.scenario.graph, run.devices
+    pipeline = pipeline.with_params(whole).with_seed(params.random_seed or 0)
     variables = [*graph.trainable_variables, *graph.non_trainable_variables]
     step = backend.CompiledStep(
         lambda inputs: full_precision(graph.predict(inputs)), variables, run_eagerly=training.params.force_eager
     )
-    step.read(of_this_process=devices.num_processes > 1)
 
     def should_stop() -> bool:
         run.stop.agree()
         return run.stop.received is not None
 
-    return run_pass(
-        pipeline,
-        lambda batch: step(batch.inputs),
-        samples_of,
-        BenchmarkResults(),
-        devices=devices,
-        collect=lambda own: gathered_by_chief(devices, own),
-        should_stop=should_stop,
-    )
+    file, before, count = directory / settings.file_name, training.state.before_evaluation(), 0
+    try:
+        with training.model.optimizer.with_averages():
+            step.read(of_this_process=devices.num_processes > 1)
+            samples: Iterator[Sample] = run_pass(
+                pipeline,
+                lambda batch: step(batch.inputs),
+                samples_of,
+                BenchmarkResults(),
+                devices=devices,
+                collect=lambda own: gathered_by_chief(devices, own),
+                should_stop=should_stop,
+            )
+            if devices.is_chief:
+                with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
+                    for sample in pipeline.process_output(samples):
+                        writer.write(sample if settings.include_targets else sample.new_targets(None))
+                        count += 1
+            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
+            deque(samples, maxlen=0)
+            if devices.is_chief:
+                log.info("stage %s: %d samples in %s", stage.name, count, file)
+    except EvaluationStopped:
+        pass  # the caller finds the request
+    finally:
+        training.state.set_back(before)
 
 
 def _call(run: Run, stage: PlannedStage, offered: Mapping[str, Any]) -> dict[str, Any]:
@@ -422,41 +569,6 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
         return False
     return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
-
-
-def hand_over(
-    end: Source, slots: Mapping[str, np.ndarray], before: Params, training: Training, transfer: TransferParams
-) -> Transfer:
-    """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
-    targets = training.state.weights_by_path()
-    structure: Structure = {}
-    if transfer.mode is TransferMode.SUBSET and end.structure:
-        structure = weight_structure(training.model, training.scenario)
-    shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
-    planned = plan_transfer(shapes, [end], transfer, transfer.mode, structure)
-    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
-        raise UsageError(
-            f"stage {training.stage.name} takes over no weight of {end.description}: their paths differ, or transfer "
-            "excludes all; correct transfer.rename, or set transfer.mode none"
-        )
-    initial = variable_arrays(targets)
-    weights = {**initial, **planned.arrays(initial)}
-    assign_arrays(targets, weights, end.description)
-    # The variables of the optimizer, as far as they mean the same.
-    same_rule = _rules(before.optimizer) == _rules(training.params.optimizer)
-    variables = training.state.optimizer_variables()
-    assign_arrays(
-        variables, slot_arrays(planned, slots, variable_arrays(variables), weights, same_rule), end.description
-    )
-    training.model.optimizer.continue_after(before.train_accum_steps)
-    if not same_rule:
-        training.model.optimizer.reset_moments()
-    return planned
-
-
-def _rules(params: OptimizerParams) -> list[Any]:
-    """Return the update rules of an optimizer, without their constants."""
-    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
 
 
 def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:

@@ -27,10 +27,10 @@ from tfaip.trainer.run.directory import RunDirectory, StageDirectories
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
-from tfaip.trainer.stages.records import RUNNING, numbered
-from tfaip.trainer.state import TrainingProgress, beginning, stored_params, without_cluster
+from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 # Params that say of which data a monitored value is, of any class of `gen`, and which epochs early stopping counts.
 _SCORED = re.compile(r"gen\.(?!train\.|setup\.)|gen\.setup\.val\.(limit|max_element)|scenario\.data\.|loss_weights")
@@ -89,19 +89,24 @@ def state_to_continue(
 
 
 def _state_before_stage(directories: StageDirectories, params: Params, stage: str) -> StartState:
-    repeated, trained = numbered(directories, stage)
-    if trained is None:
-        return StartState(checkpoint_name(0), beginning(params, {RUNNING: None}), None, stage, repeated)
-    path = directories.state(trained)
+    records = directories.records()
+    names = [record["name"] for record in records] or [MAIN]
+    if stage not in names:
+        raise UsageError(f"no stage {shorten(stage)} has begun; those that have are {', '.join(names)}")
+    before = records[: names.index(stage)]
+    repeated, trained = len(before), [record["name"] for record in before if record["kind"] == TrainStage.kind]
+    if not trained:
+        return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
+    path = directories.state(trained[-1])
     if not path.is_dir():
         raise UsageError(
-            f"the state at the end of stage {trained}, from which {stage} begins, is not there: the stage is not "
+            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
             "done yet; choose an earlier stage"
         )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained} cannot be used: {error}") from error
+        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
     _check_state(checkpoint.state, path / STATE_FILE)
     return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
 
@@ -235,14 +240,15 @@ def _end_comparisons(
 
 def load_history(run: Run, reached: Params | None, progress: TrainingProgress, is_resumed: bool) -> None:
     """Take over the history file: rates of a new training, or records that the user may have edited."""
-    if run.output.history_file is not None and (is_resumed or run.params.history_file):
-        _read_history_file(run, run.output.history_file, progress, is_resumed)
+    params, path = run.params, run.output.history_file
+    if path is not None and (is_resumed or params.history_file):
+        _read_history_file(run, path, progress, is_resumed)
     if run.devices.num_processes > 1:
         progress.history = History.from_dict(broadcast(run.devices, progress.history.to_dict()))
     if is_resumed:
         return
-    given, rules = progress.history, [run.params.learning_rate]
-    if reached is not None and reached is not run.params and reached.learning_rate == run.params.learning_rate:
+    given, rules = progress.history, [params.learning_rate]
+    if reached is not None and reached is not params and reached.learning_rate == params.learning_rate:
         rules.append(reached.learning_rate)
     for rule in rules:
         progress.history = rule.continue_from(given)
@@ -259,15 +265,15 @@ def _read_history_file(run: Run, path: Path, progress: TrainingProgress, is_resu
     if not path.exists():
         return
     file = read_history(path)
-    if is_resumed and file.is_returnn:
-        text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
-        raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
+    if is_resumed:
+        if file.is_returnn:
+            text = f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only"
+            raise FieldAdvice(f"{text}: leave out {{history_file}}", "history_file")
+        progress.history = progress.history.edited(file, progress.epoch)
+        return
     if file.is_returnn:
         # It is read and never replaced: the run writes its history to the default place.
         params.history_file = None
         run.output.history_file = None if directory is None else directory.history_file
-    if is_resumed:
-        progress.history = progress.history.edited(file, progress.epoch)
-    else:
-        progress.history = file.rates_only()
-        log.info("rates of %d epochs are those in %s", len(progress.history), path)
+    progress.history = file.rates_only()
+    log.info("rates of %d epochs are those in %s", len(progress.history), path)

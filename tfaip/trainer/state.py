@@ -25,6 +25,8 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.run.output import WEIGHTS, Checkpoint
 from tfaip.util.text import shorten_text
 
+RUNNING = "stage"
+"""Key of the record of the running stage in the state of a checkpoint; None: the first stage has not begun."""
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 # Gradients of an update that is not complete, and their size.
@@ -85,7 +87,7 @@ class TrainState:
         model: the compiled training model, with all variables built.
         params: the params of the run; a checkpoint stores them as those that it was trained with.
         progress: of the stages before; None: there are none.
-        place: the stage, in the form that a checkpoint stores.
+        running: the record of the stage; None: it has none.
     """
 
     def __init__(
@@ -93,12 +95,12 @@ class TrainState:
         model: TrainingModel,
         params: Params,
         progress: TrainingProgress | None = None,
-        place: Mapping[str, Any] | None = None,
+        running: Mapping[str, Any] | None = None,
     ) -> None:
         self.progress = progress or TrainingProgress()
         self._model = model
         self._params = params
-        self._place = place or {}
+        self._running = running
         # Those that `restore_best` goes back to, and their epoch; 0: there are none yet.
         self._best_epoch = 0
         self._best_weights: Mapping[str, np.ndarray] = {}
@@ -122,7 +124,7 @@ class TrainState:
             arrays.update(before.arrays)
         state = {
             **self.progress.to_dict(),
-            **self._place,
+            RUNNING: self._running,
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.state,
             "params": stored_params(self._params),
@@ -201,11 +203,11 @@ class TrainState:
         return named
 
 
-def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
+def beginning(params: Params) -> Checkpoint:
     """Return the state of a run before its first model: a resumed run makes that again, from the seed."""
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params)}
     numbers = {"best_epoch": 0, "accum_steps": 1, "execution": Execution().to_dict()}
-    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, **numbers})
+    return Checkpoint({}, {**TrainingProgress().to_dict(), RUNNING: None, **state, **numbers})
 
 
 def stored_params(params: Params) -> dict[str, Any]:
@@ -226,20 +228,20 @@ def without_cluster(params: Params) -> Params:
 
 def _random_state() -> dict[str, Any]:
     """Return the states of the global generators of Python, NumPy and Keras, for user code that draws from them."""
+    of_keras = global_random_state()  # first: if it is created here, it takes its seed from the generator of Python
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
-        "keras": global_random_state(),
+        "keras": of_keras,
     }
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
     try:
-        if state.get("keras") is not None:
-            # Before the others: if it is created here, it takes its seed from the generator of Python.
-            set_global_random_state(state["keras"])
+        # Before the others, for the same reason.
+        set_global_random_state(state["keras"])
         version, internal, gauss = state["python"]
         random.setstate((version, tuple(internal), gauss))
         name, keys, *rest = state["numpy"]

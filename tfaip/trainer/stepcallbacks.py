@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -40,6 +40,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: batches of it that an earlier process trained.
         user_callbacks: callbacks of the user with methods per batch; None: they have none.
         profiler: traces executions of the training.
+        should_stop: asked by the default `on_step_end`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
         done: int = 0,
         user_callbacks: keras.callbacks.CallbackList | None = None,
         profiler: Profiler | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         # No super().__init__: it would start a thread and collect what `fit` adds on its own.
         self._training_model = model
@@ -57,13 +59,13 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._total = total
         self._done_before = self._done = done
         self._user_callbacks = user_callbacks
-        self._profiler = profiler
+        self._profiler, self._should_stop = profiler, should_stop
         self.user_stops = bool(model.stop_training)
         """True if the user set `model.stop_training`, which ends the training after the epoch."""
 
     def on_step_end(self, step: int) -> bool:
         """Return True to end the epoch or the evaluation here; called when `step` batches are done."""
-        return False
+        return self._should_stop()
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
         """Return the values that the progress display shows."""

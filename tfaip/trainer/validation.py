@@ -56,13 +56,6 @@ class Measured:
     has_lav: bool = False
 
 
-class _ValidationSteps(StepCallbacks):
-    should_stop: Callable[[], bool]
-
-    def on_step_end(self, step: int) -> bool:
-        return self.should_stop()
-
-
 @dataclass
 class EpochEvaluation:
     """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs.
@@ -147,8 +140,8 @@ class EpochEvaluation:
         with contextlib.suppress(UsageError):  # the size of the data is not known
             total = data.num_batches(data.epoch_size())
         self.display.start("Validation", total, 0)
-        steps = _ValidationSteps(self.model, self.display, total, user_callbacks=user_callbacks)
-        steps.should_stop = self._is_asked_to_stop
+        should_stop = self._is_asked_to_stop
+        steps = StepCallbacks(self.model, self.display, total, user_callbacks=user_callbacks, should_stop=should_stop)
         try:
             lengths = data.params.bucket_lengths()
             with (

@@ -8,11 +8,25 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfaip.util.logging import logger
-from tfaip.util.process import is_data_worker
 
 _PARAMS = "params"
 # Hooks that their base calls in several ways.
 _FREE = {"element_length_fn"}
+
+
+# A data worker trains nothing and parses no flags.
+_is_data_worker = False
+
+
+def mark_data_worker() -> None:
+    """Mark this process; it stays a data worker until its end."""
+    global _is_data_worker  # noqa: PLW0603 - a fact about the process
+    _is_data_worker = True
+
+
+def is_data_worker() -> bool:
+    """Return True in a data worker."""
+    return _is_data_worker
 
 
 def takes(cls: type, name: str) -> bool:

@@ -63,24 +63,18 @@ def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
     """Lock an existing directory until the block or the process ends; raise `taken` if another process locks it."""
     if fcntl is None:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
+    for looks in range(_LOOKS):
+        try:
+            descriptor = _lock(path, fcntl.LOCK_EX)
+            break
+        except BlockingIOError as error:
+            # Another process may look at it just now, see `is_locked`.
+            if looks == _LOOKS - 1:
+                raise taken from error
+            time.sleep(_LOOK_S)
+        except OSError as error:  # it is not there, or its file system has no locks
+            raise UsageError(f"cannot lock the directory {shorten_text(str(path), 160)}: {error.strerror}") from error
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise UsageError(f"cannot open the directory {shorten_text(str(path), 160)}: {error.strerror}") from error
-    try:
-        # Another process may look at it just now, see `is_locked`.
-        for looks in range(_LOOKS):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if looks == _LOOKS - 1:
-                    raise taken from error
-                time.sleep(_LOOK_S)
-            except OSError as error:  # a file system without locks
-                raise UsageError(
-                    f"cannot lock the directory {shorten_text(str(path), 160)}: {error.strerror}"
-                ) from error
         yield
     finally:
         os.close(descriptor)
@@ -88,21 +82,25 @@ def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
 
 def is_locked(path: Path) -> bool:
     """Return True if a process has locked the directory; False also if that cannot be known."""
-    if fcntl is None:
-        return False
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(descriptor)
+    if fcntl is not None:
+        try:
+            os.close(_lock(path, fcntl.LOCK_SH))
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
     return False
+
+
+def _lock(path: Path, kind: int) -> int:
+    """Return a descriptor that locks a directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 @contextlib.contextmanager
@@ -190,20 +188,10 @@ def link_tree(source: Path, target: Path) -> None:
 
     The files take no space, and are replaced but never changed. Symbolic links stay links.
     """
-    shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy, dirs_exist_ok=True)
+    shutil.copytree(source, target, symlinks=True, copy_function=link_or_copy, dirs_exist_ok=True)
 
 
-def link_entry(source: Path, target: Path) -> None:
-    """Copy a file, directory or link to `target`, which does not exist, as `link_tree` does."""
-    if source.is_symlink():
-        target.symlink_to(os.readlink(source))
-    elif source.is_dir():
-        link_tree(source, target)
-    else:
-        _link_or_copy(str(source), str(target))
-
-
-def _link_or_copy(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:

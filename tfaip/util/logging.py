@@ -277,9 +277,6 @@ LIBRARIES = frozenset(
 )
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# Keras puts a page around the message of an error in a layer, whose type it keeps: only the text separates them.
-_KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
-_KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
 
 
 class Place(NamedTuple):
@@ -299,18 +296,6 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
 
 
-def message_of(error: BaseException) -> str:
-    """Return the text of an error without terminal styles, and without Keras' page around it."""
-    text = str(error)
-    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        # Its text is the `repr` of its argument: the page of Keras as one escaped line.
-        page = error.args[0]
-        text = page if _KERAS_CALL.match(page) else text
-    if inner := _KERAS_CALL.match(text):
-        text = inner[1]
-    return without_styles(_KERAS_SHAPES.sub("", text))
-
-
 def without_styles(text: str) -> str:
     """Return a text without the codes that colour a terminal."""
     return _STYLE.sub("", text)
@@ -321,23 +306,31 @@ def find_place(error: BaseException) -> Place | None:
 
     Errors of the toolkit describe what is wrong; of these only the causes are searched.
     """
-    for one in _chain(error):
-        if isinstance(one, SyntaxError) and one.filename and one.lineno and _is_users(one.filename):
-            return Place(one.filename, one.lineno)
-        frames = [] if isinstance(one, TfaipError) else _without_delegation(list(_frames(one)))
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, SyntaxError) and cause.filename and cause.lineno and _is_users(cause.filename):
+            return Place(cause.filename, cause.lineno)
+        frames = [] if isinstance(cause, TfaipError) else _frames(cause)
         # An installed scenario is beside the libraries.
         for accepts in (_is_users, _is_installed):
             found = [place for place in frames if accepts(place.file)]
             if found:
                 return found[-1]
+        seen.append(cause)
+        cause = cause.__cause__
     return None
 
 
-def _without_delegation(frames: list[Place]) -> list[Place]:
-    """Remove the frames that only call the same method of a base class of the toolkit.
+def _frames(error: BaseException) -> list[Place]:
+    """Return the frames that a message quotes (those of a worker process), then the error's own.
 
-    A `super().__post_init__()` is not the reason why a value is refused.
+    A frame that only calls the same method of a base class of the toolkit is left out: a `super().__post_init__()` is
+    not the reason why a value is refused.
     """
+    frames = [Place(file, int(line), function or None) for file, line, function in _FRAME.findall(str(error))]
+    for frame in traceback.extract_tb(error.__traceback__):
+        frames.append(Place(frame.filename, frame.lineno or 0, frame.name))
     kept = frames[-1:]
     for place, called in zip(reversed(frames[:-1]), reversed(frames), strict=False):
         if place.function != called.function or not Path(called.file).is_relative_to(_OURS):
@@ -348,23 +341,6 @@ def _without_delegation(frames: list[Place]) -> list[Place]:
 def is_foreseen(error: BaseException) -> bool:
     """Return True if the toolkit raised an error, and not because of one in the user's code."""
     return isinstance(error, TfaipError) and find_place(error) is None
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in seen:
-        yield current
-        seen.append(current)
-        current = current.__cause__
-
-
-def _frames(error: BaseException) -> Iterator[Place]:
-    """Yield the frames that a message quotes (those of a worker process), then the error's own."""
-    for file, line, function in _FRAME.findall(str(error)):
-        yield Place(file, int(line), function or None)
-    for frame in traceback.extract_tb(error.__traceback__):
-        yield Place(frame.filename, frame.lineno or 0, frame.name)
 
 
 def _is_users(file: str) -> bool:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 MIB = 1 << 20
 # Params, config files, manifests.
@@ -92,14 +90,6 @@ def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
         raise UsageError(f"{name}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name}: is not a text file in UTF-8") from error
-
-
-def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
-    """Yield the lines of an open file."""
-    while line := file.readline(limit + 1):
-        if len(line) > limit:
-            raise ValueError(f"a line has more than {limit // MIB} MiB")
-        yield line
 
 
 def expansion_limit(size: int) -> int:
@@ -185,8 +175,6 @@ def _too_large(limit: int) -> OSError:
 # Size of the header before each member; in the list of members each takes more.
 _HEADER_BYTES = 30
 _MAX_MEMBERS = 100_000
-# Rows of an array without content, whose number the size of the file does not limit.
-_MAX_EMPTY_ROWS = 1_000_000
 
 
 def open_stored(path: Path) -> BufferedReader:
@@ -217,40 +205,3 @@ def open_stored(path: Path) -> BufferedReader:
         file.close()
         raise
     return file
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays of a file that `np.savez` wrote, by name."""
-    import zipfile
-
-    from numpy.lib import format as npy
-
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    with open_stored(path) as file, zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            name = member.filename.removesuffix(".npy")
-            if name == member.filename or name in arrays:
-                raise ValueError(f"{shorten(member.filename)} is no array, or the name of two")
-            with archive.open(member) as content:
-                _check_array(content, member.file_size, shorten(name))
-                content.seek(0)
-                arrays[name] = npy.read_array(content, allow_pickle=False)
-    return arrays
-
-
-def _check_array(content: IO[bytes], size: int, name: str) -> None:
-    """Raise unless an array has the size that its header claims, which NumPy would allocate."""
-    from numpy.lib import format as npy
-
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    version = npy.read_magic(content)
-    if version not in readers:
-        raise ValueError(f"{name} has the unknown version {version}")
-    shape, _, dtype = readers[version](content)
-    if dtype.hasobject:
-        raise ValueError(f"{name} holds Python objects")
-    if dtype.itemsize * math.prod(shape) != size - content.tell():
-        raise ValueError(f"{name} has another size than its shape {shorten(shape)}")
-    rows = math.prod(length for length in shape if length)
-    if rows > max(size, _MAX_EMPTY_ROWS):
-        raise ValueError(f"{name} has the shape {shorten(shape)}, which is not possible")

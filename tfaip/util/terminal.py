@@ -224,14 +224,14 @@ class NotebookProgress(ProgressDisplay):
 
 def track(items: Iterable[T], description: str, total: int | None, shown: bool, unit: str = "item") -> Iterator[T]:
     """Pass items on, and show a progress bar if `shown`; `total` is None if their number is not known."""
+    if not shown:
+        yield from items
+        return
     display = NotebookProgress(unit) if is_notebook() else ProgressBar(unit)
-    if shown:
-        display.start(description, total)
+    display.start(description, total)
     try:
         for done, item in enumerate(items, start=1):
             yield item
-            if shown:
-                display.advance(done)
+            display.advance(done)
     finally:
-        if shown:
-            display.stop()
+        display.stop()

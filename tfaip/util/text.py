@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import reprlib
 from collections.abc import Sequence
-from typing import Any
 
 from tfaip.errors import UsageError
 
@@ -75,19 +73,6 @@ def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def cell_texts(values: Sequence[Any]) -> list[str]:
-    """Return values for a column of a table, what is no text as JSON.
-
-    Fractions have five significant digits, unless different values would look equal then.
-    """
-    exact = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    short = exact.copy()
-    for i, value in enumerate(values):
-        if isinstance(value, float) and abs(value) < 10**5:
-            short[i] = json.dumps(float(f"{value:.5g}"))
-    return short if len(set(short)) == len(set(exact)) else exact
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:

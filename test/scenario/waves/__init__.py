@@ -1,1 +1,1 @@
-"""One scenario, declared in the long form (`old`) and by its parts (`new`)."""
+"""A scenario that is declared by its parts."""

@@ -6,15 +6,11 @@ import atexit
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from test.support.leaks import IGNORED_VARIABLES
@@ -22,50 +18,25 @@ from test.support.leaks import IGNORED_VARIABLES
 SERVER = Path(__file__).resolve().parent / "server.py"
 START_S = 120.0
 # Read whenever they are needed; all others may have been read when the interpreter or the backend was imported.
-READ_LATE = frozenset(
-    {
-        "COLUMNS",
-        "NO_COLOR",
-        "PYTEST_CURRENT_TEST",
-        "PYTHONDONTWRITEBYTECODE",
-        "TEST_LOGICAL_DEVICES",
-        "TFAIP_LOG_LEVEL",
-        "TFAIP_TEST_CLOCK",
-        "TFAIP_TEST_DISK",
-        "TFAIP_TEST_FAULTS",
-        "XDG_STATE_HOME",
-    }
-)
+READ_LATE = {
+    *("COLUMNS", "NO_COLOR", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE", "TEST_LOGICAL_DEVICES"),
+    *("TFAIP_LOG_LEVEL", "TFAIP_TEST_CLOCK", "TFAIP_TEST_DISK", "TFAIP_TEST_FAULTS", "XDG_STATE_HOME"),
+}
 
 
-class WarmProcess:
-    """A command that was started by a server, with the methods of `subprocess.Popen[str]` that tests use.
+class WarmProcess(subprocess.Popen[str]):
+    """A command that was started by a server, which sends its exit code; used as any other process."""
 
-    Args:
-        args: of the command, for messages.
-        pid: its process.
-        answer: the server sends the exit code over it.
-        stdout: what the command prints.
-        stderr: what it prints there.
-    """
+    # What `communicate` and the end of the object read, besides what is given here.
+    _child_created = _communication_started = False
+    _input = stdin = None
+    _sigint_wait_secs = 0.25
+    text_mode = True
 
     def __init__(self, args: Sequence[str], pid: int, answer: socket.socket, stdout: IO[str], stderr: IO[str]) -> None:
-        self.args = args
-        self.pid = pid
-        self.stdout = stdout
-        self.stderr = stderr
+        self.args, self.pid, self.stdout, self.stderr = args, pid, stdout, stderr
         self.returncode: int | None = None
         self._answer = answer
-        self._texts = ["", ""]
-        self._readers: list[threading.Thread] = []
-
-    def __enter__(self) -> WarmProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.communicate()
 
     def poll(self) -> int | None:
         """Return the exit code, or None as long as the command runs."""
@@ -74,13 +45,9 @@ class WarmProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, the negative number of the signal that ended the command.
-
-        Raises:
-            subprocess.TimeoutExpired: if it runs longer than `timeout` seconds.
-        """
+        """Return the exit code, the negative number of the signal that ended the command."""
         if self.returncode is None:
-            self._answer.settimeout(timeout)
+            self._answer.settimeout(None if timeout is None else max(0.0, timeout))
             try:
                 message = self._answer.recv(100)
             except (BlockingIOError, TimeoutError):
@@ -91,47 +58,9 @@ class WarmProcess:
             self.returncode = int(message)
         return self.returncode
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read stdout and stderr to their end and wait; may be called again after a timeout.
-
-        Raises:
-            subprocess.TimeoutExpired: if it takes longer than `timeout` seconds.
-        """
-        end = None if timeout is None else time.monotonic() + timeout
-        if not self._readers:
-            self._readers = [threading.Thread(target=self._read, args=(number,), daemon=True) for number in (0, 1)]
-            for reader in self._readers:
-                reader.start()
-        for reader in self._readers:
-            reader.join(_left(end))
-            if reader.is_alive():
-                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-        self.wait(_left(end))
-        return self._texts[0], self._texts[1]
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the command has ended."""
-        if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self.send_signal(signal.SIGKILL)
-
-    def _read(self, number: int) -> None:
-        stream = (self.stdout, self.stderr)[number]
-        if not stream.closed:
-            with stream:
-                self._texts[number] = stream.read()
-
 
 class WarmServer:
-    """A process that forks one for each command.
-
-    Args:
-        env: variables that it is started with.
-    """
+    """A process that forks one for each command."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -172,10 +101,6 @@ class WarmServer:
         self._process.wait()
 
 
-def _left(end: float | None) -> float | None:
-    return None if end is None else max(0.0, end - time.monotonic())
-
-
 _usual: list[dict[str, str]] = []
 _servers: dict[int, WarmServer] = {}
 
@@ -186,17 +111,7 @@ def allow_servers(environments: Sequence[Mapping[str, str]]) -> None:
 
 
 def start_warm(module: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> WarmProcess | None:
-    """Start `python -m module arguments` in a fork of a server.
-
-    Args:
-        module: that is run.
-        arguments: its command line.
-        cwd: working directory.
-        env: all variables of the command.
-
-    Returns:
-        the process; None if there is no server with this environment.
-    """
+    """Start `python -m module arguments` in a fork of a server."""
     early = _early(env)
     if early not in _usual:
         return None

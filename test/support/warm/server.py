@@ -13,6 +13,7 @@ The only threads at that time are those of OpenBLAS, which stops them before a f
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -35,14 +36,7 @@ READY = b"ready"
 
 @dataclass(frozen=True)
 class Request:
-    """A command.
-
-    Args:
-        module: that is run.
-        arguments: of its command line.
-        cwd: its working directory.
-        env: all its environment variables.
-    """
+    """A command."""
 
     module: str
     arguments: list[str]
@@ -55,9 +49,6 @@ class Hidden(importlib.machinery.SourceFileLoader):
 
     The first import of a package brings back the same modules, without running them again: those of all packages for
     Keras, which imports the others; for another one those of all but Keras.
-
-    Args:
-        modules: by name.
     """
 
     def __init__(self, modules: dict[str, types.ModuleType]) -> None:
@@ -99,11 +90,7 @@ def import_hidden() -> Hidden:
 
 
 def serve(requests: socket.socket) -> Request | None:
-    """Fork a process for each request.
-
-    Returns:
-        in a forked process its request; in the server, at the end, None.
-    """
+    """Fork a process for each request."""
     selector = selectors.DefaultSelector()
     selector.register(requests, selectors.EVENT_READ)
     answers: dict[int, tuple[int, socket.socket]] = {}
@@ -112,7 +99,9 @@ def serve(requests: socket.socket) -> Request | None:
             if key.fileobj is not requests:
                 selector.unregister(key.fd)
                 pid, answer = answers.pop(key.fd)
-                report_end(pid, answer)
+                _, status = os.waitpid(pid, 0)
+                with answer, contextlib.suppress(BrokenPipeError):  # the test may not wait for it
+                    answer.send(str(os.waitstatus_to_exitcode(status)).encode())
                 os.close(key.fd)
                 continue
             message, descriptors, _, _ = socket.recv_fds(requests, MAX_BYTES, 4)
@@ -138,16 +127,6 @@ def serve(requests: socket.socket) -> Request | None:
             ended = os.pidfd_open(pid)
             answers[ended] = (pid, answer)
             selector.register(ended, selectors.EVENT_READ)
-
-
-def report_end(pid: int, answer: socket.socket) -> None:
-    """Send the exit code of a process that has ended."""
-    _, status = os.waitpid(pid, 0)
-    with answer:
-        try:
-            answer.send(str(os.waitstatus_to_exitcode(status)).encode())
-        except BrokenPipeError:
-            return  # nobody waits for it
 
 
 def take_streams(descriptors: list[int]) -> None:

@@ -13,13 +13,7 @@ from test.trainer.line import LineScenario, line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.trainer.loop import TrainingDiverged
-from tfaip.trainer.optimizer import (
-    AdagradOptimizer,
-    AdamOptimizer,
-    GradientNoiseParams,
-    RMSpropOptimizer,
-    SGDOptimizer,
-)
+from tfaip.trainer.optimizer import AdagradOptimizer, AdamOptimizer, GradientNoiseParams, RMSpropOptimizer, SGDOptimizer
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import TrainerParams

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.events.test_writer import accumulator, images, rows, scalars
+from test.events.test_writer import accumulator, images, points
 from test.trainer.line import (
     CallbackOf,
     LineGraph,
@@ -78,7 +78,7 @@ def test_a_function_that_returns_nothing_writes_with_tf_summary_or_is_refused(tm
     for step in (1, 2):
         (image,) = images(tmp_path / "validation", "shown", step)
         assert image[0, 0].tolist() in (128, 127, [127], [128])
-    assert scalars(tmp_path / "validation", "also") == [(1, 2.0), (2, 2.0)]
+    assert points(tmp_path / "validation", "also") == [(1, 2.0), (2, 2.0)]
     with pytest.raises(TypeError, match="'shown' returned nothing: return an image, a number or a curve"):
         train_with(lambda name, value, step: None, line_params([1], [2], tmp_path / "nothing"))
 
@@ -119,9 +119,9 @@ def test_values_of_training_and_validation_also_after_a_resume(tmp_path: Path) -
     for epochs, restore in ((2, False), (3, True)):
         params = line_params([1], [2], tmp_path, epochs=epochs, lr=0.5, val_every_n=2)
         LineScenario.create_trainer(params, restore=restore).train()
-    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5), (3, -1.0)]
-    assert scalars(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5), (3, 0.5)]
-    assert scalars(tmp_path / "validation", "loss") == [(2, -2.0), (3, -3.0)]
+    assert points(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5), (3, -1.0)]
+    assert points(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+    assert points(tmp_path / "validation", "loss") == [(2, -2.0), (3, -3.0)]
     assert not (tmp_path / "lav_l0").exists()
     # Its other name is not shown.
     assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == ["distance", "loss"]
@@ -144,7 +144,7 @@ def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, cap
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     refused = f"{validation} cannot be written: File exists"
     assert warnings == [f"TensorBoard will not show all of epoch {epoch}: {refused}" for epoch in (1, 2)]
-    assert scalars(validation, "loss") == [(3, -3.0)]
+    assert points(validation, "loss") == [(3, -3.0)]
     assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1", "2", "3"]
 
 
@@ -181,9 +181,9 @@ def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
         # LAV has the first and the last epoch, and the data of the validation.
         ("lav_l0", [1, 2], [2, 2, 0], [1, 0, 0]),
     ]:
-        found = rows(tmp_path / kind, "pr")
+        found = points(tmp_path / kind, "pr")
         assert [(step, counts[:2]) for step, counts in found] == [(step, [true, false]) for step in steps]
-    assert rows(tmp_path / "lav_l0", "samples/pr")[0][1][:2] == [[2, 2, 0], [1, 0, 0]]
+    assert points(tmp_path / "lav_l0", "samples/pr")[0][1][:2] == [[2, 2, 0], [1, 0, 0]]
     assert images(tmp_path / "lav_l0", "picture", step=2)[0].tolist() == [[51, 51]]
     # Neither is a value, and what cannot be drawn is nothing for TensorBoard.
     assert set(json.loads((tmp_path / "history.json").read_text())["1"]["values"]) == {

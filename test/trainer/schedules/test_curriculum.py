@@ -152,10 +152,7 @@ def lengths_and_sums(batch: Any) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (
-            step("setup.train.max_element_lenght", 1.0),
-            "cannot be scheduled: .*did you mean max_element_length",
-        ),
+        (step("setup.train.max_element_lenght", 1.0), "cannot be scheduled: .*did you mean max_element_length"),
         (step("val.batch_size", 1.0), "target is 'val.batch_size', expected no value of the validation data"),
         # A value of a later epoch.
         (step("train.batch_size", 2, 0), r"points\[1.0\] is 0.0, expected .*at least 1: change --schedules.0.points"),

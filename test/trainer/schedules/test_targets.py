@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from test.events.test_writer import scalars
+from test.events.test_writer import points
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
@@ -25,7 +25,7 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     # The value of the last of two updates.
     values = [trainer.history.value(epoch, "schedule/loss_weights.loss") for epoch in (1, 2)]
     assert values == [0.75, 0.25]
-    assert dict(scalars(tmp_path / "run" / "train", "schedule/loss_weights.loss")) == {1: 0.75, 2: 0.25}
+    assert dict(points(tmp_path / "run" / "train", "schedule/loss_weights.loss")) == {1: 0.75, 2: 0.25}
     assert "schedule loss_weights.loss: 0=1 2=0, linear" in caplog.messages
     assert any(line.endswith(" - schedule/loss_weights.loss: 0.2500") for line in caplog.messages)
     # On the console beside the rate, as a setting.

@@ -29,11 +29,6 @@ def spans(plan: list[PlannedStage]) -> list[tuple[str, int, int]]:
     return [(stage.name, stage.first_epoch, stage.last_epoch) for stage in plan]
 
 
-def units(plan: list[PlannedStage]) -> list[int]:
-    """Return the units of the model in each stage."""
-    return [stage.params.scenario.model.units for stage in plan]
-
-
 class ConstructionScenario(TinyScenario):
     """`custom_construction_algo` of RETURNN's documentation: the weight of a loss grows from 0 to 0.8."""
 
@@ -45,16 +40,6 @@ class ConstructionScenario(TinyScenario):
         return params
 
 
-class OwnRepetitionsScenario(TinyScenario):
-    """Says the number of epochs itself in some stages."""
-
-    def pretraining(self, idx: int, params: TinyTrainerParams) -> Any:  # type: ignore[override]
-        if idx == 3:
-            return None
-        params.scenario.model.units = idx + 1
-        return (params, 3) if idx == 1 else params
-
-
 class EpochScenario(TinyScenario):
     """Other units in epochs 1-2 and 3, then none."""
 
@@ -63,25 +48,6 @@ class EpochScenario(TinyScenario):
         if epoch > 3:
             return None
         params.scenario.model.units = 2 if epoch < 3 else 4
-        return params
-
-
-class AllEpochsScenario(TinyScenario):
-    """Is asked for all epochs, and leaves the later ones as they are."""
-
-    @classmethod
-    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> TinyTrainerParams:
-        if epoch < 3:
-            params.scenario.model.units = 2
-        return params
-
-
-class HistoryScenario(TinyScenario):
-    """As many units as there are epochs with values."""
-
-    @classmethod
-    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, history: Any = None, **kwargs: Any) -> Any:
-        params.scenario.model.units = 10 + len(history)
         return params
 
 
@@ -99,12 +65,18 @@ class AlignedScenario(TinyScenario):
                 break
 
 
-def returning(result: Any) -> type[TinyScenario]:
-    """Return a scenario whose hook `pretraining` returns this, or what it makes of the params."""
+def pretrained(hook: Any, name: str = "pretraining") -> type[TinyScenario]:
+    """Return a scenario whose hook is this function of number and params."""
+    return type("Returning", (TinyScenario,), {name: classmethod(lambda cls, number, params: hook(number, params))})
 
-    class Returning(TinyScenario):
+
+def programmed(*stages: Any) -> type[TinyScenario]:
+    """Return a scenario whose program yields these stages."""
+
+    class Programmed(TinyScenario):
         @classmethod
-        def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
-            return result(params) if callable(result) else result
+        def stages(cls, params: Any, history: Any) -> Any:
+            for stage in stages:
+                _ = yield stage
 
-    return Returning
+    return Programmed

@@ -19,8 +19,7 @@ HERE = "test.trainer.stages.stagedcalls"
 
 def note(directory: Path, stages: dict[str, Path], history: Any, text: str = "") -> None:
     """Write what a function of a stage is given."""
-    facts = {"text": Path(text).name, "stages": sorted(stages), "epochs": len(history)}
-    (directory / "note.json").write_text(json.dumps(facts))
+    (directory / "note.json").write_text(json.dumps([text, sorted(stages), len(history)]))
 
 
 def count(run_directory: Path) -> None:
@@ -29,26 +28,19 @@ def count(run_directory: Path) -> None:
         file.write("x")
 
 
-def interrupted(directory: Path) -> None:
-    """A function during which SIGTERM comes once."""
-    count = directory.parent.parent / "calls"
-    count.write_text(count.read_text() + "x" if count.exists() else "x")
-    (directory / "half").touch()
-    if count.read_text() == "x":
-        signal.raise_signal(signal.SIGTERM)
-    else:
-        assert sorted(path.name for path in directory.iterdir()) == ["half", "stage.json"]
-
-
 def draw(directory: Path) -> None:
     """Write numbers of the global generators."""
     numbers = [random.random(), float(np.random.random()), float(keras.random.uniform(()))]  # noqa: S311
     (directory / "numbers.json").write_text(json.dumps(numbers))
 
 
-def interrupted_draw(directory: Path) -> None:
+def interrupted_draw(directory: Path, run_directory: Path) -> None:
     """The same; SIGTERM comes in the first call."""
-    interrupted(directory)
+    assert [path.name for path in directory.iterdir()] == ["stage.json"]
+    (directory / "half").touch()
+    if not (run_directory / "calls").exists():
+        signal.raise_signal(signal.SIGTERM)
+    count(run_directory)
     draw(directory)
 
 

@@ -11,31 +11,28 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from tfaip.errors import UsageError
-from tfaip.params.fields import FieldError
 from tfaip.params.trust import UntrustedName
 from tfaip.params.types import FunctionName
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
-from tfaip.trainer.stages.program import preview_stages
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
-FLAT = ["small=TrainStage", "align=Predict"]
 FLAGS = [
-    *["--stages", *FLAT, "--stages.small.epochs", "3", "--stages.small.transfer.mode", "exact"],
-    *["--stages.small.overrides", "model.units=32", "optimizer=SGD", "trainer.loss_weights=mse=0.5 x=1"],
-    *["--stages.align.data", "val", "--pretraining.repetitions", "0=2", "1=1"],
+    *["--stages", "small=TrainStage", "align=Predict", "--stages.small.epochs", "3"],
+    *["--stages.small.transfer.mode", "exact", "--stages.small.overrides", "model.units=32", "optimizer=SGD"],
+    *["trainer.loss_weights=mse=0.5 x=1", "--stages.align.data", "val", "--pretraining.repetitions", "0=2", "1=1"],
+    *["--stages.align.generator", "TinyGenerator", "--stages.align.generator.samples", "3"],
 ]
-FLAT_FILE = """
+FILE = """
 stages:
   small:
-    __cls__: TrainStage
     epochs: 3
     transfer: {mode: exact}
     overrides:
       model.units: 32
       optimizer: SGD
       trainer.loss_weights: {mse: 0.5, x: 1}
-  align: {__cls__: Predict, data: val}
+  align: {__cls__: Predict, data: val, generator: {__cls__: TinyGenerator, samples: 3}}
 pretraining: {repetitions: {0: 2, 1: 1}}
 """
 PYTHON: dict[str, StageParams] = {
@@ -44,7 +41,7 @@ PYTHON: dict[str, StageParams] = {
         overrides={"model.units": 32, "optimizer": "SGD", "trainer.loss_weights": {"mse": 0.5, "x": 1}},
         transfer=TransferParams(mode=TransferMode.EXACT),
     ),
-    "align": PredictStage(data=PredictData.VAL),
+    "align": PredictStage(data=PredictData.VAL, generator=TinyGenerator(samples=3)),
 }
 
 
@@ -54,32 +51,16 @@ def from_file(path: Path, text: str, *argv: str) -> TinyTrainerParams:
 
 
 def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
-    flags = tiny_params("--trainer.epochs", "30", *FLAGS)
-    file = from_file(tmp_path, FLAT_FILE)
-    python = tiny_params("--trainer.epochs", "30")
-    python.stages = PYTHON
-    python.pretraining = PretrainingParams(repetitions={0: 2, 1: 1})
+    flags, file = tiny_params(*FLAGS), from_file(tmp_path, FILE)
     assert flags.stages == file.stages == PYTHON
-    assert flags.pretraining == file.pretraining == python.pretraining
-    small, align, main = preview_stages(python, TinyScenario).stages
-    assert (align.name, main.name) == ("align", "main")
-    assert (small.first_epoch, small.last_epoch, small.settings.transfer.mode) == (1, 3, TransferMode.EXACT)
-    assert (small.params.scenario.model.units, small.params.loss_weights) == (32, {"mse": 0.5, "x": 1.0})
-    assert from_file(tmp_path, FLAT_FILE, "--stages.small.epochs", "5").stages["small"].epochs == 5  # type: ignore[attr-defined]
+    assert flags.pretraining == file.pretraining == PretrainingParams(repetitions={0: 2, 1: 1})
+    changed: Any = from_file(tmp_path, FILE, "--stages.small.epochs", "5").stages["small"]
+    assert changed.epochs == 5
     restored = TinyTrainerParams.from_json(file.to_json())
     assert (restored, restored.to_json()) == (file, file.to_json())
-
-
-def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
-    expected = {"a": TrainStage(epochs=2, overrides={"model.units": "3"})}
-    assert from_file(tmp_path, "stages: {a: {epochs: 2, overrides: {model.units: 3}}}").stages == expected
-    assert tiny_params("--stages", "a", "--stages.a.epochs=2", "--stages.a.overrides=model.units=3").stages == expected
-
-
-def test_a_generator_of_a_stage() -> None:
-    generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
-    params = tiny_params("--stages", "p=Predict", *generator)
-    assert params.stages["p"] == PredictStage(generator=TinyGenerator(samples=3))
+    # A stage without a class trains.
+    plain = tiny_params("--stages", "a", "--stages.a.epochs=2", "--stages.a.overrides=model.units=3")
+    assert plain.stages == {"a": TrainStage(epochs=2, overrides={"model.units": "3"})}
 
 
 FOREIGN = {"a": "x=1 b=foreign:f", "learning_rate": "function=\"'foreign.'tfaip:f\"", "optimizer": "foreign:Mine"}
@@ -114,20 +95,8 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
     assert stored_with(CallStage, ["tfaip"], **call).function == LOAD  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("stages", "message"),
-    [
-        ([TrainStage(name="a", epochs=1)], r"^--stages: expected dict\[str, StageParams\], got \[Tr"),
-        ({"a": TrainStage(name="b", epochs=1)}, "^stage a has another name, 'b': give it one of them$"),
-    ],
-)
-def test_a_list_and_two_names_are_refused(stages: Any, message: str) -> None:
-    params = tiny_params()
-    params.stages = stages
-    with pytest.raises(UsageError, match=message):
+def test_a_list_of_stages_is_refused() -> None:
+    params: Any = tiny_params()
+    params.stages = [TrainStage(name="a", epochs=1)]
+    with pytest.raises(UsageError, match=r"^--stages: expected dict\[str, StageParams\], got \[Tr"):
         TinyScenario.create_trainer(params).train()
-
-
-def test_a_function_is_given_by_its_name() -> None:
-    with pytest.raises(FieldError, match=r"^function is <built-in function len>, expected module:function$"):
-        CallStage(function=len)  # type: ignore[arg-type]

@@ -35,29 +35,28 @@ def last_weight(run: Path) -> float:
     return float(arrays["weights/line/kernel"][0, 0])
 
 
-class Crash(Exception):
-    """Ends a training without another checkpoint."""
-
-
-def crash(epoch: int, logs: Any) -> None:
-    if epoch == 2:
-        raise Crash
-
-
 @pytest.fixture(scope="module")
 def in_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped at the end of the first epoch of its second stage."""
+    """A run that was stopped at the end of the second epoch of its second stage."""
 
     def make(directory: Path) -> None:
         with pytest.raises(TrainingInterrupted):
-            train(params_of(directory / "run", 7, a=stage(2), b=stage(2)), StopAt(3))
+            train(params_of(directory / "run", 7, a=stage(1), b=stage(3)), StopAt(3))
 
     return make_once(tmp_path_factory, "stopped_in_b", make) / "run"
+
+
+class Crash(Exception):
+    """Ends a training without another checkpoint."""
 
 
 @pytest.fixture(scope="module")
 def before_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that failed in epoch 3, after work, before the next checkpoint."""
+
+    def crash(epoch: int, logs: Any) -> None:
+        if epoch == 2:
+            raise Crash
 
     def make(directory: Path) -> None:
         with pytest.raises(Crash):
@@ -76,12 +75,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_once(tmp_path_factory, "finished_with_call", make) / "run"
 
 
-CHANGES: dict[str, tuple[dict[str, StageParams], str | None]] = {
-    "the rest of the stage that is running": ({"a": stage(2), "b": stage(3, learning_rate__lr=2.0)}, None),
-    "a stage that comes": ({"a": stage(2), "b": stage(2), "c": stage(1, learning_rate__lr=4.0)}, None),
+# The stages of the resume; the last weight, or the message.
+CHANGES: dict[str, tuple[dict[str, StageParams], float | str]] = {
+    "the rest of the stage that is running": ({"a": stage(1), "b": stage(4, learning_rate__lr=2.0)}, -3.0 - 2 * 2 - 2),
+    "a stage that comes": ({"a": stage(1), "b": stage(3), "c": stage(1, learning_rate__lr=4.0)}, -4.0 - 4 - 2),
     "a stage that is done": (
-        {"a": stage(2, learning_rate__lr=2.0), "b": stage(2)},
+        {"a": stage(1, learning_rate__lr=2.0), "b": stage(3)},
         "the stage 'a' is done, but differs .overrides.learning_rate.lr: None -> '2.0'.: change it back, or",
+    ),
+    "an end before what is done": (
+        {"a": stage(1), "b": stage(1)},
+        "the stage 'b' has trained up to epoch 3, but ends with 2",
     ),
 }
 
@@ -89,28 +93,15 @@ CHANGES: dict[str, tuple[dict[str, StageParams], str | None]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, tmp_path: Path) -> None:
-    run, (stages, message) = copy_of(in_b, tmp_path), CHANGES[name]
+    run, (stages, expected) = copy_of(in_b, tmp_path), CHANGES[name]
     before = files_below(run)
-    if message is None:
+    if isinstance(expected, float):
         train(params_of(run, 7, **stages), restore=True)
-        assert last_weight(run) == (-3.0 - 2 * 2 - 2 if "rest" in name else -4.0 - 4 - 2)
+        assert last_weight(run) == expected
         return
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=expected):
         train(params_of(run, 7, **stages), restore=True)
     assert files_below(run) == before
-
-
-def test_a_running_stage_cannot_end_before_what_is_done(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with pytest.raises(TrainingInterrupted):
-        train(params_of(run, 7, a=stage(1), b=stage(3)), StopAt(3))
-    with pytest.raises(UsageError, match="'b' has trained up to epoch 3, but ends with 2"):
-        train(params_of(run, 7, a=stage(1), b=stage(1)), restore=True)
-
-
-def test_a_kept_state_takes_the_space_of_links(in_b: Path) -> None:
-    kept = in_b / "stages" / "a" / "state" / "state.safetensors"
-    assert kept.stat().st_ino == (in_b / "checkpoint" / "epoch_0002" / "state.safetensors").stat().st_ino
 
 
 @pytest.mark.slow
@@ -122,8 +113,7 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     training: StageParams, message: str | None, before_checkpoint: Path, tmp_path: Path
 ) -> None:
     run, seen = copy_of(before_checkpoint, tmp_path), Seen()
-    params = params_of(run, 4, a=training, n=call("note", text="2"))
-    before = files_below(run)
+    params, before = params_of(run, 4, a=training, n=call("note", text="2")), files_below(run)
     if message is not None:
         with pytest.raises(UsageError, match=message):
             train(params, seen, restore=True)
@@ -131,8 +121,7 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     # With more epochs before it, or repeated on request.
     train(params, seen, restore=True, from_stage=None if message is None else "n")
     assert seen.epochs == [3, 4]
-    note = json.loads((run / "stages" / "n" / "note.json").read_text())
-    assert (note["text"], note["epochs"]) == ("2", 2 if message else 3)
+    assert json.loads((run / "stages" / "n" / "note.json").read_text()) == ["2", ["a"], 2 if message else 3]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +172,9 @@ def test_other_stages_can_follow_the_one_to_repeat_from(finished: Path, tmp_path
 def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = copy_of(finished, tmp_path)
     command, before = [str(run), "--trust", "test"], files_below(run)
-    checkpoint = str(run / "checkpoint" / "epoch_0002")
     for arguments, message in (
         ([*command, "--from_stage", "c"], "error: no stage 'c' has begun; those that have are a, n, main\n"),
-        ([checkpoint, *command[1:], "--from_stage", "a"], "give the run instead of a checkpoint"),
+        ([f"{run}/checkpoint/epoch_0002", *command[1:], "--from_stage", "a"], "give the run instead of a checkpoint"),
     ):
         assert exit_code(resume_training.main, arguments) == 2
         assert message in capsys.readouterr().err
@@ -195,6 +183,9 @@ def test_the_command_repeats_from_a_stage(finished: Path, tmp_path: Path, capsys
     assert files_below(run) == before
     assert resume_training.main([*command, "--from_stage", "main", "--learning_rate.lr", "3"]) == 0
     assert (last_weight(run), (run / "calls").read_text()) == (-4.0, "x")
+    # The kept state takes the space of links.
+    places = finished / "stages" / "a" / "state", finished / "checkpoint" / "epoch_0001"
+    assert len({(place / "state.safetensors").stat().st_ino for place in places}) == 1
 
 
 @pytest.mark.slow
@@ -212,15 +203,15 @@ def test_a_killed_repetition(finished: Path, tmp_path: Path) -> None:
 
 
 def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
-    directories = StageDirectories(tmp_path / "run", tmp_path / "run" / "stages")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "DONE").write_text("{}")
-    (tmp_path / "other" / "stage.json").write_text('{"name": "a", "number": 0, "kind": "train"}')
+    directories, other = StageDirectories(tmp_path / "run", tmp_path / "run" / "stages"), tmp_path / "other"
+    other.mkdir()
+    (other / "DONE").write_text("{}")
+    (other / "stage.json").write_text('{"name": "a", "number": 0, "kind": "train"}')
     (tmp_path / "run" / "stages").mkdir(parents=True)
-    (tmp_path / "run" / "stages" / "a").symlink_to(tmp_path / "other")
+    (tmp_path / "run" / "stages" / "a").symlink_to(other)
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
         directories.forget(0)
-    assert (tmp_path / "other" / "DONE").exists()
+    assert (other / "DONE").exists()
 
 
 @pytest.mark.slow

@@ -6,21 +6,24 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from test.support.commands import finish_command, start_command
-from test.support.runs import fault, faulty, files_below, make_once
+from test.support.runs import checkpoints, fault, faulty, files_below, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
 from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedcalls import HERE, call
 from test.trainer.stages.stagedruns import Seen, StopAt, differences, stage, staged_params
 from tfaip.errors import UsageError
+from tfaip.params.types import FunctionName
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts import resume_training
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage, StageParams, TrainStage
+
+NOTE = FunctionName(f"{HERE}:note")
 
 
 class GrownScenario(TinyScenario):
@@ -139,39 +142,36 @@ def test_the_files_of_the_stages_and_a_repetition(grown: Path, tmp_path: Path) -
     assert [epoch for epoch in range(1, 7) if f"Results of epoch {epoch:04d}" in log] == [2, 3, 4, 5, 6]
 
 
-class ChangedScenario(GrownScenario):
-    """Yields something else, if the params say so."""
+class ChangedScenario(LineScenario):
+    """Yields what it has."""
+
+    has: ClassVar[list[StageParams]] = [TrainStage("a", epochs=1), CallStage("n", function=NOTE)]
 
     @classmethod
     def stages(cls, params: Any, history: Any) -> Any:
-        stages, units = super().stages(params, history), params.scenario.model.units
-        if units == 8:
-            yield from stages
-        elif units == 2:
-            yield TrainStage("other", epochs=1)
-        else:
-            first = next(stages)
-            first.overrides["model.units"] = str(2 + units)
-            yield first
-
-
-CHANGED = {
-    # The same first stage, and then no other; another first stage; other units in it.
-    1: r"^the stage 'apply_0' is done, but now stage main \(train, from epoch 2\) has its place: change",
-    2: r"^the stage 'linear' is done, but now stage other \(train, from epoch 1\) has its place: change it",
-    3: r"^the stage 'linear' is done, but differs \(overrides.model.units: '3' -> '5'\): change it back, or",
-}
+        for yielded in cls.has:
+            _ = yield yielded
 
 
 @pytest.mark.slow
-def test_a_program_that_yields_something_else(tmp_path: Path) -> None:
+def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run"
+    params = staged_params([1.0], {}, 3, output_dir=run)
     with pytest.raises(TrainingInterrupted):
-        train(grown_params(run), StopAt(4), scenario=ChangedScenario)
+        train(params, StopAt(2), scenario=ChangedScenario)
     before = files_below(run)
-    for units, message in CHANGED.items():
-        params = grown_params(run)
-        params.scenario.model.units = units
+    for stages, message in (
+        (
+            [TrainStage("a", epochs=1)],
+            r"^the stage 'n' is done, but now stage main \(train, from epoch 2\) has its place",
+        ),
+        ([TrainStage("b", epochs=1)], r"^the stage 'a' is done, but now stage b \(train, from epoch 1\) has its place"),
+        (
+            [TrainStage("a", {"model.start": 3}, 1)],
+            r"^the stage 'a' is done, but differs \(overrides.model.start: None ->",
+        ),
+    ):
+        monkeypatch.setattr(ChangedScenario, "has", stages)
         with pytest.raises(UsageError, match=message):
             train(params, scenario=ChangedScenario, restore=True)
         with pytest.raises(UsageError, match=message):
@@ -183,30 +183,38 @@ RESULTS: list[Any] = []
 
 
 class ToldScenario(LineScenario):
-    """Keeps what it is told; uses all epochs."""
+    """Keeps what it is told; uses all epochs. Its own code fails once, between two stages."""
+
+    fails = True
 
     @classmethod
     def stages(cls, params: Any, history: Any) -> Any:
-        RESULTS.clear()
-        RESULTS.append((len(history), params.random_seed))
+        RESULTS[:] = [(len(history), params.random_seed)]
         early = {"early_stopping.n_to_go": 2, "learning_rate.lr": "0.0"}
         for name, epochs, overrides in (("a", 3, early), ("b", 2, {})):
             RESULTS.append(((yield TrainStage(name, epochs=epochs, overrides=overrides)), history.epochs))
+            if cls.fails:
+                raise KeyboardInterrupt
 
 
 @pytest.mark.slow
-def test_results_and_a_program_without_main(tmp_path: Path) -> None:
+def test_results_and_a_program_without_main_that_is_stopped_inside_the_generator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, seen = tmp_path / "run", Seen()
     params = staged_params([1.0], {}, 5, output_dir=run, export_best=True)
-    train(params, seen, scenario=ToldScenario)
+    with pytest.raises(KeyboardInterrupt):
+        train(params, seen, scenario=ToldScenario)
+    monkeypatch.setattr(ToldScenario, "fails", False)
+    train(params, seen, scenario=ToldScenario, restore=True)
     # The weight stays, so that the first stage stops early; then it is -1 and -2.
     assert (seen.epochs, seen.weights) == ([1, 2, 4, 5], [0, 0, -1, -2])
     (begun, (a, a_history), (b, b_history)) = RESULTS
     assert begun == (0, 1)
     assert (a.name, a.first_epoch, a.last_epoch, a.best) == ("a", 1, 2, {"epoch": 1, "value": 0.0})
     assert (a_history, b_history) == ([1, 2], [1, 2, 4, 5])
-    assert (b.values["loss"], b.best) == (-1.0, {"epoch": 5, "value": -1.0})
-    assert (a.directory, a.file, a.value) == (str(run / "stages" / "a"), None, None)
+    assert (b.values["loss"], b.best, b.stop_reason) == (-1.0, {"epoch": 5, "value": -1.0}, "last epoch")
+    assert (a.directory, a.file, a.value, a.stop_reason) == (str(run / "stages" / "a"), None, None, "early stopping")
     assert (run / "best").is_dir()
     # At a resume the history ends, at each point, where it ended then.
     told = list(RESULTS)
@@ -215,70 +223,28 @@ def test_results_and_a_program_without_main(tmp_path: Path) -> None:
     assert seen.epochs == [1, 2, 4, 5]
 
 
-class KilledScenario(LineScenario):
-    """Is stopped by its own code between two stages once, then has one that does not fit."""
-
-    fails = True
-
-    @classmethod
-    def stages(cls, params: Any, history: Any) -> Any:
-        a = yield TrainStage("a", epochs=1)
-        if cls.fails and a.values:
-            raise KeyboardInterrupt
-        b = yield TrainStage("b", epochs=1, overrides={"train.x": [a.values["loss"] - 1]})
-        yield TrainStage("c", epochs=9 if b.values else 1)
-
-
-@pytest.mark.slow
-def test_stopped_inside_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params, seen = staged_params([1.0], {}, 3, output_dir=tmp_path / "run"), Seen()
-    with pytest.raises(KeyboardInterrupt):
-        train(params, seen, scenario=KilledScenario)
-    monkeypatch.setattr(KilledScenario, "fails", False)
-    message = "^epochs is 3, expected at least 11, the last epoch of stage c: change --trai"
-    with pytest.raises(UsageError, match=message):
-        train(params, seen, scenario=KilledScenario, restore=True)
-    # -1; then the input is the loss 0 minus 1.
-    assert (seen.epochs, seen.weights) == ([1, 2], [-1.0, 0.0])
-
-
 @pytest.mark.slow
 @pytest.mark.backend
 def test_sigterm_in_a_function(tmp_path: Path) -> None:
-    """The functions that remain draw the same numbers after the resume."""
+    """A run begins with functions; the one that remains draws the same numbers after the resume."""
     drawn = []
     for second in ("draw", "interrupted_draw"):
         run, seen = tmp_path / second, Seen()
-        stages = {"a": stage(1), "f": call("draw"), "g": call(second)}
+        stages = {"f": call("draw"), "g": call(second), "n": call("note"), "a": stage(1)}
         params = staged_params([1.0], stages, epochs=2, output_dir=run)
-        if second == "draw":
-            train(params, seen)
-        else:
+        if second == "interrupted_draw":
             with pytest.raises(TrainingInterrupted) as error:
                 train(params, seen)
             assert error.value.exit_code == 143
             assert "SIGTERM: stopped in stage g, checkpoint written" in (run / "train.log").read_text()
+            assert checkpoints(run) == ["epoch_0000"]
             assert not (run / "stages" / "g" / "DONE").exists()
-            train(params, seen, restore=True)
+        train(params, seen, restore=second == "interrupted_draw")
         assert seen.weights == [-1.0, -2.0]
+        assert json.loads((run / "stages" / "n" / "note.json").read_text()) == ["", ["f", "g"], 0]
         drawn.append([json.loads((run / "stages" / name / "numbers.json").read_text()) for name in "fg"])
     assert drawn[0] == drawn[1]
     assert len({number for numbers in drawn[0] for number in numbers}) == 6
-
-
-@pytest.mark.slow
-def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    seen = Seen()
-    stages = {"f": call("interrupted"), "n": call("note", text="x"), "a": stage(1)}
-    params = staged_params([1.0], stages, epochs=2, output_dir=run)
-    with pytest.raises(TrainingInterrupted):
-        train(params, seen)
-    assert [path.name for path in (run / "checkpoint").iterdir() if path.is_dir()] == ["epoch_0000"]
-    train(params, seen, restore=True)
-    assert seen.weights == [-1.0, -2.0]
-    expected = {"text": "x", "stages": ["f"], "epochs": 0}
-    assert json.loads((run / "stages" / "n" / "note.json").read_text()) == expected
     train(params, seen, restore=True, from_stage="f")
     assert (run / "calls").read_text() == "xxx"
     assert seen.weights == [-1.0, -2.0] * 2

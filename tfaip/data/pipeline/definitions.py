@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
-from tfaip.util.process import is_data_worker
+from tfaip.util.classes import is_data_worker
 
 if TYPE_CHECKING:
     from tfaip.data.specs import TensorSpec

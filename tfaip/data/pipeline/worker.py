@@ -37,7 +37,7 @@ from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Block, read_sample
 from tfaip.errors import TfaipError
 from tfaip.params import ParamsBase
-from tfaip.util.process import mark_data_worker
+from tfaip.util.classes import mark_data_worker
 
 ALIVE = b""
 """Sent at intervals while a block takes long."""

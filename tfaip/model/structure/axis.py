@@ -143,11 +143,14 @@ def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
         axis: the axis.
         renamed: returns the new name of a dimension.
     """
-    if isinstance(axis, Dimension):
-        return replace(axis, name=renamed(axis.name))
+    return _with_dimensions(axis, lambda dimension: replace(dimension, name=renamed(dimension.name)))
+
+
+def _with_dimensions(axis: Axis, change: Callable[[Dimension], Dimension]) -> Axis:
+    """Return an axis with other dimensions in the place of its own."""
     if isinstance(axis, Compound):
-        return replace(axis, parts=tuple(renamed_axis(part, renamed) for part in axis.parts))
-    return axis
+        return replace(axis, parts=tuple(_with_dimensions(part, change) for part in axis.parts))
+    return change(axis) if isinstance(axis, Dimension) else axis
 
 
 def dimensions_of(axis: Axis) -> dict[str, int]:
@@ -237,23 +240,10 @@ def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
         sizes: sizes of dimensions by name, where they are known.
     """
     if isinstance(axis, Dimension):
-        return axis if axis.is_fixed and axis.size == size else Dimension(axis.name, size, axis.is_fixed)
+        return replace(axis, size=size)
     # Of what is in no weight, as the positions of a picture, nothing tells that it has changed.
-    resized = _with_sizes(axis, {**dimensions_of(axis), **sizes})
-    if resized is not None and resized.size == size:
+    resized = _with_dimensions(axis, lambda d: d if d.is_fixed else replace(d, size=sizes.get(d.name, d.size)))
+    if resized.size == size:
         return resized
     reason = axis.reason if isinstance(axis, Unknown) else "the sizes of its parts in the source are not known"
     return Unknown(size, reason)
-
-
-def _with_sizes(axis: Axis, sizes: Mapping[str, int]) -> Axis | None:
-    """Return an axis whose dimensions have these sizes; None if one is not known."""
-    if isinstance(axis, Dimension):
-        if axis.is_fixed:
-            return axis
-        return Dimension(axis.name, sizes[axis.name]) if axis.name in sizes else None
-    if isinstance(axis, Unknown):
-        return None
-    resized = [_with_sizes(part, sizes) for part in axis.parts]
-    known = tuple(part for part in resized if part is not None)
-    return replace(axis, parts=known) if len(known) == len(resized) else None

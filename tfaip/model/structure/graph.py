@@ -8,6 +8,8 @@ layers that consist of layers. At everything else, as layers with `channels_firs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import keras
@@ -23,7 +25,6 @@ log = logger(__name__)
 
 _NOT_FOLLOWED = "the inputs of its layer are not known"
 _NO_LAYER = "no layer of Keras uses it"
-_GROUPED = "a convolution in groups"
 _SAMPLES = 3
 # Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
 _POSITIONS = 251
@@ -113,13 +114,10 @@ class _Walk:
             # The code of the user runs on tensors without values, which it need not support.
             log.debug("%s cannot be followed: %r", operation.name, error)
             found = []
-        unknown = Unknown(0, f"{operation.name} cannot be followed")
-        for place, output in enumerate(_keras_tensors(outputs)):
-            size = (output.shape[-1] if output.shape else None) or 0
-            axis = found[place] if place < len(found) else unknown
-            if isinstance(axis, Unknown) or axis.size != size:
-                axis = Unknown(size, axis.reason if isinstance(axis, Unknown) else unknown.reason)
-            self._set(output, axis)
+        reason = f"{operation.name} cannot be followed"
+        for output, axis in zip_longest(_keras_tensors(outputs), found):
+            if output is not None:
+                self._set(output, _of_size((output.shape[-1] if output.shape else None) or 0, axis, reason))
         return outputs
 
     def _set(self, tensor: keras.KerasTensor, axis: Axis) -> None:
@@ -229,15 +227,18 @@ class Weights:
             return
         found: list[Axis] = []
         for place, axis in enumerate([None] * (len(variable.shape) - len(axes)) + [*axes]):
-            size = variable.shape[place]
-            if axis is None:
-                axis = self.own(variable, place)
-            elif isinstance(axis, Unknown) or axis.size != size:
-                axis = Unknown(size, axis.reason if isinstance(axis, Unknown) else _NOT_FOLLOWED)
-            found.append(axis)
+            own = self.own(variable, place)
+            found.append(own if axis is None else _of_size(own.size, axis, _NOT_FOLLOWED))
         known = self.found.get(path)
         if known is None or _unknown(found) < _unknown(known.axes):
             self.found[path] = WeightStructure(tuple(found), tuple(place % len(found) for place in inputs))
+
+
+def _of_size(size: int, axis: Axis | None, reason: str) -> Axis:
+    """Return an axis if it has this size; else, and if there is none, one of which nothing is known."""
+    if isinstance(axis, Unknown):
+        return replace(axis, size=size)
+    return Unknown(size, reason) if axis is None or axis.size != size else axis
 
 
 def _unknown(axes: Sequence[Axis]) -> int:
@@ -250,12 +251,10 @@ Rule: TypeAlias = Callable[[Weights, Any, Sequence[Axis]], Sequence[Axis]]
 
 def _kernel(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     """Note the weights of a dense layer or of a convolution."""
-    kernel, is_grouped = layer.kernel, getattr(layer, "groups", 1) > 1
-    units = weights.own(kernel, -1)
-    source = Unknown(kernel.shape[-2], _GROUPED) if is_grouped else inputs[0]
-    weights.put(kernel, [source, units], inputs=[-2])
+    units = weights.own(layer.kernel, -1)
+    weights.put(layer.kernel, [inputs[0], units], inputs=[-2])
     weights.put(layer.bias, [units])
-    return [Unknown(units.size, _GROUPED) if is_grouped else units]
+    return [units]
 
 
 def _transposed(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
@@ -263,29 +262,6 @@ def _transposed(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequenc
     weights.put(layer.kernel, [filters, inputs[0]], inputs=[-1])
     weights.put(layer.bias, [filters])
     return [filters]
-
-
-def _depthwise(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    features = _each_channel(weights, layer.kernel, inputs[0])
-    weights.put(layer.bias, [features])
-    return [features]
-
-
-def _separable(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
-    features = _each_channel(weights, layer.depthwise_kernel, inputs[0])
-    filters = weights.own(layer.pointwise_kernel, -1)
-    weights.put(layer.pointwise_kernel, [features, filters], inputs=[-2])
-    weights.put(layer.bias, [filters])
-    return [filters]
-
-
-def _each_channel(weights: Weights, kernel: Any, channels: Axis) -> Axis:
-    """Note a kernel that has entries for each channel of the input, and return the features of the output."""
-    weights.put(kernel, [channels, None])
-    multiples = weights.own(kernel, -1)
-    if isinstance(channels, Unknown):
-        return Unknown(channels.size * multiples.size, channels.reason)
-    return combined(Product, [channels, multiples]) if multiples.size > 1 else channels
 
 
 def _embedding(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
@@ -356,8 +332,6 @@ def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axi
 _RULES: dict[Rule, str] = {
     _kernel: "Dense Conv1D Conv2D Conv3D",
     _transposed: "Conv1DTranspose Conv2DTranspose Conv3DTranspose",
-    _depthwise: "DepthwiseConv1D DepthwiseConv2D",
-    _separable: "SeparableConv1D SeparableConv2D",
     _embedding: "Embedding",
     _features_each: "BatchNormalization LayerNormalization GroupNormalization RMSNormalization",
     _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",

@@ -37,9 +37,6 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on, each separately; none: those of val")
     )
 
-    def train_gen(self) -> TLists:
-        return self.train
-
     def val_gen(self) -> TLists | None:
         return self.val if self.val.lists else None
 

@@ -31,8 +31,8 @@ from tfaip.util.logging import (
     find_place,
     is_debug,
     kept_for_run,
-    message_of,
     setup_console,
+    without_styles,
 )
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
@@ -319,3 +319,20 @@ def _error_lines(error: Exception, exit_code: int) -> list[str]:
     # Errors of libraries may be pages long, and file names contain any character.
     limit = max(LINE_LIMIT - len(end), LINE_LIMIT // 3)
     return [shorten_text(f"error: {kind}{text}{notes}", limit) + end, *further]
+
+
+# Keras puts a page around the message of an error in a layer, whose type it keeps: only the text separates them.
+_KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
+_KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text of an error without terminal styles, and without Keras' page around it."""
+    text = str(error)
+    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        # Its text is the `repr` of its argument: the page of Keras as one escaped line.
+        page = error.args[0]
+        text = page if _KERAS_CALL.match(page) else text
+    if inner := _KERAS_CALL.match(text):
+        text = inner[1]
+    return without_styles(_KERAS_SHAPES.sub("", text))

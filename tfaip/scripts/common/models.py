@@ -166,6 +166,7 @@ def evaluate(
         log.info("pipeline.max_element_length %d: longer samples are left out", pipeline.max_element_length)
     with ExitStack() as stack:
         stack.enter_context(user_logs(models.scenario, models.params, *generators))
+        stack.enter_context(flags_of(generators[0], "data"))
         called: list[callbacks.LAVCallback] = []
         if args.dump is not None:
             writer = stack.enter_context(SampleWriter(Path(args.dump), args.dump_inputs))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,6 @@ from tfaip.util.manifest import (
     verify_files,
     write_manifest,
 )
-from tfaip.util.process import BackgroundWriter
 from tfaip.util.reading import RECORDS_BYTES
 from tfaip.util.text import shorten, shorten_text
 from tfaip.version import __version__
@@ -51,6 +50,65 @@ log = logger(__name__)
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
 WEIGHTS = "weights/"  # begins the names of the arrays of the graph
+
+
+class BackgroundWriter:
+    """Context of a thread that does jobs in their order; it is started with the first one.
+
+    When a job fails, those after it are not done, since they may build on it. The error is raised by every method from
+    then on. The end of the context waits for all jobs; it raises the error unless there is another one, or this one was
+    raised before.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._last: Future[None] | None = None
+        self._error: BaseException | None = None
+        self._is_raised = False
+
+    def submit(self, job: Callable[[], object]) -> Future[None]:
+        """Do a job after those before it."""
+        self.check()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
+
+        def do() -> None:
+            if self._error is None:
+                try:
+                    job()
+                except BaseException as error:  # noqa: BLE001 (it is raised in the thread that submits)
+                    self._error = error
+
+        self._last = self._pool.submit(do)
+        return self._last
+
+    def check(self) -> None:
+        """Raise the error of a job that has failed, if there is one; do not wait."""
+        if self._error is not None:
+            self._is_raised = True
+            raise self._error
+
+    def wait(self) -> None:
+        """Wait until all jobs are done."""
+        if self._last is not None:
+            self._last.result()
+        self.check()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        self._last = None
+        failure, is_raised = self._error, self._is_raised
+        self._error, self._is_raised = None, False
+        if failure is None or is_raised:
+            return
+        if error is None:
+            raise failure
+        log.error("%s", shorten_text(str(failure), 300))
 
 
 @dataclass

@@ -90,12 +90,13 @@ def record_permission(
                 if error.package in packages:
                     raise
                 packages.append(error.package)
-        path, checksums = _record_of(params_file), [_sha256(params_text(params, params_file.parent).encode())]
+        path = _record_of(params_file)
         history_file = params.history_file and os.path.abspath(params.history_file)
         typed = Permission(tuple(packages), permission.import_root, history_file)
         if typed == Permission():
             path.unlink(missing_ok=True)
             return
+        checksums = [_sha256(params_text(params, params_file.parent).encode())]
         if is_resumed:
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))

@@ -24,8 +24,6 @@ EPOCH = "epoch"
 """First part of the names of stages that the hook `params_for_epoch` gives."""
 RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
 
-# `tfaip.predict.samplefile` needs a backend, and its `.csv` holds scalars only.
-SAMPLE_SUFFIXES = (".jsonl", ".npz")
 CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "should_stop")
 """Arguments that the function of a stage may take."""
 
@@ -39,10 +37,11 @@ class PredictData(StrEnum):
 
 def expected_file_name(name: str) -> str | None:
     """Return in words what is expected instead of a text, or None if it can name a file of samples in a stage."""
+    # `tfaip.predict.samplefile` needs a backend, and its `.csv` holds scalars only.
     problem = name_problem(name)
-    if problem is None and not name.endswith(SAMPLE_SUFFIXES):
-        problem = "ends with none of them"
-    return None if problem is None else f"a file name that ends with {' or '.join(SAMPLE_SUFFIXES)} (it {problem})"
+    if problem is None and name.endswith((".jsonl", ".npz")):
+        return None
+    return f"a file name that ends with .jsonl or .npz (it {problem or 'ends with none of them'})"
 
 
 class StageParams(ParamsBase, ABC):
@@ -56,10 +55,10 @@ class StageParams(ParamsBase, ABC):
 
     @abstractmethod
     def describe(self) -> list[str]:
-        """Return in words what the stage does, for the table of the stages."""
+        """Return in words what the stage does beside its overrides, for the table of the stages."""
 
 
-class OverridingStage(StageParams):
+class OverridingStage(StageParams, ABC):
     """Base of the stages whose params differ from those of the run."""
 
     overrides: FieldValues = option(
@@ -82,10 +81,6 @@ class OverridingStage(StageParams):
                 raise FieldError("overrides", value, expected, index=key) from error
         self.overrides = texts
 
-    @abstractmethod
-    def describe(self) -> list[str]:
-        return [f"{flag}={text}" for flag, text in self.overrides.items()]
-
 
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
@@ -107,8 +102,7 @@ class TrainStage(OverridingStage):
 
     def describe(self) -> list[str]:
         held = [] if self.rate_control else ["rate held"]
-        other = [] if self.transfer == TransferParams() else [f"transfer {self.transfer.mode.value}"]
-        return [*held, *other, *super().describe()]
+        return held if self.transfer == TransferParams() else [*held, f"transfer {self.transfer.mode.value}"]
 
 
 StageParams.__default_choice__ = TrainStage
@@ -133,7 +127,7 @@ class PredictStage(OverridingStage):
 
     def describe(self) -> list[str]:
         data = self.data.value if self.generator is None else type(self.generator).__name__
-        return [f"apply the model to {data}, write {self.file_name}", *super().describe()]
+        return [f"apply the model to {data}, write {self.file_name}"]
 
 
 class CallStage(StageParams):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
@@ -34,7 +33,7 @@ from tfaip.trainer.stages.params import (
     StageParams,
     TrainStage,
 )
-from tfaip.util.classes import construct, overrides
+from tfaip.util.classes import overrides
 from tfaip.util.files import name_problem
 from tfaip.util.logging import logger
 from tfaip.util.terminal import table_lines
@@ -71,8 +70,8 @@ class PlannedStage:
         first_epoch: its first epoch in the numbers of the whole run; without training the epoch that follows it.
         last_epoch: its last planned epoch; without training `first_epoch - 1`.
         params: the whole tree of its training.
-        epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
         reads_stages: True if the params name a file that a stage before will have written.
+        epoch_offset: number of the epoch before the first one of the rate control: of a later call of `Trainer.fit`.
     """
 
     settings: Any
@@ -80,8 +79,8 @@ class PlannedStage:
     first_epoch: int
     last_epoch: int
     params: Any
-    epoch_offset: int = 0
     reads_stages: bool = False
+    epoch_offset: int = 0
 
     @property
     def name(self) -> str:
@@ -95,7 +94,10 @@ class PlannedStage:
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
-        return "" if self.name == MAIN else shorten_text(", ".join(self.settings.describe()), _MAX_TEXT)
+        if self.name == MAIN:
+            return ""
+        given = [f"{flag}={text}" for flag, text in getattr(self.settings, "overrides", {}).items()]
+        return shorten_text(", ".join([*self.settings.describe(), *given]), _MAX_TEXT)
 
 
 def main_stage(params: Any, number: int = 0, first_epoch: int = 1) -> PlannedStage:
@@ -142,9 +144,8 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
     with flags_of(params, params.flag_root):
         if params.stages and has_program:
             raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
-        if runs_hooks and (_has(scenario, "pretraining") or _has(scenario, "params_for_epoch")):
-            for stage in _hook_stages(planner.plain, params.pretraining, scenario, history):
-                yield planner.plan(stage)
+        for stage, own in _hook_stages(planner.plain, params.pretraining, scenario) if runs_hooks else ():
+            yield planner.plan(stage, own)
         for name, stage in params.stages.items():
             if stage.name not in ("", name):
                 raise UsageError(f"stage {name} has another name, {shorten(stage.name)}: give it one of them")
@@ -159,21 +160,9 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
         used = planner.next_epoch - 1
         if used < params.epochs:
             yield planner.main()
-        elif not _may_use_all_epochs(scenario):
+        elif not has_program:
             expected = f"more than the {used} epochs of the stages, as it counts all of them"
             raise FieldError("epochs", params.epochs, expected)
-
-
-def _may_use_all_epochs(scenario: Any) -> bool:
-    """Return True if the stages are known when they are reached, so that `main` may get no epochs."""
-    return _has(scenario, "stages") or _asks_for_history(scenario)
-
-
-class _OfHook(NamedTuple):
-    """Stage whose params a hook has returned; its overrides are what differs in them."""
-
-    settings: TrainStage
-    params: Any
 
 
 class _Planner:
@@ -182,10 +171,9 @@ class _Planner:
     def __init__(self, params: Any) -> None:
         self._params = params
         self.next_epoch = 1
-        self._planned: dict[str, Any] = {}  # settings by name
+        self._planned: dict[str, StageParams] = {}
         self._files: dict[str, str] = {}  # of each PredictStage, by its name
-        # Of the latest training: params of the run or of a hook, and the overrides of its stage.
-        self._latest: tuple[Any, Mapping[str, str]] | None = None
+        self._latest: Any = None  # params of the latest training
 
     @cached_property
     def plain(self) -> Any:
@@ -194,32 +182,34 @@ class _Planner:
         plain.stages, plain.pretraining = {}, PretrainingParams()
         return plain
 
-    def plan(self, stage: Any) -> PlannedStage:
-        """Return the plan of the next stage."""
-        if isinstance(stage, _OfHook):
-            self._latest = stage.params, {}
-            return self._append(stage.settings, stage.params, {})
+    def plan(self, stage: Any, params: Any = None) -> PlannedStage:
+        """Return the plan of the next stage; `params` are those that a hook gives it."""
         if not isinstance(stage, StageParams):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
         settings: Any = copied(stage)  # the program may change its own
-        self._check(settings)
-        if isinstance(settings, OverridingStage):
-            given = list(settings.overrides.items())
-            if isinstance(settings, TrainStage) and settings.no_train_scope is not None:
-                # An empty one lifts that of the run.
-                given.append(("no_train_scope", settings.no_train_scope or "None"))
-            settings.overrides = flags_of_overrides(self.plain, given, settings.name)
-        base, before = self._latest or (self.plain, {})
+        number, first, epochs, reads_stages = len(self._planned), self.next_epoch, 0, False
+        if params is None:
+            self._check(settings)
         if isinstance(settings, TrainStage):
-            base, before = self._latest = self.plain, settings.overrides
-        return self._append(settings, base, {**before, **getattr(settings, "overrides", {})})
+            epochs = settings.epochs or 0
+        last = first + epochs - 1
+        if epochs and last > self._params.epochs:
+            raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
+        if params is None:
+            params, reads_stages = self._params_of(settings)
+        if isinstance(settings, TrainStage):
+            self._latest = params
+        elif isinstance(settings, PredictStage):
+            root = Path(self._params.output_dir or "").absolute()
+            self._files[settings.name] = str(root / STAGES_DIR / settings.name / settings.file_name)
+        self._planned[settings.name], self.next_epoch = settings, last + 1
+        return PlannedStage(settings, number, first, last, params, reads_stages)
 
     def main(self) -> PlannedStage:
         """Return the stage of the plain params."""
         stage = main_stage(self._params, len(self._planned), self.next_epoch)
-        if self._planned and _references(self.plain):
-            params, _ = self._params_of(stage.settings, self.plain, {})
-            return dataclasses.replace(stage, params=params, reads_stages=True)
+        if self._planned and (references := _references(self.plain)):
+            return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references), reads_stages=True)
         return stage
 
     def _check(self, settings: Any) -> None:
@@ -241,24 +231,23 @@ class _Planner:
         if isinstance(settings, CallStage):
             settings.load()
 
-    def _append(self, settings: Any, base: Any, given: Mapping[str, str]) -> PlannedStage:
-        """Return the plan of a stage with the overrides `given` of the params `base`."""
-        number, first, epochs = len(self._planned), self.next_epoch, getattr(settings, "epochs", 0)
-        last = first + epochs - 1
-        if epochs and last > self._params.epochs:
-            raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
-        params, reads_stages = self._params_of(settings, base, given)
-        self._planned[settings.name], self.next_epoch = settings, last + 1
-        if isinstance(settings, PredictStage):
-            root = Path(self._params.output_dir or "").absolute()
-            self._files[settings.name] = str(root / STAGES_DIR / settings.name / settings.file_name)
-        return PlannedStage(settings, number, first, last, params, reads_stages=reads_stages)
+    def _params_of(self, settings: Any) -> tuple[Any, bool]:
+        """Return the params of a stage, and True if they name files of stages; its overrides get flags as names."""
+        base = self._latest
+        if base is None or isinstance(settings, TrainStage):
+            base = self.plain
+        if not isinstance(settings, OverridingStage):
+            return copy_for_stage(base), False
+        given = list(settings.overrides.items())
+        if isinstance(settings, TrainStage) and settings.no_train_scope is not None:
+            given.append(("no_train_scope", settings.no_train_scope or "None"))  # an empty one lifts that of the run
+        settings.overrides = flags_of_overrides(self.plain, given, settings.name)
+        texts = {**_references(base), **settings.overrides}
+        reads_stages = any(_REFERENCE.search(text) for text in texts.values())
+        return self._resolved(settings.name, base, texts), reads_stages
 
-    def _params_of(self, settings: Any, base: Any, given: Mapping[str, str]) -> tuple[Any, bool]:
-        """Return params with overrides, and True if they name files of stages, in the place of `{NAME.file}`."""
-        name, texts = settings.name, {**_references(base), **given}
-        if not settings.needs_model:
-            return overridden(base, given, name), False
+    def _resolved(self, name: str, base: Any, texts: Mapping[str, str]) -> Any:
+        """Return params with overrides, and files of stages in the place of `{NAME.file}`."""
         for flag, text in texts.items():
             for key in _REFERENCE.findall(text):
                 if key in self._files:
@@ -269,8 +258,7 @@ class _Planner:
                 elif key in self._params.stages:
                     problem = f"{key} comes later: override it in this stage"
                 raise UsageError(f"stage {name}: --{flag} is {shorten(text)}, but {problem}")
-        reads_stages = any(_REFERENCE.search(text) for text in texts.values())
-        return overridden(base, texts, name, self._files), reads_stages
+        return overridden(base, texts, name, self._files)
 
 
 def copy_for_stage(params: P) -> P:
@@ -302,11 +290,11 @@ def flags_of_overrides(params: RootParams, overrides: Iterable[tuple[str, str]],
     return found
 
 
-def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[str, str] | None = None) -> P:
+def overridden(params: P, given: Mapping[str, str], stage: str, files: Mapping[str, str]) -> P:
     """Return a copy of the params with overrides."""
 
     def with_files(word: str) -> str:
-        return word if files is None else _REFERENCE.sub(lambda match: files[match[1]], word)
+        return _REFERENCE.sub(lambda match: files[match[1]], word)
 
     # After the texts were split: a path may hold blanks.
     texts = {flag: Text(text).replaced(with_files) for flag, text in given.items()}
@@ -359,25 +347,20 @@ def _references(params: Any) -> dict[str, str]:
     return {flag: value_text(value) for flag, value in values.items() if _REFERENCE.search(str(value))}
 
 
-def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, history: Any) -> Iterator[_OfHook]:
-    """Yield the stages of the hook `pretraining` or `params_for_epoch`."""
+def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> Iterator[tuple[TrainStage, Any]]:
+    """Yield the stages of the hook `pretraining` or `params_for_epoch`, each with its params."""
     name, limit = _name_of(scenario), plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
-    if isinstance(scenario, type):
-        scenario = construct(scenario, copy_for_stage(plain).scenario)
-    is_per_epoch, asks_for_history = _has(scenario, "params_for_epoch"), _asks_for_history(scenario)
-    if is_per_epoch and _has(scenario, "pretraining"):
+    hooks = [hook for hook in ("pretraining", "params_for_epoch") if _has(scenario, hook)]
+    if not hooks:
+        return
+    if len(hooks) > 1:
         raise UsageError(f"{name} has both hooks, pretraining and params_for_epoch: leave out one of them")
-    asked = {"history": history} if asks_for_history else {}
-    stage, used = None, 0
-    for number in count(1 if is_per_epoch else 0):
-        if is_per_epoch and number > (limit if asks_for_history else plain.epochs):
-            break
-        if is_per_epoch:
-            hook, kind, epochs = "params_for_epoch", EPOCH, 1
-        else:
-            hook, kind, epochs = "pretraining", PRETRAINING, pretraining.epochs_of(number)
-        call = f"{hook}({number}, params) of {name}"
-        result = getattr(scenario, hook)(number, copy_for_stage(plain), **asked)
+    is_per_epoch = hooks == ["params_for_epoch"]
+    stage, own, call, used = None, None, "", 0
+    for number in range(1, plain.epochs + 1) if is_per_epoch else count():
+        kind, epochs = (EPOCH, 1) if is_per_epoch else (PRETRAINING, pretraining.epochs_of(number))
+        call = f"{hooks[0]}({number}, params) of {name}"
+        result = getattr(scenario, hooks[0])(number, copy_for_stage(plain))
         if result is None:
             break
         is_pair = isinstance(result, tuple) and len(result) == 2 and not is_per_epoch
@@ -388,19 +371,18 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, hist
             raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}{others} or None at the end")
         if (used := used + epochs) > limit:
             raise _without_end(call, limit)
-        if is_per_epoch and stage is not None and not diff(stage.params, params):
-            stage.settings.epochs = (stage.settings.epochs or 0) + epochs
+        if is_per_epoch and stage is not None and not diff(own, params):
+            stage.epochs = (stage.epochs or 0) + epochs
             continue
         if stage is not None:
-            yield stage
-        stage = _of_hook(f"{kind}.{number}", epochs, call, params, plain, pretraining)
-        if asks_for_history:  # it is asked for an epoch when that is reached: each is a stage
-            yield stage
-            stage = None
-    if stage is not None and (used < plain.epochs or diff(plain, stage.params)):
+            yield stage, own
+        own, overrides_of_hook = _checked(params, plain, call)
+        settings = (epochs, pretraining.rate_control)
+        stage = TrainStage(f"{kind}.{number}", overrides_of_hook, *settings, transfer=plain.transfer)
+    if stage is not None and (used < plain.epochs or diff(plain, own)):
         if is_per_epoch and used >= plain.epochs:
             raise _without_end(call, used)
-        yield stage  # else the last epochs are those of the plain params
+        yield stage, own  # else the last epochs are those of the plain params
 
 
 def _without_end(call: str, epochs: int) -> UsageError:
@@ -410,8 +392,8 @@ def _without_end(call: str, epochs: int) -> UsageError:
     )
 
 
-def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretraining: PretrainingParams) -> _OfHook:
-    """Return a stage with params of a hook after all checks; those of the hook may change later."""
+def _checked(params: Any, plain: Any, call: str) -> tuple[Any, dict[str, str]]:
+    """Return a copy of the params that a hook has returned, which may change its own, and their differences as text."""
     params = copy_for_stage(params)
     texts: dict[str, str] = {}
     for change in diff(plain, params):
@@ -428,11 +410,7 @@ def _of_hook(name: str, epochs: int, call: str, params: Any, plain: Any, pretrai
             _drop_schedules(params, texts)
     except (UsageError, ValueError) as error:
         raise UsageError(f"{call}: {error}") from error
-    return _OfHook(TrainStage(name, texts, epochs, pretraining.rate_control, transfer=plain.transfer), params)
-
-
-def _asks_for_history(scenario: Any) -> bool:
-    return "history" in inspect.signature(scenario.params_for_epoch).parameters
+    return params, texts
 
 
 def _has(scenario: Any, hook: str) -> bool:
@@ -529,7 +507,7 @@ def preview_stages(params: Any, scenario: Any) -> Preview:
         UsageError: if a stage cannot work; one line that names it.
     """
     stages: list[PlannedStage] = []
-    program, is_open = planned_stages(params, scenario, PENDING), _may_use_all_epochs(scenario)
+    program, is_open = planned_stages(params, scenario, PENDING), _has(scenario, "stages")
     try:
         while len(stages) < MAX_STAGES:
             stages.append(program.send(PENDING if stages else None))

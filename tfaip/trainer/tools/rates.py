@@ -55,11 +55,6 @@ class RatedStage:
     network: Any = None
     rate_control: bool = True
 
-    @property
-    def numbers(self) -> range:
-        """Numbers of the epochs."""
-        return range(self.epochs[0], self.epochs[1] + 1)
-
 
 def preview_rates(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
     """Return the rates of a run, computed by the code that computes them in the training.
@@ -70,46 +65,42 @@ def preview_rates(stages: Sequence[RatedStage], chosen: History | None = None) -
         stages: all stages that train, in order.
         chosen: rates that the user has chosen for epochs; None: there are none.
     """
-    history = History() if chosen is None else chosen.rates_only()
-    found: list[EpochRates] = []
-    for stage, before in _with_batches_before(stages):
-        found += _rates_of_stage(stage, history, before)
-    return found
-
-
-def _with_batches_before(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedStage, int]]:
-    """Yield the stages, each with the number of batches before it, as its optimizer counts them."""
-    before, accum = 0, 1
-    for stage in stages:
-        if stage.params.train_accum_steps != accum:
-            # Updates are numbered through; a rest of batches without an update is forgotten.
-            before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
-        yield stage, before
-        before += len(stage.numbers) * stage.batches
-
-
-def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterator[EpochRates]:
-    """Yield the rates of the epochs of a stage; `before`: batches of the stages before it."""
     # Only here: a replay needs no backend.
     import keras
 
     from tfaip.trainer.optimizer.update import ScheduledRate
 
-    rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
-    schedule = ScheduledRate(rule, accum, stage.network)
-    schedule.build(keras.optimizers.SGD().add_variable)
-    for epoch in stage.numbers:
-        rate, base, is_listed = rule.of_epoch(epoch, history, is_held=not stage.rate_control)
-        if stage.rate_control:
-            history.set_default_rate(epoch, rate)
-        schedule.begin_epoch(base, is_listed, epoch - 1, stage.batches, done=0, counted=before)
-        first, end = before // accum, (before + stage.batches) // accum
-        updates = _spread(first, end) if schedule.varies else [first]
-        # The first batch of an update may belong to the epoch before.
-        offset = epoch - 1 - before / stage.batches
-        points = [(update * accum / stage.batches + offset, float(schedule(update * accum))) for update in updates]
-        yield EpochRates(epoch, (first, end), points, stage.name)
-        before += stage.batches
+    history = History() if chosen is None else chosen.rates_only()
+    found: list[EpochRates] = []
+    for stage, epochs in _epochs_of(stages):
+        rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
+        schedule = ScheduledRate(rule, accum, stage.network)
+        schedule.build(keras.optimizers.SGD().add_variable)
+        for epoch, before, numbers in epochs:
+            rate, base, is_listed = rule.of_epoch(epoch, history, is_held=not stage.rate_control)
+            if stage.rate_control:
+                history.set_default_rate(epoch, rate)
+            schedule.begin_epoch(base, is_listed, epoch - 1, stage.batches, done=0, counted=before)
+            updates = _spread(*numbers) if schedule.varies else [numbers[0]]
+            # The first batch of an update may belong to the epoch before.
+            offset = epoch - 1 - before / stage.batches
+            points = [(update * accum / stage.batches + offset, float(schedule(update * accum))) for update in updates]
+            found.append(EpochRates(epoch, numbers, points, stage.name))
+    return found
+
+
+def _epochs_of(stages: Sequence[RatedStage]) -> Iterator[tuple[RatedStage, list[tuple[int, int, tuple[int, int]]]]]:
+    """Yield the stages with their epochs: number, batches before it as the optimizer counts them, and its updates."""
+    before, accum = 0, 1
+    for stage in stages:
+        if stage.params.train_accum_steps != accum:
+            # Updates are numbered through; a rest of batches without an update is forgotten.
+            before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
+        epochs = []
+        for epoch in range(stage.epochs[0], stage.epochs[1] + 1):
+            epochs.append((epoch, before, (before // accum, (before + stage.batches) // accum)))
+            before += stage.batches
+        yield stage, epochs
 
 
 def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates]]:
@@ -119,13 +110,12 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
     found: dict[str, list[EpochRates]] = {}
-    for stage, before in _with_batches_before(stages):
+    for stage, epochs in _epochs_of(stages):
         params = stage.params
         check_targets(params)
         of_epochs, accum = EpochValues(params), params.train_accum_steps
         of_epochs.check_each(lambda changed: None)
-        for epoch in stage.numbers:
-            first, end = before // accum, (before + stage.batches) // accum
+        for epoch, before, (first, end) in epochs:
             updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})
             times = [(update * accum - before) / stage.batches + epoch - 1 for update in updates]
             for schedule in schedules_of(params):
@@ -133,7 +123,6 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
                 if schedule.is_of_epoch:
                     points = [(float(epoch - 1), of_epochs.logged(epoch)[schedule.name])]
                 found.setdefault(schedule.name, []).append(EpochRates(epoch, (first, end), points, stage.name))
-            before += stage.batches
     return found
 
 

@@ -60,8 +60,12 @@ class WarmStarter:
 
     def __init__(self, params: WarmStartParams) -> None:
         refuse_uncalled(type(self), WarmStarter, _UNCALLED)
-        self.params = self._params = params
+        self._params = params
+
+    @property
+    def params(self) -> WarmStartParams:
         """Params of the warm start."""
+        return self._params
 
     def read_sources(self) -> list[Source]:
         """Read the sources of weights; for each weight the first one that has it is used.
