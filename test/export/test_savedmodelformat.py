@@ -19,7 +19,7 @@ from tfaip.backend.keras_private import write_fingerprint
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export import formats
 from tfaip.export.formats import KERAS_DIR, Advice, ExportFormats, Tolerance, compare_outputs
-from tfaip.export.savedmodelformat import SERVE_DIR, ServedModel, ServingExporter
+from tfaip.export.savedmodelformat import SERVE_DIR, SavedModelTemplate, ServedModel, ServingExporter
 from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.graphbase import ExportGraph, ExportGraphs, GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -159,6 +159,7 @@ def test_values_are_written_as_by_the_model(tmp_path: Path) -> None:
     }
     files = [{p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*")} for n in ("first", "values")]
     assert files[0] == files[1]
+    assert SavedModelTemplate.of(tmp_path / "model", {}) is None  # it has variables that are no weights
     hashes = [read_fingerprint(tmp_path / name).checkpoint_hash for name in ("first", "values")]
     assert hashes[0] != hashes[1]
 
