@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from test.export.exported import BATCH, largest_difference, outputs, run_client, word_graphs
 from test.model.support import ScaleGraph, column, keras_inputs
+from test.support.beside import full_disk
 from test.support.commands import finish_command, start_python
 from test.support.tiny.scenario import TinyScenario
 from tfaip.backend.keras_private import write_fingerprint
@@ -281,16 +281,12 @@ def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", [SERVE_DIR, KERAS_DIR])
 def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
     formats = ExportFormats(scale_graphs(), [name])
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with (
-            pytest.raises(TfaipError, match="^.*model.* cannot be written: .*File too large") as caught,
-            commit_directory(tmp_path / "model") as directory,
-        ):
-            formats.write(directory)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with (
+        full_disk(),
+        pytest.raises(TfaipError, match="^.*model.* cannot be written: .*File too large") as caught,
+        commit_directory(tmp_path / "model") as directory,
+    ):
+        formats.write(directory)
     assert len(str(caught.value)) <= 400
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
