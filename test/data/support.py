@@ -94,17 +94,23 @@ class Pair(StreamProcessor):
 
 def make_pipeline(
     samples: list[Sample] | DataGeneratorParams,
-    processors: list[Any] | None = None,
+    processors: Any = (),
     mode: str = "training",
     seed: int = 0,
     data: type[Data] = RowData,
+    post_proc: Any = (),
     **pipeline_params: Any,
 ) -> DataPipeline:
-    """A pipeline over samples (with random access) or a generator."""
+    """A pipeline over samples (with random access) or a generator; of the processors lists, or their params."""
     generator = RawDataGeneratorParams(samples=samples) if isinstance(samples, list) else samples
-    pre_proc = SequentialProcessorPipelineParams(processors=processors or [])
+    lists = [_in_params(processors), _in_params(post_proc)]
     params = DataPipelineParams(mode=PipelineMode(mode), **pipeline_params)
-    return data(pre_proc=pre_proc).create().create_pipeline(params, generator).with_seed(seed)
+    return data(*lists).create().create_pipeline(params, generator).with_seed(seed)
+
+
+def _in_params(processors: Any) -> Any:
+    is_list = isinstance(processors, list | tuple)
+    return SequentialProcessorPipelineParams(processors=list(processors)) if is_list else processors
 
 
 def sample_ids(pipeline: DataPipeline, number: int | None = None, **arguments: Any) -> list[int]:

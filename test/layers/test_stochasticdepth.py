@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from tfaip.backend.keras_private import mask_of
+from tfaip.backend.kerastools import mask_of
 from tfaip.layers.stochasticdepth import StochasticDepth, linear_survival
 
 DRAWS = 20_000

@@ -16,18 +16,16 @@ from test.data.support import (
     NoiseParams,
     Pair,
     Repeat,
-    RowData,
     batch_ids,
     epoch,
     make_pipeline,
     row,
     rows,
 )
-from tfaip import Generator, PipelineMode, Sample
+from tfaip import Generator, Sample
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample
-from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import MOST_LOGGED, DropCounts, Position, SampleFilter
 
 SAMPLES = 12
@@ -106,9 +104,8 @@ def test_what_was_read_ahead_counts_when_it_is_trained(before: Any, allowed: int
 
 @pytest.mark.parametrize("before", [[], [Repeat()]], ids=["mapping", "after a generating one"])
 def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any]) -> None:
-    processors = SequentialProcessorPipelineParams(processors=[*before, FaultParams(fault="raise", at=2)])
-    params = DataPipelineParams(mode=PipelineMode.PREDICTION, num_processes=0, on_error="skip:3")
-    made = RowData(post_proc=processors).create().create_pipeline(params, IterableRowsParams())
+    params: Any = {"post_proc": [*before, FaultParams(fault="raise", at=2)], "num_processes": 0, "on_error": "skip:3"}
+    made = make_pipeline(IterableRowsParams(), mode="prediction", **params)
     kept = {sample.meta["id"] for sample in made.process_output(rows(20))}
     assert 2 not in kept
     assert len(kept) > 5

@@ -26,7 +26,6 @@ from test.data.support import (
     NoiseParams,
     Pair,
     Repeat,
-    RowData,
     epoch,
     make_pipeline,
     row,
@@ -35,8 +34,7 @@ from test.data.support import (
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.support.leaks import child_processes
 from test.support.processes import command_line
-from tfaip import PipelineMode, Sample
-from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip import Sample
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
@@ -45,12 +43,6 @@ from tfaip.data.pipeline.worker import Slot, pack, unpack
 from tfaip.data.pipeline.workerpool import WorkerProcess
 
 BATCH, SAMPLES = 7, 100
-
-
-def from_data(source: DataGeneratorParams, mode: str = "training", data: Any = None, **params: Any) -> DataPipeline:
-    """A pipeline of rows with other lists of processors."""
-    setup = DataPipelineParams(mode=PipelineMode(mode), **params)
-    return RowData(**data).create().create_pipeline(setup, source).with_seed(3)
 
 
 @pytest.mark.slow
@@ -92,8 +84,8 @@ def test_processors_that_must_run_here_do_so_with_the_same_numbers() -> None:
             SequentialProcessorPipelineParams(processors=processors[:split]),
             SequentialProcessorPipelineParams(processors=processors[split:], run_parallel=False),
         ]
-        data, source = {"pre_proc": ComposedProcessorPipelineParams(pipelines=parts)}, RawDataGeneratorParams(rows(45))
-        return epoch(from_data(source, data=data, batch_size=BATCH, num_processes=processes), num_samples=SAMPLES)
+        lists = ComposedProcessorPipelineParams(pipelines=parts)
+        return epoch(make_pipeline(rows(45), lists, batch_size=BATCH, num_processes=processes), num_samples=SAMPLES)
 
     assert composed(1, 1) == composed(0, 1) == composed(3, 0)
 
@@ -131,8 +123,8 @@ def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
 
 def test_workers_are_replaced_after_their_tasks() -> None:
     options: Any = {"max_tasks_per_process": 2, "num_threads": 1}
-    data = {"pre_proc": SequentialProcessorPipelineParams(processors=[FaultParams(at=-1)], **options)}
-    pipeline = from_data(FilesParams(count=20), "evaluation", data, batch_size=4, num_processes=3)
+    processors = SequentialProcessorPipelineParams(processors=[FaultParams(at=-1)], **options)
+    pipeline = make_pipeline(FilesParams(count=20), processors, "evaluation", batch_size=4, num_processes=3)
     with pipeline.generate_input_batches() as batches:
         processed_by = [{meta["processed by"] for meta in batch.meta} for batch in batches]
     (first,), (second,), (third,), (fourth,), (fifth,) = processed_by
@@ -141,8 +133,8 @@ def test_workers_are_replaced_after_their_tasks() -> None:
 
 def test_post_processing_in_workers_is_in_order() -> None:
     def processed(processes: int) -> list[Any]:
-        data = {"post_proc": SequentialProcessorPipelineParams(processors=[NoiseParams(), Drop(), Pair()])}
-        pipeline = from_data(IterableRowsParams(), "prediction", data, batch_size=4, num_processes=processes)
+        params: Any = {"post_proc": [NoiseParams(), Drop(), Pair()], "batch_size": 4, "num_processes": processes}
+        pipeline = make_pipeline(IterableRowsParams(), mode="prediction", seed=3, **params)
         samples = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(30))
         return [(s.meta, s.outputs, s.inputs["x"].tolist(), s.targets["y"].tolist()) for s in samples]
 

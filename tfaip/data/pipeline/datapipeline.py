@@ -33,7 +33,7 @@ from tfaip.data.pipeline.definitions import (
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
-from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
+from tfaip.data.pipeline.reader import PipelineReader
 from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter, generated_samples, read_sample
 from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import PostProcessor, WorkerStats
@@ -395,7 +395,7 @@ class DataPipeline:
     @property
     def samples_per_batch(self) -> int:
         """Samples of the generator per batch: 1 if the generator yields batches."""
-        return samples_per_batch(self.generator, self.params)
+        return 1 if self.generator.yields_batches() else self.params.batch_size
 
     def epoch_size(self, samples_per_epoch: int = -1, scale_epoch_size: float = 1.0) -> int:
         """Return the number of samples of an epoch.

@@ -115,8 +115,16 @@ class DataPipelineParams(ParamsBase):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.mode = PipelineMode(self.mode)  # of its text too
-        self._check_buckets()
         self.allowed_failures()
+        boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
+        if boundaries != sorted(set(boundaries)):
+            raise FieldError("bucket_boundaries", boundaries, "rising lengths from 1")
+        if sizes is not None and not boundaries:
+            # One number would fit one bucket, and change nothing.
+            raise FieldError("bucket_batch_sizes", sizes, "bucket_boundaries beside it", others=["bucket_boundaries"])
+        if sizes is not None and len(sizes) != len(boundaries) + 1:
+            expected = f"one number per bucket ({len(boundaries) + 1}, one more than bucket_boundaries)"
+            raise FieldError("bucket_batch_sizes", sizes, expected, others=["bucket_boundaries"])
 
     def limit_to_machine(self, path: Path) -> None:
         """Reduce what params in a file ask for; called when they are loaded."""
@@ -157,14 +165,3 @@ class DataPipelineParams(ParamsBase):
         if self.max_element_length is not None:
             lengths.add(self.max_element_length)
         return sorted(lengths)
-
-    def _check_buckets(self) -> None:
-        boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
-        if boundaries != sorted(set(boundaries)):
-            raise FieldError("bucket_boundaries", boundaries, "rising lengths from 1")
-        if sizes is not None and not boundaries:
-            # One number would fit one bucket, and change nothing.
-            raise FieldError("bucket_batch_sizes", sizes, "bucket_boundaries beside it", others=["bucket_boundaries"])
-        if sizes is not None and len(sizes) != len(boundaries) + 1:
-            expected = f"one number per bucket ({len(boundaries) + 1}, one more than bucket_boundaries)"
-            raise FieldError("bucket_batch_sizes", sizes, expected, others=["bucket_boundaries"])

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, sample_length, shard_batch
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
-from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.sampler import Block, Cursor, DropCounts, Position, SampleFilter, Sampler
 from tfaip.data.pipeline.worker import WorkerSpec
 from tfaip.data.pipeline.workerpool import BlockExecutor
@@ -48,7 +47,7 @@ class PipelineReader:
         params = self._params = spec.pipeline_params
         self._data = data
         self._generator = generator
-        self.samples_per_batch = samples_per_batch(generator, params)
+        self.samples_per_batch = 1 if generator.yields_batches() else params.batch_size
         self.processors = spec.processors.create(params, spec.data_params)
         self.sampler = Sampler(generator, params, spec.seed)
         batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
@@ -347,8 +346,3 @@ class PipelineReader:
                     waiting.clear()
                 while waiting:
                     yield taken(bucket)
-
-
-def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
-    """Return the samples of the generator per batch, 1 if it yields batches."""
-    return 1 if generator.yields_batches() else params.batch_size

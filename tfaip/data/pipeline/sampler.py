@@ -233,9 +233,8 @@ class Sampler:
                 yield Block(pass_index, place - len(items), items, end=(pass_index, place))
             return
         order = self.indices(pass_index)
+        place = min(place, len(order))  # the data may have become smaller
         for size in sizes:
-            if place >= len(order) and repeat:
-                pass_index, place, order = pass_index + 1, 0, self.indices(pass_index + 1)
             block = Block(pass_index, place, order[place : place + size], len(order))
             place += len(block.items)
             # A block may be larger than several passes together, of small data.

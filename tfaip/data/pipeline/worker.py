@@ -84,17 +84,14 @@ class BlockProcessor:
             block.batch = self._batcher.from_stacked(self.arrays.get_batch(block.items))
             return block
         outcomes = list(self.mapper.outcomes(self.raw_samples(block), self._seed, block.places()))
-        if block.stacked and self._batcher is not None and all(map(_is_valid, outcomes)):
+        is_batch = block.stacked and all(isinstance(one, Sample) and one.is_valid() for one in outcomes)
+        if is_batch and self._batcher is not None:
             # What does not fit the specs fails again in the training process, which reports it.
             with contextlib.suppress(Exception):
                 block.batch = self._batcher.batch(outcomes)  # type: ignore[arg-type]
                 return block
         block.outcomes = outcomes
         return block
-
-
-def _is_valid(outcome: Outcome) -> bool:
-    return isinstance(outcome, Sample) and outcome.is_valid()
 
 
 Start: TypeAlias = tuple[str, str | None, bytes, int]

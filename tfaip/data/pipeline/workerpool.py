@@ -330,10 +330,11 @@ class WorkerProcess:
         if not self.tasks:
             return ""
         block = self.tasks[0]
-        *_, (last_pass, last) = block.places()
-        begin = "" if last_pass == block.pass_index else f" of pass {block.pass_index}"
+        places = list(block.places())
+        (first_pass, first), (last_pass, last) = places[0], places[-1]
+        begin = "" if last_pass == first_pass else f" of pass {first_pass}"
         indices = "" if isinstance(block.items, list) else f" (in the data: {', '.join(map(str, block.items))})"
-        return f" while it processed samples {block.first}{begin} to {last} of pass {last_pass}{indices}"
+        return f" while it processed samples {first}{begin} to {last} of pass {last_pass}{indices}"
 
 
 AUTOMATIC_START_S = 1.0
@@ -343,8 +344,6 @@ WORTHWHILE_S = 100e-6
 T = TypeVar("T")
 
 _END: Any = object()
-
-log = logger(__name__)
 
 
 class BlockExecutor:
