@@ -24,7 +24,7 @@ from tfaip.util.typing import TensorDict
 log = logger(__name__)
 
 _NOT_FOLLOWED = "the inputs of its layer are not known"
-_NO_LAYER = "no layer of Keras uses it"
+_NO_LAYER = "no layer whose parts are known uses it"
 _SAMPLES = 3
 # Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
 _POSITIONS = 251
