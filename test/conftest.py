@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -140,15 +139,6 @@ def start() -> Iterator[Callable[..., Process]]:
     for process in started:
         kill_group(process)
         process.communicate()
-
-
-@pytest.fixture
-def full_disk() -> Iterator[None]:
-    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.fixture

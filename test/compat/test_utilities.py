@@ -70,10 +70,6 @@ def test_a_pipeline_of_samples_in_memory() -> None:
     assert type(pipeline.to_mode(PipelineMode.EVALUATION)) is RawDataPipeline
 
 
-def test_devices_are_set_up_by_the_constructor() -> None:
-    assert DeviceConfig().params == DeviceConfigParams()
-
-
 @pytest.mark.slow
 def test_a_scenario_passes_the_ready_tests() -> None:
     case = TestCase()
@@ -116,6 +112,7 @@ def test_small_functions(tmp_path: Path) -> None:
     assert packsize(9) == 2
     assert unpackbits(packbits(bits), 9).tolist() == bits.tolist()
     assert enforce_types(Path) is Path
+    assert DeviceConfig().params == DeviceConfigParams()
 
 
 def test_a_resource_is_its_path(tmp_path: Path) -> None:

@@ -34,11 +34,7 @@ def test_gpus_are_counted_among_the_visible_ones(environ: dict[str, str], visibl
 
 
 DETERMINISTIC = {"gpus": [0], "deterministic": True}
-
-
 JAX_FLAG = "--xla_gpu_deterministic_ops=true"
-
-
 KEPT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
 
 
@@ -68,23 +64,17 @@ def test_environment(
     assert gpu_environment(DeviceConfigParams(**fields), backend, 4, environ) == expected
 
 
-def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
-    # None: a launcher knows which one, and JAX asks it.
-    for number, installed, visible in [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")]:
-        with subtests.test(number=number, installed=installed):
-            found = gpu_environment(DeviceConfigParams(), "jax", installed, {}, number)
-            assert found == {"CUDA_VISIBLE_DEVICES": visible, **GROWTH}
+# None: a launcher knows which one, and JAX asks it.
+@pytest.mark.parametrize(("number", "installed", "visible"), [(1, 4, "1"), (5, 4, "1"), (1, 1, "0"), (None, 2, "0,1")])
+def test_each_process_of_a_machine_takes_one(number: int | None, installed: int, visible: str) -> None:
+    found = gpu_environment(DeviceConfigParams(), "jax", installed, {}, number)
+    assert found == {"CUDA_VISIBLE_DEVICES": visible, **GROWTH}
 
 
 @pytest.mark.parametrize(
     ("fields", "count", "name", "line"),
     [
-        (
-            {},
-            2,
-            "gpu:0",
-            "using gpu:0 of 2: --device.gpus 0 1 uses all, --device.gpus without a number the CPU; runs",
-        ),
+        ({}, 2, "gpu:0", "using gpu:0 of 2: --device.gpus 0 1 uses all, --device.gpus without a number the CPU; runs"),
         ({"deterministic": True}, 1, "gpu:0", "using gpu:0 of 1: --device.gpus without a number the CPU"),
         ({}, 1, "cpu:0", "the GPU is not used: the backend is installed without CUDA"),
         ({"gpus": [0]}, 2, "gpu:0", None),
@@ -92,14 +82,7 @@ def test_each_process_of_a_machine_takes_one(subtests: pytest.Subtests) -> None:
         ({}, 0, "cpu:0", None),
     ],
 )
-def test_a_line_says_which_gpu_is_used_by_default(
-    fields: dict[str, Any],
-    count: int,
-    name: str,
-    line: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_line_says_which_gpu_is_used_by_default(fields, count, name, line, monkeypatch, caplog):
     caplog.set_level("INFO")
     monkeypatch.setattr(devices, "installed_gpus", lambda: count)
     monkeypatch.setattr("tfaip.device.devices._before", {"HOME": "/"})
@@ -163,8 +146,6 @@ def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatc
 
 
 OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}
-
-
 SLURM_STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "8"}
 
 

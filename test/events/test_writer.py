@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from test.support.beside import full_disk
 from test.support.commands import finish_command, start_python
 from tfaip.errors import TfaipError
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
@@ -172,15 +173,15 @@ def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> No
     assert not hparams.is_symlink()
 
 
-@pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_is_told_with_the_directory_and_leaves_earlier_hyper_parameters(tmp_path: Path) -> None:
-    writer, file = EventWriter(tmp_path / "train"), tmp_path / "hparams"
-    with pytest.raises(TfaipError, match="train cannot be written: File too large$"):
-        writer.scalars({f"value{i}": 0.0 for i in range(1000)}, 1)
-    writer.close()
-    write_hparams(file, {"a": 1.0})
-    before = file.read_bytes()
-    with pytest.raises(TfaipError, match="hparams cannot be written: File too large$"):
-        write_hparams(file, {"a": "x" * 5000})
+    with full_disk():
+        writer, file = EventWriter(tmp_path / "train"), tmp_path / "hparams"
+        with pytest.raises(TfaipError, match="train cannot be written: File too large$"):
+            writer.scalars({f"value{i}": 0.0 for i in range(1000)}, 1)
+        writer.close()
+        write_hparams(file, {"a": 1.0})
+        before = file.read_bytes()
+        with pytest.raises(TfaipError, match="hparams cannot be written: File too large$"):
+            write_hparams(file, {"a": "x" * 5000})
     assert file.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hparams", "train"]

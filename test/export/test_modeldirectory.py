@@ -156,18 +156,12 @@ def training_data(generator: TinyGenerator) -> TrainingDataParams:
     return TrainingDataParams(gen=gen, random_seed=1)
 
 
-def test_the_data_of_the_training_come_first() -> None:
-    scenario = TinyScenario(TinyScenario.default_params())
-    generator = TinyGenerator(samples=10, seed=2)
-    inputs, origin = sample_inputs(scenario, training_data(generator), 4)
+def test_the_data_of_the_training_come_first_but_not_its_batches() -> None:
+    scenario, generator = TinyScenario(TinyScenario.default_params()), TinyGenerator(samples=10, seed=2)
+    data = training_data(generator)
+    inputs, origin = sample_inputs(scenario, data, 4)
     assert origin == "validation data of the training"
     np.testing.assert_array_equal(inputs["x"], generator.load().inputs["x"][:4])
-    assert len(sample_inputs(scenario, training_data(generator), 100)[0]["x"]) == 10
-
-
-def test_the_batch_size_counts_not_the_batches_of_the_training() -> None:
-    scenario = TinyScenario(TinyScenario.default_params())
-    data = training_data(TinyGenerator(samples=10))
     data.gen.setup.val.batch_drop_remainder = True
     assert len(sample_inputs(scenario, data, 16)[0]["x"]) == 10  # fewer than a batch
     data.gen.setup.val.bucket_boundaries, data.gen.setup.val.bucket_batch_sizes = [9], [8, 8]

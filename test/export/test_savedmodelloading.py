@@ -19,7 +19,7 @@ from test.support.tiny.scenario import TinyScenario
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import ServedModel, is_saved_model
-from tfaip.export.savedmodelvariables import _paths, read_saved_model
+from tfaip.export.savedmodelvariables import _paths, _Variable, _with_names_of_layers, read_saved_model
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.trainer.params import ProgressBarMode
@@ -312,6 +312,18 @@ def test_without_tensorflow_the_error_says_what_to_do(monkeypatch: pytest.Monkey
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="reading the SavedModel model needs tensorflow, which is not installed"):
         read_saved_model(Path("model"))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "name", "expected"),
+    [
+        ("layer_with_weights-2/cell/kernel", "lstm/lstm_cell/kernel", "lstm/cell/kernel"),
+        ("layer-1/cell/kernel", "lstm/while/lstm_cell/kernel", "lstm/cell/kernel"),
+        ("dense/kernel", "net/dense/kernel", "dense/kernel"),
+    ],
+)
+def test_numbers_of_layers_become_names(attributes: str, name: str, expected: str) -> None:
+    assert _with_names_of_layers(_Variable(attributes, attributes, name, "key")) == expected
 
 
 def test_a_deep_graph_of_objects_is_refused() -> None:

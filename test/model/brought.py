@@ -100,21 +100,6 @@ def _unnamed(units: int) -> keras.Model:
     return keras.Sequential([layers.Dense(units, "relu"), layers.Dense(units, "relu"), layers.Dense(CLASSES)])
 
 
-def _stateful(units: int) -> keras.Model:
-    normalization = layers.Normalization(mean=0.1, variance=1.5, name="scale")
-    return keras.Sequential(
-        [
-            keras.Input((POINTS,)),
-            normalization,
-            layers.Dense(units, name="hidden", kernel_regularizer=keras.regularizers.L2(0.01)),
-            layers.BatchNormalization(name="norm"),
-            layers.Activation("relu"),
-            layers.Dropout(0.3, seed=3),
-            layers.Dense(CLASSES, name="form"),
-        ]
-    )
-
-
 def _functional(units: int) -> keras.Model:
     """Two inputs, two outputs, a mask, and a layer that is called twice."""
     points = keras.Input((POINTS,), name="points")
@@ -130,7 +115,6 @@ def _functional(units: int) -> keras.Model:
 
 NETWORKS: dict[str, Callable[[int], Any]] = {
     "unnamed": _unnamed,
-    "stateful": _stateful,
     "functional": _functional,
     "subclassed": Subclassed,
     "layer": lambda units: layers.Dense(CLASSES),

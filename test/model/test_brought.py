@@ -49,7 +49,7 @@ def test_weights_have_the_names_of_layers(network: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["functional", "layer", "stateful", "subclassed", "unnamed"])
+@pytest.mark.parametrize("network", ["functional", "layer", "subclassed", "unnamed"])
 def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=2, export_final=True, skip_model_load_test=False)
     params.lav_every_n = 1

@@ -149,6 +149,13 @@ class RunParams(ParamsBase):
         self.gen.setup.val.batch_size = self.gen.setup.train.batch_size
 
 
+class PromptedParams(ParamsBase):
+    """Fields that must be given hold an empty value until then."""
+
+    text: str = option("", required=True)
+    words: list[str] = option([], required=True)
+
+
 def make_parser(default: RunParams | None = None) -> ParamsParser:
     parser = ParamsParser("tfaip-test", "Tests flags.")
     parser.add_option("--dry_run", help="Do nothing")

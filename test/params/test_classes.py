@@ -9,7 +9,6 @@ from pathlib import Path
 from types import new_class
 from typing import Any, Generic, Optional, TypeVar
 
-import paiargparse
 import pytest
 
 import tfaip
@@ -212,16 +211,6 @@ class Later(Data):
     size: int = 4
 
 
-@paiargparse.pai_dataclass
-@dataclass
-class Outer(ParamsBase, Generic[TData, TModel]):
-    scenario: Scenario[TData, TModel] = field(default_factory=Scenario)
-    chosen: TData = bound_field()
-
-
-class OuterBound(Outer[MyData, MyModel]): ...
-
-
 class Holder(ParamsBase, Generic[TAny]):
     it: TAny = bound_field()
 
@@ -274,11 +263,12 @@ def test_order_help_and_values_of_inherited_fields_are_kept() -> None:
 def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
     it = HoldsAlias().it
     assert (type(it), type(it.data), type(it.model)) == (Scenario, OtherData, MyModel)
+    stored = {"it": {"__cls__": f"{__name__}:Scenario", "data": {"size": 5}}}
+    assert type(HoldsAlias.from_dict(stored).it.data) is OtherData
     assert field_types(Partial[MyModel])["model"] is MyModel
     assert field_types(Scenario[OtherData, MyModel])["data"] is OtherData
     assert (field_types(Full)["many"], field_types(Full)["maybe"]) == (list[MyData], Optional[MyModel])  # noqa: UP045
     assert field_types(Scenario)["many"] == list[Data]
-    assert field_types(OuterBound)["scenario"] == Scenario[MyData, MyModel]
 
 
 def test_binding_a_plain_type_keeps_the_default() -> None:

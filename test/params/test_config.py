@@ -68,31 +68,22 @@ FULL_PARAMS.gen.train.lists = ["a", "b"]
 FULL_PARAMS.gen.setup.train.batch_size = FULL_PARAMS.gen.setup.val.batch_size = 2
 
 
-def test_everything_can_stand_in_a_file(write: Write, subtests: pytest.Subtests) -> None:
-    for suffix in ["yaml", "yml", "json"]:
-        with subtests.test(suffix=suffix):
-            text = json.dumps(yaml.safe_load(FULL_YAML)) if suffix == "json" else FULL_YAML
-            assert diff(FULL_PARAMS, parse("--config", write(f"full.{suffix}", text))) == []
+def test_everything_can_stand_in_a_file(write: Write) -> None:
+    for name, text in [("a.yaml", FULL_YAML), ("a.yml", FULL_YAML), ("a.json", json.dumps(yaml.safe_load(FULL_YAML)))]:
+        assert diff(FULL_PARAMS, parse("--config", write(name, text))) == []
 
 
 def test_precedence(write: Write) -> None:
     one = write("one.yaml", "run.epochs: 1\nlearning_rate.lr: 1.0\noptimizer: {clip_norm: 1}")
     two = write("two.json", '{"run": {"epochs": 2}, "optimizer": {"__cls__": "SGD", "clip_norm": 2}}')
-    assert parse("--config", one).epochs == 1
-    assert parse("--config", one, two).epochs == 2
-    assert parse("--config", two, "--config", one).epochs == 1
+    assert [parse("--config", *files).epochs for files in ([one], [one, two], [two, "--config", one])] == [1, 2, 1]
     run = parse("--config", one, two, "--run.epochs", "3")
     assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, p.SGDOptimizer(clip_norm=2.0))
     assert parse("--config", two, one).optimizer == p.SGDOptimizer(clip_norm=1.0)
-
-
-def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Write) -> None:
-    file = write(
-        "a.yaml", "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
-    )
-    assert parse("--config", file, "--optimizer", "SGD").optimizer == p.SGDOptimizer(clip_norm=3.0)
-    layers = parse("--config", file, "--run.graph.layers", "conv").graph.layers
-    assert layers == [p.ConvolutionLayerParams(units=8)]
+    # A later choice of a class drops what only the earlier class knows.
+    text = "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
+    run = parse("--config", write("a.yaml", text), "--optimizer", "SGD", "--run.graph.layers", "conv")
+    assert (run.optimizer, run.graph.layers) == (p.SGDOptimizer(clip_norm=3.0), [p.ConvolutionLayerParams(units=8)])
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
@@ -108,9 +99,6 @@ ZEROS = "1" + "0" * 400
         ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
         ("dry_run: true", "a.yaml: dry_run is a flag of the command itself: give it as --dry_run on the command line"),
         ("--run.epochs: 1", "a.yaml: keys have no dashes: write run.epochs instead of --run.epochs"),
-        ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),
-        ("run.gpus: [1, x]", "a.yaml: run.gpus.1: expected int, got 'x'"),
-        ("optimizer: {__cls__: 3}", "a.yaml: optimizer.__cls__: expected the name of a class, got 3"),
         ("optimizer: {__cls__: SGD, beta_1: 0.5}", "a.yaml: unknown key optimizer.beta_1; it belongs to Adam"),
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
@@ -124,7 +112,6 @@ ZEROS = "1" + "0" * 400
         (BOMB + "trainer: {epochs: *a29}", "a.yaml: broken YAML: more than 50000 values if all aliases"),
         ("run: &r {epochs: *r}", "a.yaml: broken YAML: nested too deeply"),
         ("a: " + "[" * 200 + "]" * 200, "a.yaml: YAML is nested too deeply"),
-        ("a: " + "[" * 5000 + "]" * 5000, "a.yaml: YAML is nested too deeply"),
         ("a: [" + "1," * 200_000 + "]", "a.yaml: broken YAML: more than 50000 values; a JSON file may hold more"),
         ("run: {epochs: " + "1" * 5000 + "}", "a.yaml: run.epochs: expected int, got '111"),
         ("run: {epochs: !!timestamp 2020-13-40}", "a.yaml: run.epochs: expected int, got '2020-13-40'"),
@@ -166,19 +153,23 @@ def test_errors_about_the_file_itself(write: Write) -> None:
         assert str(error.value).startswith(message)
 
 
-def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> None:
+def test_a_former_name_of_a_branch_is_accepted_in_files_too(write: Write) -> None:
     parser = ParamsParser("tfaip-test")
     parser.add_params("run", p.RunParams)
     parser.accept_former("old.branch", "run")
-    (tmp_path / "a.yaml").write_text("old:\n  branch:\n    output_dir: a\n")
-    assert parser.parse(["--config", str(tmp_path / "a.yaml")]).run.output_dir == "a"
-    assert parser.parse(["--old.branch.output_dir", "b"]).run.output_dir == "b"
-    # What is typed wins over a file, whichever name is used.
-    assert parser.parse(["--config", str(tmp_path / "a.yaml"), "--run.output_dir", "c"]).run.output_dir == "c"
-    with pytest.raises(UsageError, match=r"both --old\.branch.* and --run\.output_dir are given: give only --run"):
-        parser.parse(["--run.output_dir", "c", "--old.branch.output_dir", "b"])
-    with pytest.raises(UsageError, match="unknown flag --old.branches.output_dir"):
-        parser.parse(["--run.output_dir", "c", "--old.branches.output_dir", "b"])
+    file = write("a.yaml", "old:\n  branch:\n    output_dir: a\n")
+    for argv, value in [
+        (["--config", file], "a"),
+        (["--old.branch.output_dir", "b"], "b"),
+        (["--config", file, "--run.output_dir", "c"], "c"),  # what is typed wins, whichever name is used
+    ]:
+        assert parser.parse(argv).run.output_dir == value
+    for flag, message in [
+        ("--old.branch.output_dir", r"both --old\.branch.* and --run\.output_dir are given: give only --run"),
+        ("--old.branches.output_dir", "unknown flag --old.branches.output_dir"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            parser.parse(["--run.output_dir", "c", flag, "b"])
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: p.RunParams | None = None) -> str:

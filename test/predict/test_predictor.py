@@ -28,7 +28,6 @@ from tfaip.export.modelloading import load_exported
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.predict.samplefile import SampleWriter
 from tfaip.scenario.tutorial.full.data import TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -52,15 +51,6 @@ class Twice(GeneratingDataProcessor[TwiceParams]):
         for sample in samples:
             yield sample
             yield sample
-
-
-class KeepIdParams(DataProcessorParams, cls=":KeepId"):
-    """Keeps a column that is no input of the model."""
-
-
-class KeepId(MappingDataProcessor[KeepIdParams]):
-    def apply(self, sample):
-        return sample.new_meta({"id": sample.inputs["id"]})
 
 
 def data_with(pre=(), post=()):
@@ -144,15 +134,6 @@ def test_targets_and_meta_are_kept_as_asked(graph, monkeypatch):
     assert len(list(predictor_of(graph).predict_raw(without))) == 3
     with pytest.raises(TfaipError, match="no valid sample"):
         list(predictor_of(graph, include_targets=True).predict_raw(without))
-
-
-def test_a_column_that_a_processor_keeps_is_in_the_file(graph, tmp_path):
-    samples = [Sample(inputs={"x": x, "id": f"row {i}"}) for i, x in enumerate(points(2))]
-    with SampleWriter(tmp_path / "p.csv") as writer:
-        for sample in predictor_of(graph, data_with([KeepIdParams()])).predict_raw(samples):
-            writer.write(sample)
-    lines = (tmp_path / "p.csv").read_text().splitlines()
-    assert [line.split(",")[1] for line in lines] == ["meta/id", "row 0", "row 1"]
 
 
 def test_bare_inputs_and_arrays_are_samples_without_targets(graph):

@@ -6,7 +6,6 @@ import dataclasses
 import io
 import json
 import pickle
-import resource
 import struct
 import tracemalloc
 import zipfile
@@ -15,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from test.support.beside import full_disk
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
 from tfaip.predict import samplefile
@@ -177,13 +177,9 @@ def zip_of(content):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_full_disk_is_told_with_the_name_of_the_file(suffix, tmp_path):
     path = tmp_path / f"f{suffix}"
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(TfaipError, match=rf"f{suffix} cannot be written: File too large"), SampleWriter(path) as f:
-            f.write(Sample(outputs={"y": np.zeros(100_000)}))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = pytest.raises(TfaipError, match=rf"f{suffix} cannot be written: File too large")
+    with full_disk(), error, SampleWriter(path) as f:
+        f.write(Sample(outputs={"y": np.zeros(100_000)}))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -201,12 +203,21 @@ def test_formats_are_added_to_a_finished_model(
         def write(self, directory: Path) -> None:
             raise TfaipError("no counterpart")
 
-    # Written anew, not beside the old one, whatever becomes of the other format.
+    class Other(KerasExporter):
+        @staticmethod
+        def load(directory: Path, name: str) -> Any:
+            return lambda inputs: {"y": np.full((len(inputs["x"]), 1), 9.0)}
+
+    # Written anew, not beside the old one, whatever becomes of the other formats.
     with monkeypatch.context() as patched:
         patched.setitem(FORMATS, "serve", NoCounterpart)
-        assert exit_code(export.main, [str(model), "--format", "serve", "keras"]) == 1
+        patched.setitem(FORMATS, "onnx", Other)
+        assert exit_code(export.main, [str(model), "--format", "serve", "onnx", "keras"]) == 1
     out, err = capsys.readouterr()
-    assert (out.splitlines()[-1], err) == (f"written: {model}/keras/", "error: no counterpart\n")
+    assert out.splitlines()[-1] == f"written: {model}/keras/"
+    assert re.match(
+        r"error: no counterpart; the exported model gives other values .*; graph 'serve' in onnx/; the", err
+    )
     assert sorted(files_below(model)) == sorted(after)
     assert ServedModel(model / "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
     rc, text = check(model)

@@ -34,11 +34,24 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize(("closed", "name", "code"), [(">&-", "plants", 0), ("2>&-", "Plants", 2)])
-def test_a_stream_that_was_closed_before(closed: str, name: str, code: int, tmp_path: Path) -> None:
-    """As some programs start others."""
-    ended = shell(f"tfaip.scripts.new {name} {closed}", tmp_path)
-    assert (ended.returncode, ended.stdout if code else ended.stderr) == (code, b"")
+@pytest.mark.parametrize(
+    ("command", "code", "printed", "errors"),
+    [
+        ("new plants >&-", 0, b"", 0),  # closed, as some programs start others
+        ("new Plants 2>&-", 2, b"", 0),
+        ("runs run > /dev/full", 1, b"", 1),
+        ("runs other 2> /dev/full", 2, b"", 0),
+        ("runs r\u00fcn", 0, b"r\\xfcn ", 0),  # which the console cannot print
+    ],
+)
+def test_streams_that_cannot_take_everything(
+    command: str, code: int, printed: bytes, errors: int, tmp_path: Path
+) -> None:
+    for name in ("run", "r\u00fcn"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_params.json").write_text("{}")
+    ended = shell(f"tfaip.scripts.{command}", tmp_path, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr.count(b"\n"), printed in ended.stdout) == (code, errors, True)
 
 
 @pytest.mark.slow
@@ -55,22 +68,6 @@ def test_a_training_without_streams(streams: str, printed: bytes, workplace: Pat
     ended = shell(f"tfaip.scripts.train tiny {flags} {streams}", workplace)
     assert (ended.returncode, ended.stderr) == (0, printed)
     assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
-
-
-@pytest.mark.parametrize(("streams", "code", "lines"), [("> /dev/full", 1, 1), ("2> /dev/full", 2, 0)])
-def test_a_full_disk_has_an_exit_code_and_one_line(streams: str, code: int, lines: int, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "trainer_params.json").write_text("{}")
-    ended = shell(f"tfaip.scripts.runs {'run' if lines else 'other'} {streams}", tmp_path)
-    assert (ended.returncode, ended.stderr.count(b"\n")) == (code, lines)
-
-
-def test_a_name_that_the_console_cannot_print(tmp_path: Path) -> None:
-    (tmp_path / "rün").mkdir()
-    (tmp_path / "rün" / "trainer_params.json").write_text("{}")
-    ended = shell("tfaip.scripts.runs rün", tmp_path, PYTHONIOENCODING="ascii")
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert b"r\\xfcn " in ended.stdout
 
 
 def shell(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -1,10 +1,13 @@
-"""A directory with files of a user beside a run, and the check that none of them is touched."""
+"""What is around a run: files of a user, with the check that none of them is touched, and a full disk."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import resource
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -36,3 +39,14 @@ def contents(place: Path, without: str = "") -> dict[str, tuple[str, int, str]]:
             content = ""
         found[str(name)] = (oct(status.st_mode), status.st_mtime_ns, content)
     return found
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

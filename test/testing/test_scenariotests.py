@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -77,25 +77,20 @@ def broken() -> Iterator[SmallTraining]:
 
 
 @pytest.mark.slow
-def test_state_that_no_checkpoint_has(broken: SmallTraining) -> None:
-    message = (
-        r"^after a stop at epoch_0000_step_000001 and a resume \d+ of \d+ arrays differ: .*draw random numbers from"
-    )
-    with pytest.raises(AssertionError, match=message):
-        checks.check_resume(broken)
-
-
-@pytest.mark.slow
-def test_samples_that_depend_on_one_another(broken: SmallTraining) -> None:
-    message = r"^LAV with batches of 1 instead of 4 differs: .*mae is \S+ instead of .*mask it$"
-    with pytest.raises(AssertionError, match=message):
-        checks.check_lav(broken)
-
-
-def test_a_warm_start_that_leaves_weights_out(broken: SmallTraining) -> None:
-    message = r"^a warm start leaves 2 of 4 weights as they were: out/bias, out/kernel$"
-    with pytest.raises(AssertionError, match=message):
-        checks.check_warm_start(broken)
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (
+            checks.check_resume,
+            r"after a stop at epoch_0000_step_000001 and a resume \d+ of \d+ arrays differ: .*draw",
+        ),
+        (checks.check_lav, r"LAV with batches of 1 instead of 4 differs: .*mae is \S+ instead of .*mask it$"),
+        (checks.check_warm_start, r"a warm start leaves 2 of 4 weights as they were: out/bias, out/kernel$"),
+    ],
+)
+def test_what_differs_is_named(check: Callable[[SmallTraining], None], message: str, broken: SmallTraining) -> None:
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check(broken)
 
 
 def test_a_training_that_changes_nothing(broken: SmallTraining) -> None:

@@ -5,6 +5,7 @@ Batches of one sample, in the order of the data; SGD with rate 1; w starts at 0.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,3 +184,18 @@ class CallbackOf(keras.callbacks.Callback):
 
     def __init__(self, **functions: Callable[..., None]) -> None:
         super().__init__()
+
+
+class StopAfter(keras.callbacks.Callback):
+    """Sends SIGTERM to this process after a number of batches of an epoch."""
+
+    def __init__(self, batches: int, epoch: int = 1) -> None:
+        super().__init__()
+        self.batches, self.epoch, self.running = batches, epoch, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.running = epoch + 1
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if (self.running, batch + 1) == (self.epoch, self.batches):
+            signal.raise_signal(signal.SIGTERM)

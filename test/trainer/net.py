@@ -11,14 +11,12 @@ import numpy as np
 from keras import ops
 
 from test.support.tiny.model import TinyModel
-from test.support.tiny.scenario import TinyData, TinyPipelineParams, TinyScenario
+from test.support.tiny.scenario import TinyScenario
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import ProgressBarMode, TrainerParams
+from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import TensorDict
 
@@ -67,28 +65,19 @@ class NetGraph(GraphBase[NetModelParams]):
         return {"y": head(ops.mean(features, axis=1))}
 
 
-class NetScenarioParams(ScenarioBaseParams[TinyData, NetModelParams]):
-    pass
-
-
-class NetTrainerParams(TrainerParams[NetScenarioParams, TinyPipelineParams]):
-    pass
-
-
-class NetScenario(ScenarioBase[NetScenarioParams, NetTrainerParams]):
+class NetScenario(TinyScenario):
     """Trained as the tiny scenario is."""
 
-    @classmethod
-    def default_trainer_params(cls) -> NetTrainerParams:
-        params, tiny = super().default_trainer_params(), TinyScenario.default_trainer_params()
-        params.scenario.data, params.gen, params.learning_rate = tiny.scenario.data, tiny.gen, tiny.learning_rate
-        params.scenario.export_serve = False
-        params.epochs, params.samples_per_epoch, params.random_seed = 2, 44, 7
-        params.progress_bar_mode = ProgressBarMode.PLAIN
-        return params
+    model = NetModelParams
+    defaults = {
+        "trainer.epochs": 2,
+        "trainer.random_seed": 7,
+        "trainer.steps_per_execution": None,
+        "trainer.progress_bar_mode": ProgressBarMode.PLAIN,
+    }
 
 
-def net_params(output_dir: Path | None = None, **fields: Any) -> NetTrainerParams:
+def net_params(output_dir: Path | None = None, **fields: Any) -> Any:
     """Params of a training; `fields` are those of TrainerParams."""
     params = NetScenario.default_trainer_params()
     params.output_dir = None if output_dir is None else str(output_dir)

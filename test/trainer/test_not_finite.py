@@ -20,11 +20,11 @@ from test.trainer.line import (
     LineModelParams,
     LineScenario,
     LineTrainerParams,
+    StopAfter,
     Weights,
     line_params,
     train,
 )
-from test.trainer.test_resume_changes import StopAfter
 from tfaip.device.device_config import Precision
 from tfaip.errors import TfaipError
 from tfaip.trainer.loop import TrainingDiverged

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from test.support.beside import full_disk
 from test.support.commands import REPOSITORY, finish_command, start_python
 from test.util.support import names
 from tfaip.errors import TfaipError, UsageError
@@ -70,21 +71,21 @@ def test_what_cannot_be_written_is_refused_in_time(
     assert names(tmp_path) == ["pipe"]
 
 
-@pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TfaipError, match=r"a\.json cannot be written: File too large$"):
-        write_json(tmp_path / "a.json", "x" * 5000)
-    with (
-        pytest.raises(TfaipError, match="model cannot be written: File too large$"),
-        commit_directory(tmp_path / "model") as directory,
-    ):
-        (directory / "weights").write_bytes(bytes(5000))
-    # Nested: with the name that the file will have.
-    with (
-        pytest.raises(TfaipError, match=f"^{tmp_path}/model/params.json cannot be written: File too large$"),
-        commit_directory(tmp_path / "model") as directory,
-    ):
-        write_json(directory / "params.json", "x" * 5000)
+    with full_disk():
+        with pytest.raises(TfaipError, match=r"a\.json cannot be written: File too large$"):
+            write_json(tmp_path / "a.json", "x" * 5000)
+        with (
+            pytest.raises(TfaipError, match="model cannot be written: File too large$"),
+            commit_directory(tmp_path / "model") as directory,
+        ):
+            (directory / "weights").write_bytes(bytes(5000))
+        # Nested: with the name that the file will have.
+        with (
+            pytest.raises(TfaipError, match=f"^{tmp_path}/model/params.json cannot be written: File too large$"),
+            commit_directory(tmp_path / "model") as directory,
+        ):
+            write_json(directory / "params.json", "x" * 5000)
     assert names(tmp_path) == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from test.support.beside import full_disk
 from tfaip.errors import UsageError
 from tfaip.util.logging import CONSOLE_TEXT, ROOT, RunLog, is_debug, log_level, logger, setup_console, timed
 
@@ -122,13 +123,12 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])
-@pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_is_reported_once_a_minute(
     is_repeated: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if is_repeated:  # instead of a minute between the lines
         monkeypatch.setattr("tfaip.util.logging.REPEAT_S", 0.0)
-    with RunLog() as run_log:
+    with full_disk(), RunLog() as run_log:
         run_log.write_to(tmp_path / "train.log")
         for _ in range(50):
             logger("test").warning("x" * 100)

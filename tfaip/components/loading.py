@@ -67,7 +67,15 @@ def _scenario_in(module_name: str, class_name: str) -> ScenarioClass:
                 f"package {shorten_text(module_name)} has no module 'scenario' and defines no scenario: name the module"
             )
         module = _import(inner)
-    return _named_class(module, class_name) if class_name else _only_scenario(module)
+    found = _scenarios_of(module)
+    if not class_name:
+        return _only_scenario(module, found)
+    value = getattr(module, class_name, None)
+    if inspect.isclass(value) and issubclass(value, ScenarioComponents):
+        return value
+    near = nearest(class_name, sorted(found))
+    hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(sorted(found)) or 'none'}"
+    raise UsageError(f"module {module.__name__} has no scenario named {shorten(class_name)}{hint}")
 
 
 def is_given_by_path(name: str) -> bool:
@@ -134,8 +142,7 @@ def _scenarios_of(module: ModuleType) -> dict[str, ScenarioClass]:
     }
 
 
-def _only_scenario(module: ModuleType) -> ScenarioClass:
-    found = _scenarios_of(module)
+def _only_scenario(module: ModuleType, found: Mapping[str, ScenarioClass]) -> ScenarioClass:
     if not found:
         raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
     # A scenario that another one of the module extends is a base, not a choice.
@@ -145,16 +152,6 @@ def _only_scenario(module: ModuleType) -> ScenarioClass:
         choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(found) if found[name] in leaves)
         raise UsageError(f"module {module.__name__} defines several scenarios, name one: {choices}")
     return leaves.pop()
-
-
-def _named_class(module: ModuleType, name: str) -> ScenarioClass:
-    value = getattr(module, name, None)
-    if inspect.isclass(value) and issubclass(value, ScenarioComponents):
-        return value
-    known = sorted(_scenarios_of(module))
-    near = nearest(name, known)
-    hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
-    raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 
 
 def import_root(scenario: ScenarioClass) -> str | None:

@@ -181,19 +181,16 @@ def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
             children = [child for child in children if child.local_name == _KERAS_3_LIST]
         for child in children:
             if child.node_id not in paths and child.local_name not in refused:
-                path = _joined(paths[index], child.local_name.lstrip("_"))
+                prefix = f"{paths[index]}/" if index else ""
+                path = prefix + child.local_name.lstrip("_")
                 if path in taken:  # an attribute has the same name without underscore
-                    path = _joined(paths[index], child.local_name)
+                    path = prefix + child.local_name
                 if len(path) > _LONGEST_PATH:
                     raise ValueError(f"a path of attributes has more than {_LONGEST_PATH} characters")
                 taken.add(path)
                 paths[child.node_id] = path
                 queue.append(child.node_id)
     return paths
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
 
 
 def load_former_weights(scenario: ScenarioComponents[Any, Any], model: FormerModel) -> None:

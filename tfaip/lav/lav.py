@@ -170,7 +170,11 @@ class MultiLAV(LAV):
         self, params: LAVParams, model_paths: Sequence[str | Path], scenario: ScenarioClass, trusted: Iterable[str] = ()
     ) -> None:
         self._params = params
-        self._paths = _names_of(model_paths)
+        names = [str(path) for path in model_paths]
+        if len({Path(name).resolve() for name in names}) < len(names):
+            raise UsageError(f"a model is given twice: {shorten_text(', '.join(names))}: give each model once")
+        # Their names in the results, none of which is that of the vote.
+        self._paths = [f"./{name}" if name == VOTED else name for name in names]
         self._scenario_cls = scenario
         self._trusted = list(trusted)
         self._benchmark = BenchmarkResults()
@@ -182,14 +186,6 @@ class MultiLAV(LAV):
         predictor = cast(Any, self._scenario_cls).multi_predictor_cls()(PredictorParams(), models[0].data)
         voter = predictor.create_voter(models[0].params.data)
         return VotingEvaluation(models, self._paths, voter, self._params, run_eagerly)
-
-
-def _names_of(paths: Sequence[str | Path]) -> list[str]:
-    """Return the names of models in the results: their paths, none of which is that of the vote."""
-    names = [str(path) for path in paths]
-    if len({Path(name).resolve() for name in names}) < len(names):
-        raise UsageError(f"a model is given twice: {shorten_text(', '.join(names))}: give each model once")
-    return [f"./{name}" if name == VOTED else name for name in names]
 
 
 class VotingEvaluation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,11 +49,16 @@ def ctc_align(logits: ArrayLike, labels: ArrayLike | Sequence[int], blank: int =
     log_probs = _log_probabilities(logits)
     frames, classes = log_probs.shape
     blank = class_of_blank(blank, classes)
-    transcript = _transcript(labels, classes, blank)
+    transcript = np.asarray(labels, np.int64)
+    wrong = [label for label in transcript.ravel().tolist() if not 0 <= label < classes or label == blank]
+    if transcript.ndim != 1 or wrong:
+        raise ValueError(f"labels are {transcript.tolist()}, expected a list of 0 to {classes - 1} without {blank}")
     # States: blank, first label, blank, second label, ..., blank.
     states = np.full(2 * len(transcript) + 1, blank)
     states[1::2] = transcript
-    path, score = _best_path(log_probs[:, states], _skips(states))
+    can_skip = np.zeros(len(states), bool)  # the blank before a state: it is between two different labels
+    can_skip[3::2] = states[3::2] != states[1:-2:2]
+    path, score = _best_path(log_probs[:, states], can_skip)
     if not np.isfinite(score):
         needed = len(transcript) + int(np.sum(transcript[1:] == transcript[:-1]))
         raise ValueError(
@@ -105,21 +110,6 @@ def _log_probabilities(logits: ArrayLike) -> NDArray[np.float64]:
         raise ValueError("logits have values that are no numbers, or infinite")
     scores = scores - scores.max(axis=1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
-
-
-def _transcript(labels: Any, classes: int, blank: int) -> NDArray[np.int64]:
-    transcript = np.asarray(labels, np.int64)
-    wrong = [label for label in transcript.ravel().tolist() if not 0 <= label < classes or label == blank]
-    if transcript.ndim != 1 or wrong:
-        raise ValueError(f"labels are {transcript.tolist()}, expected a list of 0 to {classes - 1} without {blank}")
-    return transcript
-
-
-def _skips(states: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return true where the blank before a state may be left out: between two different labels."""
-    can_skip = np.zeros(len(states), bool)
-    can_skip[3::2] = states[3::2] != states[1:-2:2]
-    return can_skip
 
 
 def _best_path(log_probs: NDArray[np.float64], can_skip: NDArray[np.bool_]) -> tuple[NDArray[np.int64], float]:

@@ -82,7 +82,13 @@ class SpecAugment(InlinedLayer):
         """
         if not training:
             return inputs
-        sizes = _sizes(inputs, lengths, mask)
+        batch, frames = ops.shape(inputs)[:2]
+        if lengths is not None:
+            sizes = ops.cast(ops.reshape(lengths, (-1, 1)), "float32")
+        elif mask is not None:
+            sizes = ops.sum(ops.cast(mask, "float32"), axis=1, keepdims=True)
+        else:
+            sizes = ops.ones((batch, 1)) * ops.cast(frames, "float32")
         inputs = self._warp(inputs, sizes)
         return ops.where(self._masked(inputs, sizes), ops.cast(self.value, inputs.dtype), inputs)
 
@@ -134,16 +140,6 @@ class SpecAugment(InlinedLayer):
         rates = {name: rate_number(getattr(self, name)) for name in _RATES}
         counts = {"freq_masks": self.freq_masks, "time_masks": self.time_masks}
         return {**super().get_config(), **counts, **rates, "value": self.value, "seed": self.seed}
-
-
-def _sizes(inputs: Tensor, lengths: Tensor | None, mask: Tensor | None) -> Tensor:
-    """Return the number of frames of each sample as float32, `[batch, 1]`."""
-    batch, frames = ops.shape(inputs)[:2]
-    if lengths is not None:
-        return ops.cast(ops.reshape(lengths, (-1, 1)), "float32")
-    if mask is not None:
-        return ops.sum(ops.cast(mask, "float32"), axis=1, keepdims=True)
-    return ops.ones((batch, 1)) * ops.cast(frames, "float32")
 
 
 def _not_zero(x: Tensor) -> Tensor:

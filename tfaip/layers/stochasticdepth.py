@@ -41,16 +41,13 @@ class StochasticDepth(InlinedLayer, keras.layers.Wrapper):
         branch = self.layer(inputs)
         if is_inlined():
             return keras.layers.add([inputs, branch])  # a layer, which passes masks on
-        if training:
-            branch = branch * ops.cast(self._factors(inputs), branch.dtype)
-        return inputs + branch
-
-    def _factors(self, inputs: Tensor) -> Tensor:
-        """Return a factor for the branch of each sample: 0 or 1 / survival."""
+        if not training:
+            return inputs + branch
         survival = read_rate(self.survival, high=1.0)
         shape = (ops.shape(inputs)[0], *(1 for _ in inputs.shape[1:]))
         drawn = uniform_rows(shape, self.seed_generator)
-        return ops.where(drawn < survival, 1.0 / ops.maximum(survival, _SMALLEST), 0.0)
+        factors = ops.where(drawn < survival, 1.0 / ops.maximum(survival, _SMALLEST), 0.0)
+        return inputs + branch * ops.cast(factors, branch.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

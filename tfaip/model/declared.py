@@ -75,7 +75,11 @@ class DeclaredLosses:
             target = target_of(output, targets, is_only, owner)
             name = LOSS if len(outputs) == 1 else f"{output}_{LOSS}"
             place = _place(owner, "loss", output, outputs)
-            loss = _made_loss(identifier, targets[target], outputs[output], place, package)
+            if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
+                kind = _kind_of_classes(targets[target], outputs[output])
+                loss = getattr(keras.losses, f"{kind}Crossentropy")()
+            else:  # a `keras.losses.Loss`, or a function of target and output
+                loss = _made(Loss, identifier, place, package)
             self._losses[name] = (target, output, loss)
         if not self._losses:
             raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
@@ -264,13 +268,6 @@ def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) ->
             f"{place}: expected a name, an object of keras.{kind.module} or a function, got {shorten(identifier)}"
         )
     return made
-
-
-def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> Any:
-    """Return a `keras.losses.Loss`, or a function of target and output."""
-    if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
-        return getattr(keras.losses, f"{_kind_of_classes(target, output)}Crossentropy")()
-    return _made(Loss, identifier, place, package)
 
 
 def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> keras.metrics.Metric:

@@ -174,17 +174,13 @@ class HostBuffer:
             if _are_equal(array, value):
                 return array
             array = None
-        if array is None:
-            array = self._arrays[name] = _empty(value)
+        if array is None:  # a new one, at an address that TensorFlow can use as it is
+            memory = np.empty(value.nbytes + HOST_ALIGNMENT, np.uint8)
+            begin = -memory.ctypes.data % HOST_ALIGNMENT
+            array = memory[begin : begin + value.nbytes].view(value.dtype).reshape(value.shape)
+            self._arrays[name] = array
         np.copyto(array, value)
         return array
-
-
-def _empty(value: np.ndarray) -> np.ndarray:
-    """Return an array like `value`, at an address that TensorFlow can use as it is."""
-    memory = np.empty(value.nbytes + HOST_ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % HOST_ALIGNMENT
-    return memory[begin : begin + value.nbytes].view(value.dtype).reshape(value.shape)
 
 
 def _are_equal(array: np.ndarray, value: np.ndarray) -> bool:

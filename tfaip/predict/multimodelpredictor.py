@@ -160,8 +160,13 @@ def load_models(
     trusted = list(trusted)
     models = [construct(scenario, scenario.params_from_path(path, trusted)) for path in paths]
     for path, model in zip(paths[1:], models[1:], strict=True):
-        first_data, data = _of_prediction(models[0].params.data), _of_prediction(model.params.data)
-        _require_same_inputs(str(paths[0]), first_data, str(path), data)
+        first, other = _of_prediction(models[0].params.data), _of_prediction(model.params.data)
+        changes = [change for change in diff(first, other) if _changes_inputs(change)]
+        if changes:
+            raise UsageError(
+                f"{paths[0]} and {path} differ in their pre-processing, so they cannot vote: "
+                f"{'; '.join(change.text(flag_of(first, 'data', change.path)) for change in changes)}"
+            )
     weights = paths if model_paths is None else model_paths
     if len(weights) != len(models):
         raise UsageError(f"{len(models)} files of params, but {len(weights)} models: give one for each")
@@ -178,15 +183,6 @@ def _of_prediction(data: DataBaseParams) -> DataBaseParams:
             if processor.modes == {PipelineMode.TRAINING}:
                 sequence.processors[number] = DataProcessorParams()
     return data
-
-
-def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, other_data: DataBaseParams) -> None:
-    changes = [change for change in diff(first_data, other_data) if _changes_inputs(change)]
-    if changes:
-        raise UsageError(
-            f"{first} and {other} differ in their pre-processing, so they cannot vote: "
-            f"{'; '.join(change.text(flag_of(first_data, 'data', change.path)) for change in changes)}"
-        )
 
 
 def _changes_inputs(change: Change) -> bool:

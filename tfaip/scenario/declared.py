@@ -68,7 +68,11 @@ def _is_value(value: Any) -> bool:
 
 def _checked(place: str, name: str, value: Any) -> Any:
     if name == "best":
-        return _best(place, value)
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list | tuple) and len(words) == 2 and words[0] in ("min", "max"):
+            return words[0], str(words[1])
+        text = 'expected the mode and the name of a value, as in "min lav_l0_cer"'
+        raise TypeError(f"{place} is {shorten(value)}, {text}")
     if name == "defaults":
         if isinstance(value, Mapping) and all(isinstance(flag, str) for flag in value):
             return {flag.lstrip("-"): default for flag, default in value.items()}
@@ -98,13 +102,6 @@ def _of_kind(place: str, kind: type, value: Any) -> Any:
 def has_own_params(evaluator: Any) -> bool:
     """Return True for a class of evaluators that is not its own params."""
     return isinstance(evaluator, type) and issubclass(evaluator, EvaluatorBase) and not is_part(evaluator)
-
-
-def _best(place: str, value: Any) -> tuple[str, str]:
-    words = value.split() if isinstance(value, str) else value
-    if isinstance(words, list | tuple) and len(words) == 2 and words[0] in ("min", "max"):
-        return words[0], str(words[1])
-    raise TypeError(f'{place} is {shorten(value)}, expected the mode and the name of a value, as in "min lav_l0_cer"')
 
 
 def as_object(value: Any) -> Any:

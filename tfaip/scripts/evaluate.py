@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
@@ -30,14 +28,24 @@ or a scenario as in tfaip-train.
 @command.entry_point(USAGE, "scenario", "--scenario")
 def main(names: list[str], flags: list[str]) -> None:
     """Evaluate predicted samples."""
+    from tfaip.components.loading import load_scenario
+    from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
     from tfaip.components.userlogs import user_logs
     from tfaip.evaluator.evaluator import result_of
+    from tfaip.export.modelloading import load_exported_params
+    from tfaip.scripts.common.models import exported_model
     from tfaip.scripts.common.parser import CommandParser
 
     if len(names) > 1:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
     trusted, flags = command.take_trusted(flags)
-    scenario, params = _load_scenario(names[0], trusted)
+    select_backend()  # before the code of the scenario, which may import Keras
+    model = exported_model(Path(names[0]))
+    if (model / SCENARIO_PARAMS_FILE).is_file():
+        scenario, params = load_exported_params(model, trusted)
+    else:
+        scenario = load_scenario(names[0], first=False)
+        params = scenario.default_params()
     packages = [*scenario.declared_packages(), *trusted]
     parser = CommandParser(f"{PROG} --scenario {names[0]}", "Evaluate predicted samples.", packages, ["out"], scenario)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
@@ -71,21 +79,6 @@ def main(names: list[str], flags: list[str]) -> None:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
     command.print_results({"value": results})
     command.write_results(args.out, {"prediction": args.prediction, "results": results})
-
-
-def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
-    """Return the scenario class that a user named, and its params."""
-    from tfaip.components.loading import load_scenario
-    from tfaip.components.modelfiles import SCENARIO_PARAMS_FILE
-    from tfaip.export.modelloading import load_exported_params
-    from tfaip.scripts.common.models import exported_model
-
-    select_backend()  # before the code of the scenario, which may import Keras
-    model = exported_model(Path(name))
-    if (model / SCENARIO_PARAMS_FILE).is_file():
-        return load_exported_params(model, trusted)
-    scenario = load_scenario(name, first=False)
-    return scenario, scenario.default_params()
 
 
 if __name__ == "__main__":

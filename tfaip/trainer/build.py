@@ -52,9 +52,9 @@ from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Source, log_transfer, plan_transfer, slot_arrays
-from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, only_warnings, timed
+from tfaip.util.terminal import ProgressDisplay
 
 log = logger(__name__)
 
@@ -83,11 +83,6 @@ class Run:
     directory: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
-
-    @property
-    def has_stages(self) -> bool:
-        """True if the run has, or may have, more than its main stage."""
-        return self.preview.has_stages
 
 
 def check_params(params: Params, scenario: Scenario) -> None:
@@ -172,11 +167,14 @@ class Training:
         scenario: the scenario that is trained.
         devices: devices and processes, with the precision of the stage.
         train_data: pipeline of the training data of the running epoch.
+        val_data: pipeline of the validation data; None: there is none.
+        lav_data: pipelines of the data for LAV.
+        feeder: gives batches to the model.
         schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
-        evaluation: validation and LAV.
         best: decides which epoch is the best one.
+        display: shows the progress.
         events: writes TensorBoard events.
         built_from: see `tfaip.trainer.modelbuilding.built_from`.
     """
@@ -187,11 +185,14 @@ class Training:
     scenario: Scenario
     devices: Devices
     train_data: DataPipeline
+    val_data: DataPipeline | None
+    lav_data: list[DataPipeline]
+    feeder: Feeder
     schedules: EpochSchedules
     model: TrainingModel
     state: TrainState
-    evaluation: EpochEvaluation
     best: BestModel
+    display: ProgressDisplay
     events: TensorBoardEvents
     built_from: Mapping[str, Any]
 
@@ -202,9 +203,13 @@ class Training:
             stack.callback(self.events.close)
             stack.enter_context(self.train_data)
             stack.callback(self.schedules.close)
-            if self.evaluation.val is not None:
-                stack.enter_context(self.evaluation.val)
+            if self.val_data is not None:
+                stack.enter_context(self.val_data)
             yield
+
+    def validates_after(self, epoch: int) -> bool:
+        """Return True if the epoch ends with a validation."""
+        return self.val_data is not None and is_due(epoch, self.params.val_every_n, self.stage.last_epoch)
 
     def begin_epoch(self, number: int) -> None:
         """Take data and numbers of an epoch (from 1); the position is known when nothing of it is trained yet."""
@@ -227,7 +232,7 @@ class Training:
     def epoch_table(self) -> EpochTable:
         """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
         history, shown = self.state.progress.history, list(self.model.get_metrics_result())
-        if self.evaluation.val is not None:
+        if self.val_data is not None:
             shown += [f"{names.VALIDATION_PREFIX}{name}" for name in shown if name != INPUT_GRADIENT]
         if self.params.lav_every_n > 0:
             for epoch in history.of_epochs(self.stage.first_epoch, self.stage.last_epoch).epochs:
@@ -259,6 +264,11 @@ class Training:
         return self.params.early_stopping.status(values, self.best.mode, history.epoch_after(EARLY_STOPPING))
 
 
+def is_due(epoch: int, every_n: int, last: int) -> bool:
+    """Return True in every n-th epoch and the last one; with 0 in none."""
+    return every_n > 0 and (epoch % every_n == 0 or epoch == last)
+
+
 def build_training(
     run: Run,
     stage: PlannedStage,
@@ -280,6 +290,7 @@ def build_training(
     schedules = EpochSchedules(params, scenario, devices)
     train_data = datasets.create_training_pipeline(params, scenario)
     val_data = datasets.create_validation_pipeline(params, scenario)
+    lav_data = datasets.create_lav_pipelines(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     feeder = Feeder(scenario.data, 0 if devices.strategy is None else devices.num_shares // devices.num_processes)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
@@ -302,15 +313,11 @@ def build_training(
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
     mode = params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN
     display = create_progress_display(mode, best.monitor, model.only_loss)
-    name = stage.name if run.has_stages else None
+    name = stage.name if run.preview.has_stages else None
     events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
-    evaluation = EpochEvaluation(
-        params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
-    )
     state = TrainState(model, run.params, progress, record)
-    training = Training(
-        run, stage, params, scenario, devices, train_data, schedules, model, state, evaluation, best, events, facts
-    )
+    data = (train_data, val_data, lav_data, feeder, schedules)
+    training = Training(run, stage, params, scenario, devices, *data, model, state, best, display, events, facts)
     _prepare_export(training, sample_data, None if kept is None else run.output.models)
     return training
 
@@ -359,8 +366,8 @@ def _prepare_export(training: Training, samples: DataPipeline, before: ModelDire
         models.formats.check_with_write(inputs)
         return
     # True if the next epoch will be the first one with a value that tells the best model.
-    progress, evaluation = training.state.progress, training.evaluation
-    is_measured = evaluation.val is None or evaluation.validates_after(progress.epoch + 1)
+    progress = training.state.progress
+    is_measured = training.val_data is None or training.validates_after(progress.epoch + 1)
     is_best_next = is_measured and not best.follows_lav and best.epoch(progress.history) is None
     check = models.formats.begin_check if params.export_best and is_best_next else models.formats.check
     with timed(log, "exporting and loading the model for a check"):

@@ -66,6 +66,24 @@ def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeli
     return _preloaded(pipeline, params) if has_validation_data(params.gen, pipeline) else None
 
 
+def create_lav_pipelines(params: Params, scenario: Scenario) -> list[DataPipeline]:
+    """Return the pipelines of the data for LAV; none if it never runs."""
+    if not params.lav_every_n:
+        return []
+    pipelines = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in params.gen.lav_data(scenario.data)]
+    sizes = [known_size(pipeline.create_data_generator()) for pipeline in pipelines]
+    if not sizes or 0 in sizes:
+        raise FieldAdvice(
+            f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
+            "validation): give some, or leave it out",
+            "lav_every_n",
+        )
+    if params.lav_min_epoch > params.epochs:
+        flag = flag_of(params, params.flag_root, "lav_min_epoch")
+        log.warning("LAV never runs: %s is %d, after the last epoch", flag, params.lav_min_epoch)
+    return pipelines
+
+
 def known_size(generator: DataGenerator[Any]) -> int | None:
     """Return the number of samples of one pass; None: it is not known."""
     try:

@@ -33,7 +33,7 @@ from tfaip.trainer.run.names import EPOCH_MEAN, RATE, TRAIN
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
-from tfaip.trainer.validation import Measured, with_epoch_mean
+from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten
 from tfaip.util.typing import Logs
@@ -65,7 +65,7 @@ class TrainingLoop:
         self._training, self._output = training, training.run.output
         self._params = training.params
         self._progress = training.state.progress
-        self._table = training.epoch_table()
+        self._table, self._evaluation = training.epoch_table(), EpochEvaluation(training)
         self._not_finite: set[str] = set()  # names of values that were not, each of which is warned of once
         self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
@@ -160,7 +160,7 @@ class TrainingLoop:
 
         try:
             with training.model.optimizer.with_averages():
-                measured = training.evaluation.run(epoch.number, self._callbacks, stops_early)
+                measured = self._evaluation.run(epoch.number, self._callbacks, stops_early)
                 self._warn_if_not_finite(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             epoch.save_checkpoint(before)
@@ -263,9 +263,7 @@ class TrainingEpoch(StepCallbacks):
         self._feed: Feed | None = None
         self._began = self._checked = self._place()
         profiler = training.run.profiler
-        super().__init__(
-            training.model, training.evaluation.display, self.steps, progress.step, callbacks.for_batches, profiler
-        )
+        super().__init__(training.model, training.display, self.steps, progress.step, callbacks.for_batches, profiler)
 
     def train(self) -> Logs:
         """Train what is left of the epoch; return the means over the whole epoch."""
@@ -309,11 +307,11 @@ class TrainingEpoch(StepCallbacks):
         batches = self._batches(position, self._samples_before)
         lengths = training.train_data.params.bucket_lengths()
         stage = "" if training.events.stage is None else f" ({training.events.stage})"
-        training.evaluation.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
+        training.display.start(f"Epoch {self.number}/{params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(model.stop_training)
         try:
             with (
-                training.evaluation.feeder.feed(batches, lengths) as self._feed,
+                training.feeder.feed(batches, lengths) as self._feed,
                 model.failures_named(),
                 backend.numerics_checked() if params.debug_nonfinite else contextlib.nullcontext(),
             ):
@@ -338,7 +336,7 @@ class TrainingEpoch(StepCallbacks):
             raise TrainingDiverged(params, self.number, batch, batch, 1, str(error)) from error
         finally:
             self._feed = None
-            training.evaluation.display.stop()
+            training.display.stop()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         # Keras has just reset the metrics.

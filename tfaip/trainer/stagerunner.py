@@ -122,13 +122,10 @@ class StageSequence:
         self._devices, self._directories = devices, directories
         self._root = None if directories is None else directories.root
         self._stored: dict[int, dict[str, Any]] = {}  # the records of the run that is resumed
-        self._results: dict[str, StageResult] = {}
+        self.finished: dict[str, Path] = {}
+        """Directories of the finished stages by name."""
         self.stage: PlannedStage | None = None
         """The stage that is reached; None: all are done."""
-
-    def directories(self) -> dict[str, Path]:
-        """Return the directories of the finished stages by name."""
-        return {name: Path(result.directory) for name, result in self._results.items() if result.directory}
 
     @property
     def reached(self) -> PlannedStage:
@@ -217,7 +214,8 @@ class StageSequence:
     def _next(self, result: StageResult | None) -> None:
         """Send the result of the stage into the program, and go to the stage that it yields."""
         if result is not None:
-            self._results[result.name] = result
+            if result.directory is not None:
+                self.finished[result.name] = Path(result.directory)
             for epoch in self._progress.history.epochs:
                 if epoch <= result.last_epoch and epoch not in self._history:
                     self._history.record(epoch, self._progress.history[epoch])
@@ -272,7 +270,8 @@ class StageRunner:
         self.later: Checkpoint | None = None
         """The checkpoint that is continued, if it belongs to a later call of `Trainer.fit`, which is still to come."""
         self._opened = ExitStack()
-        self._directories = None if run.directory is None or not run.has_stages else run.directory.stage_directories()
+        directory = run.directory if run.preview.has_stages else None
+        self._directories = None if directory is None else directory.stage_directories()
         history = History()
         program = planned_stages(run.params, scenario, history)
         if run.preview.is_trial:
@@ -318,7 +317,7 @@ class StageRunner:
             self._set_up(stage)
             return
         # A stage may have a larger model than the one before, of which the checkpoint may be.
-        with nullcontext() if self._run.has_stages else built_within(restored.arrays, "the checkpoint"):
+        with nullcontext() if self._run.preview.has_stages else built_within(restored.arrays, "the checkpoint"):
             self._set_up(stage, is_restored=True)
         if restored.state[RUNNING]["first_epoch"] > stage.last_epoch:
             self.later = restored
@@ -373,7 +372,7 @@ class StageRunner:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
             if not self._run.preview.is_trial:
                 loop.warn_without_updates()
-        elif not self._run.has_stages:
+        elif not self._run.preview.has_stages:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         loop.run()
         if training.stop_reason is StopReason.CALLBACK:
@@ -400,7 +399,7 @@ class StageRunner:
         if isinstance(stage.settings, PredictStage):
             _predict(run, stage, self.training, directory)
         else:
-            stages, history = self._sequence.directories(), self.progress.history
+            stages, history = dict(self._sequence.finished), self.progress.history
             values = (stage.params, directory, self._directories.root, stages, history, lambda: run.stop.is_asked)
             facts = _call(run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
         run.stop.agree()
@@ -441,7 +440,7 @@ class StageRunner:
                 self._loop.release_model()
             self.latest = self._loop = before = None
             gc.collect()  # models contain circles
-        if self._run.has_stages:
+        if self._run.preview.has_stages:
             text = stage.describe() or "the plain params"
             log.info("stage %s: epochs %d to %d, %s", stage.name, stage.first_epoch, stage.last_epoch, text)
         backend.seed(_seed(params.random_seed or 0, stage.number))

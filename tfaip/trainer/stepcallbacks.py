@@ -134,23 +134,16 @@ class UserCallbacks(SynchronousCallbacks):
             callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
         )
         self._of_windows = [callback for callback in callbacks if hasattr(callback, "on_log")]
-        self.for_batches = self if has_batch_methods(callbacks) else None
+        base = keras.callbacks.Callback
+        names = [f"on_{kind}batch_{edge}" for kind in ("", "train_", "test_") for edge in ("begin", "end")]
+        own = [name for name in names for c in callbacks if getattr(type(c), name) is not getattr(base, name)]
+        self.for_batches = self if own else None
         """These callbacks if they have methods per batch, else None: then no step waits for the device."""
 
     def on_log(self, update: int, logs: Logs) -> None:
         """Call `on_log` of the callbacks that have it, after each window of `log_every_n_updates`."""
         for callback in self._of_windows:
             callback.on_log(update, dict(logs))
-
-
-def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:
-    """Return True if a callback overrides a method that is called per batch, under any of its names."""
-    base = keras.callbacks.Callback
-    names = [f"on_{kind}batch_{edge}" for kind in ("", "train_", "test_") for edge in ("begin", "end")]
-    for callback in callbacks:
-        if any(getattr(type(callback), name) is not getattr(base, name) for name in names):
-            return True
-    return False
 
 
 def named_callbacks(params: Params, scenario: Scenario) -> list[keras.callbacks.Callback]:

@@ -48,6 +48,7 @@ from tfaip.trainer.stagerunner import StageRunner, StageSequence
 from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
+from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import construct, refuse_uncalled
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
@@ -270,7 +271,7 @@ class Trainer(Generic[P]):
                 preview = preview.trial(params)
             run = build_run(params, preview, directory, devices, stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(params, scenario)]
-            if run.has_stages:  # the model of each stage is freed by a collection
+            if preview.has_stages:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
                 preview.log()
             stages = stack.enter_context(StageRunner(run, scenario, self.create_warmstarter))
@@ -289,10 +290,9 @@ class Trainer(Generic[P]):
             if run.output.directory is not None:
                 # It belongs to one process: a requeued job must not mix with the one that it replaces.
                 stack.enter_context(run.output.directory.locked())
-            stack.enter_context(run.output)
-            if run.output.directory is not None:
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.output.directory.log_file)
+            stack.enter_context(run.output)
             if restored is not None and stages.later is None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
@@ -339,15 +339,14 @@ class Trainer(Generic[P]):
         training, output = stages.training, stages.training.run.output
         with training.model.optimizer.with_averages():
             output.export_final()
-        if not self._is_trial:  # a trial leaves nothing that a summary could name
-            copy_to = training.params.early_stopping.best_model_output_dir
-            if copy_to and training.run.devices.is_chief:
-                output.copy_best(Path(copy_to))
-            history = self._progress.history
-            rows = output.summary(has_best=training.best.epoch(history) is not None)
-            pairs = {"Best epoch": training.best.describe(history), **rows}
-            for line in table_lines(list(pairs.items()), left=2):
-                log.info("%s", line)
+        copy_to = training.params.early_stopping.best_model_output_dir
+        if copy_to and training.run.devices.is_chief:
+            output.copy_best(Path(copy_to))
+        history = self._progress.history
+        rows = output.summary(has_best=training.best.epoch(history) is not None)
+        pairs = {"Best epoch": training.best.describe(history), **rows}
+        for line in table_lines(list(pairs.items()), left=2):
+            log.info("%s", line)
 
     def fit(self) -> Logs:
         """Train with the params as they are, as a part of `train`; override it to train more than once.
@@ -404,7 +403,7 @@ class Trainer(Generic[P]):
             UsageError: if there are no data, or the trainer resumes a run and has not trained yet.
         """
         with self._ready() as training, training.model.optimizer.with_averages():
-            params, pipeline = training.params, training.evaluation.val
+            params, pipeline = training.params, training.val_data
             if data is not None:
                 generator = data if isinstance(data, DataGeneratorParams) else RawDataGeneratorParams(list(data))
                 pipeline = evaluation_pipeline(
@@ -412,7 +411,7 @@ class Trainer(Generic[P]):
                 )
             if pipeline is None:
                 raise UsageError("there are no validation data: give evaluate the params of a generator, or samples")
-            return training.evaluation.validate(pipeline)
+            return EpochEvaluation(training).validate(pipeline)
 
     def predict(self, data: Any) -> list[Sample]:
         """Return the predicted samples, as a predictor with the final model gives them; see `evaluate` for the weights.
@@ -496,6 +495,7 @@ class Trainer(Generic[P]):
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None
             trial.progress_bar_mode, trial.profile_steps = ProgressBarMode.PLAIN, [1, 1]
+            trial.early_stopping.best_model_output_dir = None
             with nullcontext() if is_debug() else only_warnings():
                 for restore in (False, True):
                     trainer = type(self)(trial, construct(type(scenario), trial.scenario), restore=restore)

@@ -117,23 +117,16 @@ def test_rates(name: str) -> None:
     assert rates(params, *scores)[-len(expected) :] == expected
 
 
-@pytest.mark.parametrize(
-    ("scores", "rate"),
-    [
-        ((1.0, NAN), 0.5),
-        ((1.0, INF), 0.5),
-        ((1.0, -INF), 0.5),
-        ((NAN, 1.0), 2.0),
-        ((NAN, NAN), 0.5),
-        ((0.0, 0.0), 0.5),  # defined as 0, above -0.01
-        ((1.0, 0.0), 2.0),  # -1 / 0
-        ((-1.0, 0.0), 0.5),  # 1 / 0
-    ],
-)
-def test_zeros_and_values_that_are_not_finite(scores: tuple[float, float], rate: float) -> None:
-    assert rates(rel(lr=1.0, growth=2.0), *scores)[-1] == rate
+ODD_SCORES = [(1.0, NAN, 0.5), (1.0, INF, 0.5), (1.0, -INF, 0.5), (NAN, 1.0, 2.0), (NAN, NAN, 0.5)]
+# 0 / 0 is defined as 0, above -0.01; then -1 / 0 and 1 / 0.
+ODD_SCORES += [(0.0, 0.0, 0.5), (1.0, 0.0, 2.0), (-1.0, 0.0, 0.5)]
+
+
+@pytest.mark.parametrize(("first", "second", "rate"), ODD_SCORES)
+def test_zeros_and_values_that_are_not_finite(first: float, second: float, rate: float) -> None:
+    assert rates(rel(lr=1.0, growth=2.0), first, second)[-1] == rate
     # Either of the two differences is infinite, or the only one.
-    assert rates(multi(growth=2.0, window_epochs=2, update_every_n_epochs=1), *scores)[-1] == rate
+    assert rates(multi(growth=2.0, window_epochs=2, update_every_n_epochs=1), first, second)[-1] == rate
 
 
 def test_the_first_monitored_value_that_there_is() -> None:

@@ -8,60 +8,67 @@ from typing import Any
 import keras
 import pytest
 
-from test.trainer import epochs
-from test.trainer.line import CallbackOf, by_hand
-from test.trainer.rows import RowsDataParams, RowsParams, ScaledParams
+from test.trainer.line import CallbackOf
+from test.trainer.rows import ScaledParams
 from test.trainer.schedules.support import step
-from test.trainer.test_data_options import SumsModelParams
+from test.trainer.test_data_options import SumsScenario, sums_params
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sampler import Position
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.build import Training
-from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.build import Training, build_run, build_training
 from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.params import TrainStage
+from tfaip.trainer.stages.program import preview_stages
 
 # The length of a sample is its meta plus 1.
 LENGTHS = list(range(1, 13))
 SHORT_FIRST = [ScheduleParams("setup.train.max_element_length", {0: 4, 2: 12}), step("train.batch_size", 2, 2, 3)]
 
 
-class GrowingScenarioParams(ScenarioBaseParams[RowsDataParams, SumsModelParams]):
-    pass
-
-
-class GrowingPipelineParams(TrainerPipelineParams[RowsParams, RowsParams]):
-    pass
-
-
-class GrowingTrainerParams(TrainerParams[GrowingScenarioParams, GrowingPipelineParams]):
-    pass
-
-
-class GrowingScenario(ScenarioBase[GrowingScenarioParams, GrowingTrainerParams]):
-    pass
-
-
 def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> Any:
     """Three epochs of 6 samples: at most 4, 8 and 12 long."""
-    params = GrowingScenario.default_trainer_params()
-    params.gen.train, params.gen.val = RowsParams(lengths=LENGTHS), RowsParams()
-    params.gen.setup.train.batch_size = 2
-    params = by_hand(params, output_dir, **{"epochs": 3, "samples_per_epoch": 6, "schedules": SHORT_FIRST, **fields})
+    always = {"epochs": 3, "samples_per_epoch": 6, "schedules": SHORT_FIRST}
+    params = sums_params(LENGTHS, output_dir, **(always | fields))
     params.gen.setup.train.shuffle_buffer_size = -1
     params.gen.setup.train.num_processes, params.gen.setup.train.worker_start_s = workers, 0.0
     return params
 
 
 def setup_of(params: Any) -> Training:
-    return epochs.setup_of(params, GrowingScenario)
+    """The parts of a training at its beginning."""
+    scenario = SumsScenario(params.scenario)
+    run = build_run(params, preview_stages(params, scenario), None, Devices(), StopRequest())
+    return build_training(run, run.preview.stages[-1], scenario)
+
+
+def batches_of_epochs(setup: Training, read: Any, first: int = 1, stop_after: int | None = None) -> list[list[Any]]:
+    """What `read` returns of each batch of each epoch, from the state of the setup on, without the training.
+
+    It stops after batches of the first epoch, if their number is given.
+    """
+    found, progress = [], setup.state.progress
+    with setup.opened():
+        for number in range(first, setup.params.epochs + 1):
+            setup.begin_epoch(number)
+            batches: list[Any] = []
+            left = setup.epoch_samples() - progress.samples
+            with setup.train_data.training_batches(progress.position, left) as stream:
+                for batch, position in stream:
+                    batches.append(read(batch))
+                    progress.step, progress.samples = progress.step + 1, progress.samples + batch.size
+                    progress.position = Position.from_dict(position.to_dict())
+                    if len(batches) == stop_after:
+                        return [batches]
+            found.append(batches)
+            progress.begin_epoch_after(number)
+    return found
 
 
 def samples_of_epochs(setup: Training, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
-    """The metas of each batch of each epoch, see `batches_of_epochs`."""
-    return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
+    """The metas of each batch of each epoch."""
+    return batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
@@ -98,7 +105,7 @@ def test_a_stage_without_the_schedule_ends_its_pass(overrides: dict[str, Any], p
     schedules = [ScheduleParams("setup.train.max_element_length", {0: 4})]
     stages = {"a": TrainStage(epochs=1, overrides=overrides)}
     params = growing(samples_per_epoch=3, epochs=2, schedules=schedules, stages=stages)
-    trainer = GrowingScenario.create_trainer(params)
+    trainer = SumsScenario.create_trainer(params)
     trainer.train()
     positions = [trainer.history[epoch].meta["position"] for epoch in (1, 2)]
     assert [(position["pass_index"], position["emitted"]) for position in positions] == passes
@@ -119,7 +126,7 @@ def test_a_resume_within_an_epoch(workers: int, done: int) -> None:
 def outcome(params: Any, *callbacks: keras.callbacks.Callback, **arguments: Any) -> tuple[list[Any], float]:
     logs: list[dict[str, float]] = []
     keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
-    trainer = GrowingScenario.create_trainer(params, **arguments)
+    trainer = SumsScenario.create_trainer(params, **arguments)
     trainer.train([keep, *callbacks])
     return logs, float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0])
 
@@ -131,7 +138,7 @@ def test_fields_of_generators_and_processors(preload_data: bool) -> None:
             schedules=[step("gen.train.lengths.0", 1, 7)], samples_per_epoch=12, preload_data=preload_data, epochs=2
         )
     )
-    found = epochs.batches_of_epochs(setup, lengths_and_sums)
+    found = batches_of_epochs(setup, lengths_and_sums)
     rows = [sorted(row for batch in batches for row in batch) for batches in found]
     assert rows == [[(0, first), *((meta, meta + 1.0) for meta in range(1, 12))] for first in (1.0, 7.0)]
     assert setup.params.gen.train.lengths == LENGTHS

@@ -18,6 +18,7 @@ from test.trainer.stages.scenarios import (
     spans,
     tiny_params,
 )
+from test.trainer.stages.stagedruns import stage as own
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.settings import RootParams
@@ -36,14 +37,9 @@ EXACT = TransferParams(mode=TransferMode.EXACT)
 CALL = CallStage(function=FunctionName("test.trainer.stages.scenarios:tiny_params"))
 
 
-def train(epochs: int = 1, **values: Any) -> TrainStage:
-    """A stage; values of params that differ have `__` in the place of dots."""
-    return TrainStage(epochs=epochs, overrides={name.replace("__", "."): value for name, value in values.items()})
-
-
 def refer(key: str) -> TrainStage:
     """A stage that refers to the file of another one."""
-    return train(train__samples=5, no_train_scope="{" + key + ".file}")
+    return own(1, train__samples=5, no_train_scope="{" + key + ".file}")
 
 
 def units(stage: Any) -> int:
@@ -107,7 +103,7 @@ def test_a_reference_is_the_file_of_a_stage_before(tmp_path: Path) -> None:
     assert [stage.reads_stages for stage in plan] == [False, True, False]
     assert plan[1].settings.overrides["trainer.no_train_scope"] == "{align.file}"
     # Also one of the plain params; other braces mean nothing.
-    stages = {"first": train(no_train_scope="a{2}|b{3,}"), "align": PredictStage(), "same": train()}
+    stages = {"first": own(1, no_train_scope="a{2}|b{3,}"), "align": PredictStage(), "same": own(1)}
     plan = plan_of(stages=stages, no_train_scope="{align.file}", output_dir=run)
     assert [stage.params.no_train_scope for stage in plan] == ["a{2}|b{3,}", "a{2}|b{3,}", file, file]
     assert plan_of(no_train_scope="{align.file}")[0].params.no_train_scope == "{align.file}"
@@ -118,7 +114,7 @@ def test_the_table_of_a_plan() -> None:
     stages: dict[str, StageParams] = {
         "small": TrainStage(epochs=2, rate_control=False, overrides=overrides),
         "align": PredictStage(data=PredictData.VAL),
-        "next": train(no_train_scope="{align.file}"),
+        "next": own(1, no_train_scope="{align.file}"),
     }
     assert preview_stages(tiny_params(stages=stages), TinyScenario).table() == [
         "stage  epochs  what differs from the plain params",
@@ -190,25 +186,25 @@ REFUSED: list[tuple[Any, str]] = [
     (programmed(TrainStage("a", {"model.unit": 3}, 1)), "^stage a, overrides: unknown flag --model.unit; did you mean"),
     (Listed, "^stages of Listed returned .*, expected a generator$"),
     # Of lists
-    *(({name: train()}, f"{NAME}.*: change --stages$") for name in ("a.b", "", "..", "main", "pretraining", "x{}")),
+    *(({name: own(1)}, f"{NAME}.*: change --stages$") for name in ("a.b", "", "..", "main", "pretraining", "x{}")),
     ({"a": TrainStage()}, "^epochs is None, expected the number of epochs .*: change --stages.a.epochs"),
     ({"a": CallStage()}, "^--stages.a.function is required"),
     ({"a": TrainStage(name="b", epochs=1)}, "^stage a has another name, 'b': give it one of them$"),
-    ({"a": train(20)}, "^epochs is 20, expected more than the 20 epochs of the stages"),
+    ({"a": own(20)}, "^epochs is 20, expected more than the 20 epochs of the stages"),
     ({"align": PredictStage(), "n": refer("algn")}, "^stage n: --trainer.no_train.* '{algn.*; did you mean align"),
     ({"next": refer("align"), "align": PredictStage()}, "{align.file}', but align comes later: override"),
     ({"f": CALL, "a": refer("f")}, "but f writes no file"),
-    ({"align": PredictStage(), "n": train(model__units="{align.file}")}, "^stage n, overrides: --model.units: ex"),
+    ({"align": PredictStage(), "n": own(1, model__units="{align.file}")}, "^stage n, overrides: --model.units: ex"),
     # Overrides
-    ({"a": train(optimizer__momentum=3)}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
-    ({"a": train(loss_weights__mse="x")}, "--trainer.loss_weights.mse: expected float, got 'x'"),
-    ({"a": train(optimizer="SDG")}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
-    ({"a": train(val_every_n=2, trainer__val_every_n=3)}, "--trainer.val_every_n is given twice"),
-    ({"a": train(loss_weights="a=1", loss_weights__b=2)}, "--trainer.loss_weights is given as a whole and in parts"),
-    ({"a": train(epochs=1, trainer__epochs=3)}, "--trainer.epochs is one of the whole run: set it outside of the stag"),
-    ({"a": train(device__gpus=0)}, "--device.gpus is one of the whole run"),
-    ({"a": train(stages__small__epochs=3)}, "--stages.small.epochs is one of the whole run"),
-    ({"a": train(**{"x" * 5000: "y" * 5000})}, "^stage a, overrides: unknown flag --xxx"),
+    ({"a": own(1, optimizer__momentum=3)}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
+    ({"a": own(1, loss_weights__mse="x")}, "--trainer.loss_weights.mse: expected float, got 'x'"),
+    ({"a": own(1, optimizer="SDG")}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
+    ({"a": own(1, val_every_n=2, trainer__val_every_n=3)}, "--trainer.val_every_n is given twice"),
+    ({"a": own(1, loss_weights="a=1", loss_weights__b=2)}, "--trainer.loss_weights is given as a whole and in parts"),
+    ({"a": own(1, trainer__epochs=3)}, "--trainer.epochs is one of the whole run: set it outside of the stag"),
+    ({"a": own(1, device__gpus=0)}, "--device.gpus is one of the whole run"),
+    ({"a": own(1, stages__small__epochs=3)}, "--stages.small.epochs is one of the whole run"),
+    ({"a": own(1, **{"x" * 5000: "y" * 5000})}, "^stage a, overrides: unknown flag --xxx"),
 ]  # fmt: skip
 
 
@@ -222,8 +218,8 @@ def test_stages_that_cannot_work(stages: Any, message: str) -> None:
 
 def test_a_program_takes_no_list() -> None:
     with pytest.raises(UsageError, match="^Listed has a program of stages: leave out --stages, or set --pre"):
-        plan_of(Listed, stages={"a": train()})
-    plan = plan_of(Listed, stages={"a": train()}, pretraining=PretrainingParams(max_epochs=0))
+        plan_of(Listed, stages={"a": own(1)})
+    plan = plan_of(Listed, stages={"a": own(1)}, pretraining=PretrainingParams(max_epochs=0))
     assert [stage.name for stage in plan] == ["a", "main"]
 
 
@@ -379,30 +375,14 @@ RETURNED = r"^pretraining\(0, params\) of Returning returned "
         (lambda idx, params: params.scenario, RETURNED + "TinyScenarioParams, expected TinyTrainerParams, a"),
         (lambda idx, params: tiny_params(200), "of Returning: --trainer.epochs is one of the whole run"),
         (lambda idx, params: set_units(idx, params, "many"), r"Returning: --model.units: expected int, got 'many'"),
+        (pretrained(lambda epoch, params: (params, 2), PER_EPOCH), r"d \(.*, expected Tiny\w+ or None at the end"),
+        (pretrained(set_units, PER_EPOCH), r"^params_for_epoch\(20, params\) of .* has not returned None after 20"),
+        (Both, r"^Both has both hooks, pretraining and params_for_epoch: leave out one"),
     ],
 )
 def test_hooks_that_do_not_work(hook: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_of(pretrained(hook))
-
-
-@pytest.mark.parametrize(
-    ("scenario", "message"),
-    [
-        (
-            pretrained(lambda epoch, params: (params, 2), PER_EPOCH),
-            r"returned \(.*, expected Tiny\w+ or None at the end",
-        ),
-        (
-            pretrained(set_units, PER_EPOCH),
-            r"^params_for_epoch\(20, params\) of Returning has not returned None after 20",
-        ),
-        (Both, r"^Both has both hooks, pretraining and params_for_epoch: leave out one"),
-    ],
-)
-def test_hooks_of_epochs_that_do_not_work(scenario: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        plan_of(scenario)
+        plan_of(hook if isinstance(hook, type) else pretrained(hook))
 
 
 def test_a_bound_on_the_epochs() -> None:

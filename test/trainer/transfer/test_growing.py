@@ -157,20 +157,15 @@ def test_blocks_that_fit_nothing_are_refused() -> None:
         TransferParams(blocks={"(": [3]})
 
 
-def test_a_smaller_model_takes_the_leading_entries_of_each_part() -> None:
-    big, small = recurrent(5, 7, 7), recurrent(3, 5, 5)
-    values = plan(big, small, True).arrays(numbered(small, -10000))
-    before = numbered(big, 1)["rnn/kernel"]
-    rows, columns = [0, 1, 2, 5, 6, 7, 8, 9], [7 * gate + unit for gate in range(4) for unit in range(5)]
-    np.testing.assert_array_equal(values["rnn/kernel"], before[np.ix_(rows, columns)])
-
-
-def test_equal_shapes_whose_parts_differ_are_copied_part_by_part() -> None:
-    old, new = recurrent(3, 5, 5), recurrent(5, 3, 5)
-    transfer = plan(old, new, True)
-    assert outcome(transfer, "rnn/kernel") == "loaded in part [3+5, 4*5] -> [5+3, 4*5]"
-    values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
-    np.testing.assert_array_equal(values[5:8], numbered(old, 1)["rnn/kernel"][3:6])
+def test_parts_that_become_smaller_or_change_their_sizes_alone() -> None:
+    for old, new, old_rows, new_rows, units in [
+        (recurrent(5, 7, 7), recurrent(3, 5, 5), [0, 1, 2, 5, 6, 7, 8, 9], range(8), (7, 5)),
+        (recurrent(3, 5, 5), recurrent(5, 3, 5), range(6), [0, 1, 2, 5, 6, 7], (5, 5)),  # of an equal shape
+    ]:
+        values = plan(old, new, True).arrays(numbered(new, -10000))["rnn/kernel"]
+        before, (wide, narrow) = numbered(old, 1)["rnn/kernel"], units
+        columns = [wide * gate + unit for gate in range(4) for unit in range(narrow)]
+        np.testing.assert_array_equal(values[list(new_rows)], before[np.ix_(list(old_rows), columns)])
 
 
 def test_parts_are_renamed_as_weights_are() -> None:

@@ -242,7 +242,7 @@ def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
     if isinstance(axis, Dimension):
         return replace(axis, size=size)
     # Of what is in no weight, as the positions of a picture, nothing tells that it has changed.
-    resized = _with_dimensions(axis, lambda d: d if d.is_fixed else replace(d, size=sizes.get(d.name, d.size)))
+    resized = _with_dimensions(axis, lambda d: replace(d, size=sizes.get(d.name, d.size)))
     if resized.size == size:
         return resized
     reason = axis.reason if isinstance(axis, Unknown) else "the sizes of its parts in the source are not known"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
@@ -43,14 +43,8 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
     def lav_gen(self) -> Iterable[TLists]:
         """Return a generator per list, so each list has its own values: `lav_l0`, `lav_l1` ..."""
         generator = self.lav if self.lav.lists else self.val
-        return [_of_one_list(generator, name) for name in generator.lists]
-
-
-def _of_one_list(generator: TLists, name: str) -> TLists:
-    one = copy.copy(generator)
-    one.lists = [name]
-    one.list_ratios = None  # they say how a training mixes its lists
-    return one
+        # The ratios say how a training mixes its lists.
+        return [replace(generator, lists=[name], list_ratios=None) for name in generator.lists]
 
 
 class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGeneratorParams]], Generic[SP]):

@@ -112,7 +112,7 @@ class BackgroundWriter:
 
 
 @dataclass
-class RunOutput:
+class RunOutput(BackgroundWriter):
     """Output of a run, and the context of its writer; each method does nothing if its output is switched off.
 
     What the writer could not write is raised by the next method that writes or waits, and by `check`.
@@ -132,7 +132,6 @@ class RunOutput:
     best: bool = False
     final: bool = False
     history_file: Path | None = None
-    _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
@@ -140,6 +139,7 @@ class RunOutput:
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        super().__init__()
         if self.directory is None:
             self.store = self.models = None
         elif self.history_file is None:
@@ -148,17 +148,6 @@ class RunOutput:
     def __enter__(self) -> Self:
         self._identity = None if self.directory is None else self.directory.identity()
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._writer.__exit__(*error)
-
-    def check(self) -> None:
-        """Raise the error of what could not be written, if there is one; do not wait."""
-        self._writer.check()
-
-    def wait(self) -> None:
-        """Wait until all that was saved is written."""
-        self._writer.wait()
 
     def seconds_since_checkpoint(self) -> float:
         """Return the age of the last checkpoint, or of this object if there was none."""
@@ -171,22 +160,22 @@ class RunOutput:
                 self._saved.result()  # until then the buffer is read
             if self._exported is not None and self._exported.done():
                 self._buffer.release()
-            self._writer.check()
+            self.check()
             checkpoint = capture(self._buffer)
             self._saved_at = time.monotonic()
-            self._saved = self._submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
+            self._saved = self.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            self._submit(partial(write_text, self.history_file, history.text() + "\n"))
+            self.submit(partial(write_text, self.history_file, history.text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later."""
         if self.directory is not None and self.models is not None and self.best:
-            self._writer.wait()  # one is written at a time
+            self.wait()  # one is written at a time
             weights = hold(self._buffer) if self.models.writes_values else None
-            self._exported = self._submit(self.models.begin(self.directory.best, weights))
+            self._exported = self.submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned."""
@@ -213,13 +202,13 @@ class RunOutput:
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
         if self.directory is not None and self.models is not None and self.final:
-            self._writer.wait()
+            self.wait()
             self.require_own_directory()
             self.models.write(self.directory.export)
 
     def copy_best(self, target: Path) -> None:
         """Copy the best model, and the copy of the params beside it, into another directory."""
-        self._writer.wait()
+        self.wait()
         if self.directory is None or not self.directory.best.exists():
             log.warning("there is no best model to copy to %s", target)
             return
@@ -229,12 +218,14 @@ class RunOutput:
         if params_copy:
             write_text(target / params_copy, (self.directory.root / params_copy).read_text(encoding="utf-8"))
 
-    def _submit(self, job: Callable[[], object]) -> Future[None]:
+    def submit(self, job: Callable[[], object]) -> Future[None]:
+        """Do a job after those before it, unless the directory is gone."""
+
         def write() -> None:
             self.require_own_directory()
             job()
 
-        return self._writer.submit(write)
+        return super().submit(write)
 
     def require_own_directory(self) -> None:
         """Raise if the directory of the run has been removed: what is written now would be no complete run."""

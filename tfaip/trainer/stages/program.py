@@ -144,7 +144,7 @@ def planned_stages(params: Any, scenario: Any, history: Any) -> StageProgram:
     with flags_of(params, params.flag_root):
         if params.stages and has_program:
             raise UsageError(f"{_name_of(scenario)} has a program of stages: leave out --stages, or set {_LEFT_OUT}")
-        for stage, own in _hook_stages(planner.plain, params.pretraining, scenario) if runs_hooks else ():
+        for stage, own in _hook_stages(planner, params.pretraining, scenario) if runs_hooks else ():
             yield planner.plan(stage, own)
         for name, stage in params.stages.items():
             if stage.name not in ("", name):
@@ -187,11 +187,9 @@ class _Planner:
         if not isinstance(stage, StageParams):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
         settings: Any = copied(stage)  # the program may change its own
-        number, first, epochs, reads_stages = len(self._planned), self.next_epoch, 0, False
         if params is None:
             self._check(settings)
-        if isinstance(settings, TrainStage):
-            epochs = settings.epochs or 0
+        number, first, epochs, reads_stages = len(self._planned), self.next_epoch, getattr(settings, "epochs", 0), False
         last = first + epochs - 1
         if epochs and last > self._params.epochs:
             raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
@@ -347,14 +345,15 @@ def _references(params: Any) -> dict[str, str]:
     return {flag: value_text(value) for flag, value in values.items() if _REFERENCE.search(str(value))}
 
 
-def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> Iterator[tuple[TrainStage, Any]]:
+def _hook_stages(planner: _Planner, pretraining: PretrainingParams, scenario: Any) -> Iterator[tuple[TrainStage, Any]]:
     """Yield the stages of the hook `pretraining` or `params_for_epoch`, each with its params."""
-    name, limit = _name_of(scenario), plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     hooks = [hook for hook in ("pretraining", "params_for_epoch") if _has(scenario, hook)]
     if not hooks:
         return
+    name, plain = _name_of(scenario), planner.plain
     if len(hooks) > 1:
         raise UsageError(f"{name} has both hooks, pretraining and params_for_epoch: leave out one of them")
+    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     is_per_epoch = hooks == ["params_for_epoch"]
     stage, own, call, used = None, None, "", 0
     for number in range(1, plain.epochs + 1) if is_per_epoch else count():
@@ -376,9 +375,8 @@ def _hook_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> I
             continue
         if stage is not None:
             yield stage, own
-        own, overrides_of_hook = _checked(params, plain, call)
-        settings = (epochs, pretraining.rate_control)
-        stage = TrainStage(f"{kind}.{number}", overrides_of_hook, *settings, transfer=plain.transfer)
+        own, texts = _checked(params, plain, call)
+        stage = TrainStage(f"{kind}.{number}", texts, epochs, pretraining.rate_control, transfer=plain.transfer)
     if stage is not None and (used < plain.epochs or diff(plain, own)):
         if is_per_epoch and used >= plain.epochs:
             raise _without_end(call, used)
@@ -471,11 +469,10 @@ class Preview:
             setup = stage.params.gen.setup
             stage.params.val_every_n, stage.params.samples_per_epoch = 1, setup.train.batch_size
             setup.val.limit = setup.val.batch_size
-            if stage.trains:
-                last += 1
-            else:
+            if not stage.trains:
                 setup.train.limit = setup.train.batch_size
-            stages[i] = dataclasses.replace(stage, first_epoch=last if stage.trains else last + 1, last_epoch=last)
+            first, last = last + 1, last + int(stage.trains)
+            stages[i] = dataclasses.replace(stage, first_epoch=first, last_epoch=last)
         return Preview(stages, self.is_complete, is_trial=True)
 
     def table(self) -> list[str]:

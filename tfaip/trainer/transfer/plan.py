@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -211,9 +211,8 @@ def plan_transfer(
         if source.by_tail:
             rows = _found_by_tail(rows, place, source, found_names[place], rules)
     if mode == TransferMode.SUBSET:
-        fitting = Fitting(structure or {}, rules.blocks, rules.renamed_source)
-        fitting.check_blocks({row.target: None if row.found is None else row.found.shape for row in rows})
-        rows = fitting.fitted(rows, sources)
+        _check_blocks(rows, rules, structure or {})
+        rows = _fitted(rows, sources, rules, structure or {})
     return Transfer(sources, rows)
 
 
@@ -268,86 +267,64 @@ def _found_by_tail(
     return result
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """Rules by which a weight is compared with its source in another size.
+def _fitted(rows: Sequence[Row], sources: Sequence[Source], rules: WeightRules, structure: Structure) -> list[Row]:
+    """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
+    structures: dict[str, WeightStructure | None] = {}
+    for place, source in enumerate(sources):
+        found = {row.target: row.found for row in rows if row.found is not None and row.found.place == place}
+        followed = resized_structure(structure, {path: array.shape for path, array in found.items()})
+        for path, array in found.items():
+            structures[path] = source.structure.get(array.name) or followed.get(path)
+    result = []
+    for row in rows:
+        if row.found is not None and len(row.found.shape) == len(row.shape):
+            try:
+                fit = _fit(row, row.found.shape, structures[row.target], rules, structure)
+                if not fit.is_whole():
+                    row = replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
+            except AmbiguousAxis as error:
+                if row.outcome is not Outcome.LOADED:  # of an equal shape nothing speaks against the same entries
+                    row = replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
+        result.append(row)
+    return result
 
-    Args:
-        structure: of the targets.
-        blocks: sizes of joined inputs in the source, by a pattern on paths of the target. A list may also hold the
-            new sizes after the old ones, for inputs that the structure does not tell.
-        renamed: the name in the target of a dimension of a source.
-    """
 
-    structure: Structure = field(default_factory=dict)
-    blocks: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    renamed: Callable[[str], str] = str
+def _fit(
+    row: Row, source_shape: Shape, source: WeightStructure | None, rules: WeightRules, structure: Structure
+) -> Fit:
+    """Compare a weight with its source, which has as many axes; raise AmbiguousAxis if their entries may be others."""
+    target = structure.get(row.target, _NO_STRUCTURE)
+    if tuple(axis.size for axis in target.axes) != row.shape:
+        target = WeightStructure(_unknown(row.shape))
+    old, new = list(_unknown(source_shape)), list(target.axes)
+    if source is not None and tuple(axis.size for axis in source.axes) == source_shape:
+        old = [renamed_axis(axis, rules.renamed_source) for axis in source.axes]
+    given = next((sizes for p, sizes in rules.blocks.items() if path_matches(re.compile(p), row.target)), None)
+    if given is not None:
+        for axis in _axes_of_blocks(target, source_shape, given):
+            old[axis], new[axis] = _given_axis(new[axis], row.shape[axis], source_shape[axis], given)
+        # Who knows the inputs of a weight knows that nothing else in it is joined.
+        for axis in range(len(new)):
+            if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
+                old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", row.shape[axis])
+    fit = Fit(tuple(old), tuple(new))
+    fit.positions()
+    return fit
 
-    def fitted(self, rows: Sequence[Row], sources: Sequence[Source]) -> list[Row]:
-        """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
-        structures: dict[str, WeightStructure | None] = {}
-        for place, source in enumerate(sources):
-            found = {row.target: row.found for row in rows if row.found is not None and row.found.place == place}
-            followed = resized_structure(self.structure, {path: array.shape for path, array in found.items()})
-            for path, array in found.items():
-                structures[path] = source.structure.get(array.name) or followed.get(path)
-        result = []
-        for row in rows:
-            if row.found is not None and len(row.found.shape) == len(row.shape):
-                try:
-                    fit = self.fit(row.target, row.shape, row.found.shape, structures[row.target])
-                    if not fit.is_whole():
-                        row = replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=fit.reason)
-                except AmbiguousAxis as error:
-                    if row.outcome is not Outcome.LOADED:  # of an equal shape nothing speaks against the same entries
-                        row = replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
-            result.append(row)
-        return result
 
-    def fit(self, path: str, shape: Shape, source_shape: Shape, source: WeightStructure | None) -> Fit:
-        """Compare a weight with its source, which has as many axes; raise AmbiguousAxis if their entries may be others.
-
-        Args:
-            path: of the weight.
-            shape: its shape.
-            source_shape: shape of the source.
-            source: structure of the source; None: not known.
-        """
-        target = self.structure.get(path, _NO_STRUCTURE)
-        if tuple(axis.size for axis in target.axes) != shape:
-            target = WeightStructure(_unknown(shape))
-        old, new = list(_unknown(source_shape)), list(target.axes)
-        if source is not None and tuple(axis.size for axis in source.axes) == source_shape:
-            old = [renamed_axis(axis, self.renamed) for axis in source.axes]
-        given = next((self.blocks[p] for p in self.blocks if path_matches(re.compile(p), path)), None)
-        if given is not None:
-            for axis in _axes_of_blocks(target, source_shape, given):
-                old[axis], new[axis] = _given_axis(new[axis], shape[axis], source_shape[axis], given)
-            # Who knows the inputs of a weight knows that nothing else in it is joined.
-            for axis in range(len(new)):
-                if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
-                    old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", shape[axis])
-        fit = Fit(tuple(old), tuple(new))
-        fit.positions()
-        return fit
-
-    def check_blocks(self, source_shapes: Mapping[str, Shape | None]) -> None:
-        """Raise unless each pattern of `blocks` matches a target, and its sizes add up to inputs of the source of one.
-
-        Args:
-            source_shapes: shape of the source of each target; None: it has none.
-        """
-        for pattern, sizes in self.blocks.items():
-            paths = matching_paths(pattern, "blocks", "weight", source_shapes)
-            shapes = {path: source_shapes[path] for path in paths}
-            fits = [_axes_of_blocks(self.structure.get(p, _NO_STRUCTURE), s, sizes) for p, s in shapes.items() if s]
-            if not any(fits):
-                listed = [f"{p} ({'x'.join(map(str, shape)) if shape else 'no source'})" for p, shape in shapes.items()]
-                raise FieldAdvice(
-                    f"{{blocks}} {shorten(pattern)} gives {shorten(list(sizes))}, which are the inputs of no weight "
-                    f"that it matches; in the source these are {shorten_text(', '.join(listed), 120)}",
-                    "blocks",
-                )
+def _check_blocks(rows: Sequence[Row], rules: WeightRules, structure: Structure) -> None:
+    """Raise unless each pattern of `blocks` matches a target, and its sizes add up to inputs of the source of one."""
+    shapes = {row.target: None if row.found is None else row.found.shape for row in rows}
+    for pattern, sizes in rules.blocks.items():
+        matched = {path: shapes[path] for path in matching_paths(pattern, "blocks", "weight", shapes)}
+        fits = [_axes_of_blocks(structure.get(p, _NO_STRUCTURE), shape, sizes) for p, shape in matched.items() if shape]
+        if not any(fits):
+            listed = [f"{p} ({shape_text(shape) if shape else 'no source'})" for p, shape in matched.items()]
+            raise FieldAdvice(
+                f"{{blocks}} {shorten(pattern)} gives {shorten(list(sizes))}, which are the inputs of no weight "
+                f"that it matches; in the source these are {shorten_text(', '.join(listed), 120)}",
+                "blocks",
+            )
 
 
 def _unknown(shape: Shape) -> Axes:

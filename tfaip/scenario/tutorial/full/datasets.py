@@ -41,14 +41,12 @@ def load_images(dataset: Dataset, part: Part) -> Images:
     Raises:
         UsageError: if the images are not on this machine and cannot be downloaded.
     """
-    if dataset is Dataset.DIGITS:
-        images, labels = _load_digits(part)
-    else:
-        images, labels = _load_from_keras(dataset, part)
+    load = _load_digits if dataset is Dataset.DIGITS else _load_from_keras
+    images, labels = load(dataset, part)
     return images[..., None], labels.astype("int32")[:, None]
 
 
-def _load_digits(part: Part) -> Images:
+def _load_digits(dataset: Dataset, part: Part) -> Images:
     """Return digits that ship with scikit-learn: 1797, every fifth one for the validation."""
     try:
         from sklearn.datasets import load_digits
