@@ -77,6 +77,11 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
         # What is left in the buckets at the end of a pass cannot be split.
         assert sum(own, []) == targets if len(targets) % 3 == 0 else own == [targets] * 3
         assert all(part[number][1] == position for part in parts)
+    shapes = []
+    for shard in (UNSHARDED, (0, 3, 3), (1, 3, 3), (2, 3, 3)):
+        with pipeline(*processors, data=data, **params).training_batches(Position(), 24, shard) as batches:
+            shapes.append([[array.shape[1:] for array in batch.inputs.values()] for batch, _ in batches])
+    assert shapes == [shapes[0]] * 4  # padded to the longest sample of the whole batch
 
 
 @pytest.mark.parametrize("processors", [[NoiseParams()], [Pair()], []])

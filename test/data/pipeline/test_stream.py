@@ -170,6 +170,9 @@ def test_positions_count_raw_and_processed_samples() -> None:
     assert [[meta["id"] for meta in content[-1]] for content, _ in made] == [[1, 2], [4, 5], [1, 2]]
     assert [position for _, position in made] == [Position(0, 3, 2), Position(0, 6, 4), Position(1, 3, 2)]
     assert pipeline.dropped.invalid == 3  # 0 and 3 in the first pass, 0 in the second
+    # After the end of data that have become smaller the next pass begins.
+    noisy = make_pipeline(rows(6), [NoiseParams()], batch_size=4, num_processes=0)
+    assert epoch(noisy, Position(1, 20, 20), 8) == epoch(noisy, Position(2), 8)
 
 
 @pytest.mark.parametrize("source", [[], rows(4)], ids=["no sample", "all dropped"])

@@ -50,7 +50,7 @@ BATCH, SAMPLES = 7, 100
     "processors",
     [
         [NoiseParams()],
-        [NoiseParams(), Drop(every=9)],
+        [NoiseParams(), Drop(every=40)],  # few: blocks after the first dropped sample are stacked ahead
         [Drop(), NoiseParams(), Repeat(), NoiseParams(), Pair()],
     ],
     ids=["mapping", "dropping", "generating"],
