@@ -131,7 +131,7 @@ class EarlyStoppingParams(ParamsBase):
         also={-1: "off"},
         common=True,
     )
-    frequency: int = option(1, "Test for stopping in every n-th epoch", low=1)
+    frequency: int = option(1, "Test n_to_go in every n-th epoch; thresholds stop in any", low=1)
     lower_threshold: float | None = option(
         None,
         "Mode max: epochs before the first one that reaches it are not counted; mode min: training stops when "
@@ -172,7 +172,7 @@ class EarlyStoppingParams(ParamsBase):
         Args:
             values: epoch -> value that tells the best model; epochs without one are left out.
             mode: "min" or "max".
-            counted_from: the first epoch that counts; those before it are compared only.
+            counted_from: the first epoch that `n_to_go` counts; those before it are compared only, also with a threshold.
         """
         lower, upper = self.lower_threshold, self.upper_threshold
         goal, start, sign = (upper, lower, 1.0) if mode == "max" else (lower, upper, -1.0)

@@ -15,13 +15,10 @@ import stat
 from collections import Counter
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
-
-if TYPE_CHECKING:
-    pass
 
 MIB = 1 << 20
 # Params, config files, manifests.

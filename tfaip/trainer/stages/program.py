@@ -184,7 +184,7 @@ class _Planner:
 
     def plan(self, stage: Any, params: Any = None) -> PlannedStage:
         """Return the plan of the next stage; `params` are those that a hook gives it."""
-        if not isinstance(stage, StageParams):
+        if not isinstance(stage, TrainStage | PredictStage | CallStage):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
         settings: Any = copied(stage)  # the program may change its own
         if params is None:
