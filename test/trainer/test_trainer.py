@@ -199,7 +199,7 @@ def test_before_a_training() -> None:
     for loss in (6.0, 3.0):
         assert trainer.evaluate(PointsParams(x=[3.0]))["loss"] == loss
         trainer.train()
-    brought = BroughtScenario.create_trainer(brought_params("sequential"))
+    brought = BroughtScenario.create_trainer(brought_params("unnamed"))
     assert isinstance(brought.model, keras.Sequential)
 
 

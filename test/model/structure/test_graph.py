@@ -183,7 +183,7 @@ def test_weights_that_a_layer_of_the_user_has_are_one_block() -> None:
     assert [text(structure[path]) for path in ("a/kernel", "own/w", "out/kernel")] == ["2 in, 3", "?, ?", "? in, 1"]
     rows = structure["out/kernel"].axes[0]
     assert isinstance(rows, Unknown)
-    assert rows.reason == "own cannot be followed"
+    assert rows.reason == f"{net.own.name} cannot be followed"
 
 
 def test_a_keras_model_within_a_graph() -> None:
