@@ -403,7 +403,7 @@ class TrainingEpoch(StepCallbacks):
         self._output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
 
     def seconds(self) -> float:
-        """Return the duration of the epoch, without the time between a stop and the resume."""
+        """Return how long the epoch has trained and validated, without the time between a stop and the resume."""
         return time.monotonic() - self._started
 
     def stop_if_asked(self, saved: bool = False) -> None:
