@@ -172,7 +172,7 @@ class EarlyStoppingParams(ParamsBase):
         Args:
             values: epoch -> value that tells the best model; epochs without one are left out.
             mode: "min" or "max".
-            counted_from: the first epoch that `n_to_go` counts; those before it are compared only, also with a threshold.
+            counted_from: the first epoch that `n_to_go` counts; the best value and thresholds are those of all epochs.
         """
         lower, upper = self.lower_threshold, self.upper_threshold
         goal, start, sign = (upper, lower, 1.0) if mode == "max" else (lower, upper, -1.0)
