@@ -13,6 +13,7 @@ from paiargparse.dataclass_parser import UnknownArgumentError
 from test.params.cli_params import RunParams, SGDOptimizer, parse
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.errors import UsageError
+from tfaip.util.tfaipargparse import TFAIPArgumentParser
 
 LINE = (
     "--verbose --own.name b --own.count 5 --predict.silent --optimizer SGD "
@@ -124,3 +125,16 @@ def test_other_dataclasses_are_left_to_the_library() -> None:
     assert (args.plain, args.run) == (Plain(2), RunParams(output_dir="out"))
     with pytest.raises(ValueError, match=r"^invalid literal for int\(\) with base 10: 'many'$"):
         parser.parse_args(["--plain.x", "many", "--run.output_dir", "out"])
+
+
+class OwnParser(TFAIPArgumentParser):
+    def _data_class_argument_parser_cls(self) -> Any:
+        return type("OwnTrees", (super()._data_class_argument_parser_cls(),), {})
+
+
+def test_a_program_may_extend_the_parser_of_the_trees(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = OwnParser()
+    parser.add_root_argument("run", RunParams)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--run.output_dir", "x", "--run.epoch", "2"])
+    assert capsys.readouterr().err.startswith("error: unknown flag --run.epoch; did you mean --run.epochs")

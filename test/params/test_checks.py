@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import tracemalloc
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,7 +18,7 @@ from test.params.cli_params import PromptedParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, post_init
 from tfaip.params.commandline import ParamsParser
-from tfaip.params.fields import FieldAdvice, FieldError, check_fields, limits
+from tfaip.params.fields import FieldAdvice, FieldError, Limits, check_fields, limits
 from tfaip.params.resource import Resource
 from tfaip.params.settings import conform, flags_of, prepare, require_readable
 from tfaip.params.stored import from_dict, to_dict
@@ -222,6 +223,10 @@ class Tree(ParamsBase):
     many: list[Leafy] = field(default_factory=lambda: [Leafy(), Special(x=5)])
     by_key: dict[Any, Leafy] = field(default_factory=lambda: {"a": Leafy(), 2: Leafy(y=9)})
     maybe: Leafy | None = None
+
+
+def test_limits_can_be_copied_and_pickled() -> None:
+    assert copy.deepcopy(Limits(low=1)) == pickle.loads(pickle.dumps(Limits(low=1))) == Limits(low=1)  # noqa: S301
 
 
 def test_diff() -> None:

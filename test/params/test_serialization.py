@@ -169,6 +169,8 @@ def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Needs.from_dict({"old": 3, "gone": 1}) == Needs.from_json('{"a": 3}') == Needs(3)
     with pytest.raises(UsageError, match=r"^both params\.old \(the old name\) and params\.a are given: give only"):
         Needs.from_dict({"old": 3, "a": 4})
+    with pytest.raises(UsageError, match=r"^params\.old: expected int, got 'x'"):
+        Needs.from_dict({"old": "x"})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 
 

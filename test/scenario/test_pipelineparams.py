@@ -23,10 +23,11 @@ from test.trainer.line import (
     train,
     weight,
 )
-from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelines
+from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase, TrainerPipelines
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.params import option, pai_dataclass, pai_meta
+from tfaip.params.choices import ClassChoice
 from tfaip.params.stored import load_params
 from tfaip.params.trust import class_name
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
@@ -158,3 +159,19 @@ def test_classes_and_params_are_those_of_the_declaration() -> None:
     assert [type(part) for part in (scenario.data, scenario.model, scenario.graph)] == [LineData, LineModel, LineGraph]
     assert (scenario.data, scenario.graph, scenario.data.params) == (scenario.data, scenario.graph, params.data)
     assert scenario.model.params is scenario.graph.params is params.model
+
+
+class CountedLists(ListsFileGeneratorParams):
+    read: int = field(default=0, init=False)
+
+
+def test_generators_of_single_lists_keep_what_no_argument_sets() -> None:
+    params = ListFilePipelineParams[CountedLists](val=CountedLists(lists=["a", "b"]))
+    params.val.read = 3
+    assert [(one.lists, one.read) for one in params.lav_gen()] == [(["a"], 3), (["b"], 3)]
+
+
+def test_a_class_that_builds_no_generators_is_neither_made_nor_offered() -> None:
+    with pytest.raises(TypeError, match="train_gen"):
+        TrainerPipelineParamsBase()  # type: ignore[abstract]
+    assert TrainerPipelineParamsBase not in ClassChoice(TrainerPipelineParamsBase, {}).classes

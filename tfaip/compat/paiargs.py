@@ -109,20 +109,23 @@ class TreeParser(PAIDataClassArgumentParser):
                     self.add_argument(f"--{entry.flag}", metavar=kind, default=SUPPRESS, help=text.replace("%", "%%"))
 
 
-class _AllTreesParser(TreeParser):
-    def is_tree(self, cls: Any) -> bool:
-        return is_dataclass(cls)
-
-
 class TFAIPArgumentParser(PAIArgumentParser):
     """`PAIArgumentParser` with the messages and exit codes of the commands."""
 
-    def _data_class_argument_parser_cls(self) -> Any:
-        def create(**kwargs: Any) -> TreeParser:
-            self._trees = _AllTreesParser(**kwargs)
-            return self._trees
+    _trees: TreeParser
 
-        return create
+    def _data_class_argument_parser_cls(self) -> type[TreeParser]:
+        parser = self
+
+        class Trees(TreeParser):
+            def __init__(self, **kwargs: Any) -> None:
+                super().__init__(**kwargs)
+                parser._trees = self
+
+            def is_tree(self, cls: Any) -> bool:
+                return is_dataclass(cls)
+
+        return Trees
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; a wrong one ends the program with one line and exit code 2."""

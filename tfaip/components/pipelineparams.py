@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -31,15 +32,15 @@ class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
 
     setup: TrainerPipelines = option(factory=TrainerPipelines, fix_dc=True, mode="ssnake")
 
+    @abstractmethod
     def train_gen(self) -> TTrain:
-        """Return the generator of the training data; default: the field `train`."""
-        generator: TTrain = self.train  # type: ignore[attr-defined]
-        return generator
+        """Return the generator of the training data."""
+        raise NotImplementedError
 
+    @abstractmethod
     def val_gen(self) -> TVal | None:
-        """Return the generator of the validation data; None: no validation; default: the field `val`."""
-        generator: TVal | None = self.val  # type: ignore[attr-defined]
-        return generator
+        """Return the generator of the validation data; None: no validation."""
+        raise NotImplementedError
 
     def lav_gen(self) -> Iterable[DataGeneratorParams]:
         """Return the generators to load and validate on; default: that of the validation data."""
@@ -66,6 +67,12 @@ class TrainerPipelineParams(TrainerPipelineParamsBase[TTrain, TVal], Generic[TTr
 
     train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
     val: TVal = bound_field(pai_meta(mode="ssnake", help="Generator of the validation data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> TVal | None:
+        return self.val
 
 
 TrainingPipelineGeneratorParams = TrainerPipelineParams

@@ -285,19 +285,20 @@ class Decoder:
         given = self._fields_in(value, origin, place)
         decoded = {}
         for field in node_fields(origin):
-            where = f"{place}.{field.name}"
             if field.name in given:
-                decoded[field.name] = inner._decode_field(given[field.name], types_of[field.name], field, origin, where)
+                key, item = given[field.name]
+                where = f"{place}.{key}"
+                decoded[field.name] = inner._decode_field(item, types_of[field.name], field, origin, where)
             elif field.init and not has_default(field):
-                raise UsageError(f"{where}: {origin.__name__} needs this value")
+                raise UsageError(f"{place}.{field.name}: {origin.__name__} needs this value")
         return make_node(origin, decoded)
 
     def _chosen_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)
 
-    def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, Any]:
-        """Return what a mapping gives for the fields of a class, by their present names."""
-        given = {key: item for key, item in value.items() if key != CLASS_KEY}
+    def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
+        """Return key and value that a mapping gives for the fields of a class, by their present names."""
+        given = {key: (key, item) for key, item in value.items() if key != CLASS_KEY}
         for old, new in renamed_fields(cls).items():
             if old in given and new in given:
                 now = f"{place}.{new}"

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
@@ -110,7 +109,7 @@ class Limits(NamedTuple):
     above: float | None = None
     below: float | None = None
     finite: bool = False
-    also: Mapping[Any, str] = MappingProxyType({})
+    also: Mapping[Any, str] = {}
     choices: Sequence[Any] = ()
     text: Callable[[Any], str | None] | None = None
 

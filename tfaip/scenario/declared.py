@@ -111,6 +111,9 @@ def as_object(value: Any) -> Any:
 class DeclaredPipelineParams(TrainerPipelineParamsBase[Any, Any]):
     """Generators of a declared scenario: a subclass has those of `train`, `val` and `lav` that it names."""
 
+    def train_gen(self) -> Any:
+        return self.train  # type: ignore[attr-defined]
+
     def val_gen(self) -> Any:
         return getattr(self, "val", None)
 

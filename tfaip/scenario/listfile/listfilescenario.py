@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
@@ -37,14 +37,22 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on, each separately; none: those of val")
     )
 
+    def train_gen(self) -> TLists:
+        return self.train
+
     def val_gen(self) -> TLists | None:
         return self.val if self.val.lists else None
 
     def lav_gen(self) -> Iterable[TLists]:
         """Return a generator per list, so each list has its own values: `lav_l0`, `lav_l1` ..."""
         generator = self.lav if self.lav.lists else self.val
-        # The ratios say how a training mixes its lists.
-        return [replace(generator, lists=[name], list_ratios=None) for name in generator.lists]
+        generators = []
+        for name in generator.lists:
+            one = copy.copy(generator)
+            one.lists = [name]
+            one.list_ratios = None  # they say how a training mixes its lists
+            generators.append(one)
+        return generators
 
 
 class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGeneratorParams]], Generic[SP]):
