@@ -52,6 +52,10 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory, tmp_path: Pa
     (tmp_path / "link").symlink_to(run.root)
     (tmp_path / "kept").mkdir()
     (run.root / "best").symlink_to(tmp_path / "kept")
+    (run.root / "thesis.txt").touch()
+    with pytest.raises(UsageError, match="thesis.txt is not what a run writes"):
+        RunDirectory(tmp_path / "link").claim(overwrite=True)
+    (run.root / "thesis.txt").unlink()
     RunDirectory(tmp_path / "link").claim(overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "kept").is_dir()

@@ -340,7 +340,7 @@ class Trainer(Generic[P]):
         with training.model.optimizer.with_averages():
             output.export_final()
         copy_to = training.params.early_stopping.best_model_output_dir
-        if copy_to and training.run.devices.is_chief:
+        if copy_to and training.run.devices.is_chief and not self._is_trial:
             output.copy_best(Path(copy_to))
         history = self._progress.history
         rows = output.summary(has_best=training.best.epoch(history) is not None)
@@ -495,7 +495,6 @@ class Trainer(Generic[P]):
             trial = copy.deepcopy(params)
             trial.output_dir, trial.write_checkpoints, trial.history_file = f"{directory}/run", True, None
             trial.progress_bar_mode, trial.profile_steps = ProgressBarMode.PLAIN, [1, 1]
-            trial.early_stopping.best_model_output_dir = None
             with nullcontext() if is_debug() else only_warnings():
                 for restore in (False, True):
                     trainer = type(self)(trial, construct(type(scenario), trial.scenario), restore=restore)

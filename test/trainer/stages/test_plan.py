@@ -96,6 +96,12 @@ def test_stages_are_numbered_through_and_have_copies_of_the_params() -> None:
     assert main.params is params
 
 
+def test_later_stages_do_not_get_what_a_training_writes_into_its_params() -> None:
+    plan = planned_stages(tiny_params(stages={"a": own(1), "f": CALL}), TinyScenario, History())
+    next(plan).params.current_epoch = 1
+    assert next(plan).params.current_epoch == 0  # as in a resumed run
+
+
 def test_a_reference_is_the_file_of_a_stage_before(tmp_path: Path) -> None:
     file, run = str(tmp_path / "a b" / "stages" / "align" / "predictions.jsonl"), str(tmp_path / "a b")
     plan = plan_of(stages={"align": PredictStage(), "next": refer("align")}, output_dir=run)

@@ -278,3 +278,10 @@ def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     ).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_copies_no_best_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = {"early_stopping.best_model_output_dir": str(tmp_path / "models")}
+    monkeypatch.setattr(ChangedScenario, "has", [TrainStage("a", copied, 1)])
+    ChangedScenario.create_trainer(staged_params([1.0], {}, 1, export_best=True)).dry_run()
+    assert list(tmp_path.iterdir()) == []

@@ -131,7 +131,8 @@ class RunDirectory:
         tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(sorted(stores), is_of_store)
         found = []
         for path in (*tests, *models, *plain):
-            if path.is_symlink() or not path.exists() or (path in plain and path.is_file()):
+            is_link = path.is_symlink() and path != self.root
+            if is_link or not path.exists() or (path in plain and path.is_file()):
                 continue  # a link is removed, not what it leads to
             if path in models and files.is_ours(path, MODEL_MARKS):
                 found += [path / added for added in ModelDirectory.at(path).foreign_entries()]

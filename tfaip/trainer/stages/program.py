@@ -196,7 +196,7 @@ class _Planner:
         if params is None:
             params, reads_stages = self._params_of(settings)
         if isinstance(settings, TrainStage):
-            self._latest = params
+            self._latest = copy_for_stage(params)  # a training writes its progress into its own
         elif isinstance(settings, PredictStage):
             root = Path(self._params.output_dir or "").absolute()
             self._files[settings.name] = str(root / STAGES_DIR / settings.name / settings.file_name)
