@@ -52,7 +52,7 @@ AFTER_A_JOIN: list[tuple[Callable[[], Any], dict[str, str]]] = [
     (lambda: layers.Conv1D(4, 2, padding="same"), {"kernel": "2, 3+5 in, 4", "bias": "4"}),
     (lambda: layers.Conv1DTranspose(4, 2), {"kernel": "2, 4, 3+5 in", "bias": "4"}),
     (lambda: layers.DepthwiseConv1D(2), {"kernel": "?, ?, ?", "bias": "?"}),
-    (lambda: layers.Conv1D(4, 2, groups=2), {"kernel": "2, ? in, 4", "bias": "4"}),
+    (lambda: layers.Conv1D(4, 2, groups=2), {"kernel": "?, ?, ?", "bias": "?"}),
     (layers.BatchNormalization, dict.fromkeys(["gamma", "beta", "moving_mean", "moving_variance"], "3+5")),
     (lambda: layers.GroupNormalization(2), {"gamma": "3+5", "beta": "3+5"}),
     (lambda: layers.TimeDistributed(layers.Dense(4)), {"layer/kernel": "3+5 in, 4", "layer/bias": "4"}),

@@ -251,6 +251,8 @@ Rule: TypeAlias = Callable[[Weights, Any, Sequence[Axis]], Sequence[Axis]]
 
 def _kernel(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     """Note the weights of a dense layer or of a convolution."""
+    if getattr(layer, "groups", 1) > 1:  # more filters belong to other groups, and so to other inputs
+        return []
     units = weights.own(layer.kernel, -1)
     weights.put(layer.kernel, [inputs[0], units], inputs=[-2])
     weights.put(layer.bias, [units])
