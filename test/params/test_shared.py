@@ -162,6 +162,8 @@ def test_outside_of_a_tree_it_is_given_or_set_by_hand_or_filled_in_by_the_pipeli
     pipeline = data.create_pipeline(trainer().gen.setup.val, Notes(size=2))
     with pipeline.generate_input_samples(auto_repeat=False) as samples:
         assert [sample.inputs["x"] for sample in samples] == [[2.0, 2.0], [3.0, 3.0]]
+    alone: Any = Add().create(Sounds(rate=4), PipelineMode.TRAINING)
+    assert alone.apply(Sample(inputs={"x": [1.0]})).inputs == {"x": [5.0]}
 
 
 class Low(Sounds):

@@ -109,6 +109,18 @@ def test_resume_behind_any_batch_gives_the_remaining_ones(
         assert first + epoch(pipeline, first[-1][1], (steps - stop - 1) * size) == whole
 
 
+def test_a_stream_without_buckets_that_was_left_is_not_continued_in_buckets() -> None:
+    # All rows are in the first bucket: both streams are at the same position after a batch.
+    def make() -> DataPipeline:
+        return make_pipeline(IterableRowsParams(count=7), batch_size=2, bucket_boundaries=[9])
+
+    (_, position), *rest = epoch(make(), num_samples=8)
+    assert position == Position(0, 2, 2)
+    with make() as pipeline:
+        batch_ids(pipeline, 1, in_order=True)
+        assert epoch(pipeline, position, 6) == rest
+
+
 class Counting(list[Sample]):
     """A list that knows which of its samples were read."""
 

@@ -238,10 +238,13 @@ class Stacker:
                 raise self._shape_error(shape, list(self._spec.shape))
         if len(shapes) > 1:
             return self._padded(arrays)
-        if len({array.dtype for array in arrays}) > 1:  # NumPy would join int64 and uint64 as float64
-            arrays = list(map(self._cast, arrays))
         # `np.stack` would make a list of expanded arrays first.
-        return self._cast(np.concatenate(arrays)).reshape(len(arrays), *arrays[0].shape)
+        if self._is_text or len({array.dtype for array in arrays}) > 1:
+            # NumPy would join int64 and uint64 as float64; an error about texts shows those of one sample.
+            joined = np.concatenate(list(map(self._cast, arrays)))
+        else:
+            joined = self._cast(np.concatenate(arrays))
+        return joined.reshape(len(arrays), *arrays[0].shape)
 
     def cast(self, part: Any) -> Array:
         """Cast a value that has a batch dimension already.

@@ -176,7 +176,7 @@ class DataPipeline:
         processors = self._input_processors.without_first(count, self.mode)
         preloaded = self._replaced(_samples_in_memory=samples, _input_processors=processors, _original=self)
         # In the place of an override, also for those who call it: that would read the data as they were.
-        vars(preloaded)["create_data_generator"] = partial(PreloadedGenerator, samples, self.generator)
+        vars(preloaded)["create_data_generator"] = partial(PreloadedGenerator, samples, self.mode, self.generator)
         return preloaded
 
     @property
@@ -450,8 +450,8 @@ class DataPipeline:
 class PreloadedGenerator(RawDataGenerator):
     """Preloaded samples; it can do what the original generator can, which keeps the order."""
 
-    def __init__(self, samples: list[Sample], original: DataGenerator[Any]) -> None:
-        super().__init__(samples, original.mode, original.params)
+    def __init__(self, samples: list[Sample], mode: PipelineMode, original: DataGenerator[Any]) -> None:
+        super().__init__(samples, mode)  # the original one may have no mode and params: its constructor is the client's
         self._original = original
         self.shuffle = original.shuffle
 

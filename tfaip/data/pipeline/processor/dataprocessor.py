@@ -20,6 +20,7 @@ from tfaip.data.pipeline.definitions import (
 )
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
+from tfaip.params.tree import with_shared
 from tfaip.util.classes import check_hook_names, overrides
 from tfaip.util.oldnames import old_names
 
@@ -227,6 +228,7 @@ class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
 
 def _create_processor(params: Any, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
     cls = params.cls()
+    params = with_shared(params, data_params)
     if cls is type(params):
         return params._create(params=params, data_params=data_params, mode=PipelineMode(mode))
     return cls(params=params, data_params=data_params, mode=mode)
