@@ -71,7 +71,7 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         ([[None]], [1], "float32", TypeError, f"{LOSES}float32"),
         ([[1 + 2j]], [1], "float32", TypeError, f"{LOSES}float32"),
         ([[np.datetime64("2020-01-01")]], [1], "int32", TypeError, f"{LOSES}int32"),
-        ([["a"]] * 9 + [[7]], [1], "string", TypeError, r"inputs\['x'\] is \[7\], expected string"),  # of this sample only
+        ([["a"]] * 9 + [[7]], [1], "string", TypeError, r"inputs\['x'\] is \[7\], expected string"),
         # Whole numbers do not wrap around. NumPy joins int64 and uint64 as float64.
         ([[300], [0]], [None], "uint8", ValueError, "numbers from 0 to 300, expected 0 to 255 for uint8 as in"),
         ([[[300], [0]]], [None, None], "uint8", ValueError, "numbers from 0 to 300"),
