@@ -62,6 +62,8 @@ def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
     # The other way round; the table keeps the path of the target.
     mirrored = plan_transfer(TARGETS, [old], WarmStartParams(exclude="steps", rename_targets=["^a/->x/"]))
     assert mirrored.rows == transfer.rows
+    both = WeightRules(include="a", exclude=".*bias")
+    assert [path for path in TARGETS if both.selects(path)] == ["a/kernel"]
 
 
 def test_the_first_source_with_the_name_and_the_shape_wins() -> None:

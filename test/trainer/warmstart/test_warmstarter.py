@@ -182,6 +182,7 @@ def test_random_states_are_not_loaded(averaged_run: Path) -> None:
     assert keras.ops.convert_to_numpy(state).tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> None:
     class Wider(WarmStarter):
         """Repeats the entries of weights that have become wider."""
@@ -205,6 +206,13 @@ def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> 
     for name, array in source.items():
         np.testing.assert_array_equal(weights[name], np.resize(array, weights[name].shape), err_msg=name)
     assert weights["encoder/norm/gamma"].shape == (4,)
+
+    class Merging(Wider):
+        def _trim(self, names: list[str]) -> list[str]:
+            return ["one"] * len(names)
+
+    with pytest.raises(ValueError, match=r"^Merging\._trim gives several weights of memory one name$"):
+        build(net_params(), Merging(WarmStartParams()))
 
 
 @pytest.mark.slow
