@@ -18,3 +18,8 @@ class TfaipError(Exception):
 
 class UsageError(TfaipError):
     """The user typed or wrote something wrong. Commands print it as one line and exit with code 2."""
+
+
+def text_with_notes(error: BaseException) -> str:
+    """Return the message of an error and its notes."""
+    return "; ".join([str(error), *getattr(error, "__notes__", [])])

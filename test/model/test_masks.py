@@ -206,13 +206,16 @@ class PaddedScenario(Scenario):
 
 @pytest.mark.guard
 @pytest.mark.backend
-def test_a_vote_is_scored_with_the_mask_of_its_models(tmp_path: Path) -> None:
+def test_a_vote_is_scored_with_the_mask_of_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for factor in (1.0, 3.0):
         params = by_hand(PaddedScenario.default_trainer_params(), tmp_path / f"{factor}", 0.0, export_final=True)
         params.scenario.model.factor = factor
         PaddedScenario.create_trainer(params).train()
     paths = [tmp_path / "1.0" / "export", tmp_path / "3.0" / "export"]
+    score, scored_batches = EvaluationStep.__call__, []
+    monkeypatch.setattr(EvaluationStep, "__call__", lambda *args: scored_batches.append(1) or score(*args))
     (results,) = PaddedScenario.create_multi_lav(LAVParams(silent=True), paths).run([PaddedRows()])
+    assert len(scored_batches) == 3  # each model and the vote once
     # The vote is the mean, twice the input.
     for name, factor in ((str(paths[0]), 1), (str(paths[1]), 3), (VOTED, 2)):
         assert results[name] == pytest.approx({"loss": 3.2 * factor, "mse": 13.2 * factor**2})

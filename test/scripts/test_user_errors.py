@@ -216,6 +216,12 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
     assert where.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
 
 
+def test_a_called_command_that_fails_ends_its_caller(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="^2$"):
+        train.main(["gone"])
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     for text, rc, found in (
         ("error: one line\n", 2, []),

@@ -110,7 +110,9 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
             logger("tfaip.test").error("about to fail")
             raise error
 
-    for error in (ZeroDivisionError("by zero"), UsageError("a mistake")):
+    mistake = UsageError("a mistake")
+    mistake.add_note("a note")
+    for error in (ZeroDivisionError("by zero"), mistake):
         with pytest.raises(type(error)):
             fail()
     assert logging.getLogger(ROOT).handlers == before
@@ -119,7 +121,7 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
     assert last.endswith("ERROR   tfaip: the run ended with ZeroDivisionError: by zero")
     # Where it was raised; a mistake of the user is one line.
     assert place[-3] == "ZeroDivisionError: by zero"
-    assert place[-1].endswith("ERROR   tfaip: the run ended with UsageError: a mistake")
+    assert place[-1].endswith("ERROR   tfaip: the run ended with UsageError: a mistake; a note")
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.backend.environment import import_backend, prefer_backend
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError, UsageError, text_with_notes
 from tfaip.scripts.common import command
 from tfaip.util.classes import construct
 from tfaip.util.files import locked_directory
@@ -104,7 +104,7 @@ def _write(models: Models, formats: Sequence[str]) -> None:
         else:
             print(f"written: {path / name}/", flush=True)
     for further in errors[1:]:
-        errors[0].add_note("; ".join([str(further), *getattr(further, "__notes__", [])]))
+        errors[0].add_note(text_with_notes(further))
     if errors:
         raise errors[0]
 

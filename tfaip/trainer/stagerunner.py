@@ -21,7 +21,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
 from tfaip.device.collectives import all_gather, broadcast, run_long_on_chief
 from tfaip.device.devices import Devices, precision_scope
-from tfaip.errors import UsageError
+from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
 from tfaip.model.weights import built_within
 from tfaip.params.codec import encode
@@ -454,7 +454,7 @@ class StageRunner:
         except UsageError as error:
             if stage.name == MAIN:
                 raise
-            raise UsageError(f"stage {stage.name}: {error}") from error
+            raise UsageError(f"stage {stage.name}: {text_with_notes(error)}") from error
         self._opened.enter_context(self.latest.opened())
         if end is not None and self.latest.model is not model:
             path = f"stages.{stage.name}." if stage.name in self._run.params.stages else ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError, UsageError, text_with_notes
 from tfaip.util.oldnames import old_names
 from tfaip.util.terminal import announced
 from tfaip.util.text import shorten_text
@@ -255,7 +255,7 @@ class RunLog:
             if error is not None:
                 # With its traceback if that helps.
                 place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
-                text = f"the run ended with {type(error).__name__}: {error}"
+                text = f"the run ended with {type(error).__name__}: {text_with_notes(error)}"
                 self._file.handle(logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place))
                 if place is not None:
                     vars(error)[LOG_FILE_ATTRIBUTE] = self._file.baseFilename

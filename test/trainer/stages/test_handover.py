@@ -13,6 +13,8 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from test.trainer.line import train
+from tfaip.errors import UsageError
+from tfaip.export.formats import FORMATS
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.trainer.optimizer import SGDOptimizer
@@ -104,3 +106,15 @@ def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     np.testing.assert_array_equal(begun.weights[0]["out/kernel"], before["weights/out/kernel"])
     assert np.any(begun.optimizer[1]["momentum/hidden/kernel"] != 0)
     assert np.all(begun.optimizer[1]["momentum/out/kernel"] == 0)
+
+
+def test_a_format_that_a_stage_cannot_write_names_stage_and_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(graphs: Any) -> None:
+        raise UsageError("not here")
+
+    monkeypatch.setitem(FORMATS, "serve", refuse)
+    stage = TrainStage(epochs=1, overrides={"scenario.export_serve": "True"})
+    with pytest.raises(UsageError, match="^stage small: not here; switch it off with --scenario.export_serve False$"):
+        grown(tmp_path / "run", stage, export_best=True)
