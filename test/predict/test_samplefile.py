@@ -207,6 +207,7 @@ HOSTILE = {
     "large shape": ("f.jsonl", jsonl_of("[1]", '"int8"', "[4611686018427387904]")),
     "large number": ("f.jsonl", jsonl_of("[1" + "0" * 99 + "]", '"int8"', "[1]")),
     "large count": ("f.npz", npz_of(count=10**12)),
+    "empty rows": ("f.npz", npz_of(count=2 * 10**6, **{"outputs/y": np.zeros((2 * 10**6, 0))})),
     "another count": ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(2)})),
     "shapes": ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(3), "outputs/y:shape": np.array([[1], [2]])})),
     "pickle": ("f.npz", pickle.dumps(Evil())),
