@@ -331,3 +331,13 @@ def table_after(params, network="embedding", accum_steps=1, **arguments):
 )
 def test_rows_that_are_read_several_times_have_one_gradient(params, arguments, row_1, row_2):
     assert table_after(params, **arguments) == pytest.approx([0, -row_1, -row_2, 0], rel=2e-5, abs=1e-8)
+
+
+@pytest.mark.backend
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX all dimensions are known")
+def test_noise_on_a_gradient_whose_dimensions_are_not_known():
+    import tensorflow as tf
+
+    training = Training(noise(stddev=1e-6), {"w": [[0.0, 0.0]]})
+    tf.function(lambda g: training.optimizer.apply([g]), [tf.TensorSpec((None, None))])(tf.constant([[1.0, 2.0]]))
+    assert training.values()[0] == [pytest.approx([-1.0, -2.0], abs=1e-5)]

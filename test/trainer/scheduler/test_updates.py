@@ -178,6 +178,23 @@ def test_a_resume_with_more_batches_per_update_goes_on_after_the_last_update(tmp
     assert [record["meta"]["updates"] for record in records.values()] == [4, 8, 12, 13]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_resume_within_an_epoch_is_exact_to_the_bit(tmp_path: Path) -> None:
+    rule = WarmupCosineDecayParams(0.1, warmup_epochs=1, modulation=CyclicModulationParams(decay=0.9), **CONTINUOUS)
+    always = {"checkpoint_save_freq": "1", "keep_checkpoints": 20, "steps_per_execution": 1, "train_accum_steps": 3}
+    params = params_with(rule, epochs=2, output_dir=tmp_path, optimizer=AdamOptimizer(), **always)
+
+    def found(**resume: Any) -> Any:
+        records = json.loads((train(params, **resume), (tmp_path / "history.json").read_text())[1])
+        state = (tmp_path / "checkpoint" / "epoch_0002" / "state.safetensors").read_bytes()
+        return [record["effective_lr"] for record in records.values()], state
+
+    whole = found()
+    # Between two updates of an epoch, while two gradients wait.
+    assert found(restore=True, checkpoint="epoch_0001_step_000003") == whole
+
+
 def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
     rule = PolynomialDecayParams(lr=1.0, step_function=False, rates={1: 4.0}, min_lr=0.25)
     rule.modulation = CyclicModulationParams(interval_steps=2, decay=0.5)
