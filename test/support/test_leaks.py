@@ -22,11 +22,12 @@ def test_each_kind_of_leak_is_seen_until_it_is_gone(tmp_path: Path) -> None:
     old_handler, old_directory = signal.getsignal(signal.SIGUSR1), Path.cwd()
     thread = threading.Thread(target=done.wait, name="forgotten")
     thread.start()
+    # The first segment starts a process of the standard library, which is that program when the child runs.
+    segment = shared_memory.SharedMemory(create=True, size=16)
+    segment.close()
     child = subprocess.Popen([sys.executable, "-c", "input('waits')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.read(1)  # it runs
-    segment = shared_memory.SharedMemory(create=True, size=16)
-    segment.close()
     os.environ["TFAIP_TEST_LEAK"] = "1"
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.chdir(tmp_path)
