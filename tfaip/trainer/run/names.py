@@ -87,10 +87,9 @@ def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
 def check_logged(values: Mapping[str, object]) -> None:
     """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by."""
     for name, value in values.items():
-        if name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN:
-            raise UsageError(f"the loss or metric {name!r} has a name of other values: give it another name")
-        if not name.isprintable() or name.split() != [name]:
-            raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
+        is_taken = name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN
+        if is_taken or name.split() != [name]:
+            raise UsageError(f"the loss or metric {name!r} has a name of other values, or blanks: give it another name")
         if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
             raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
 
@@ -111,24 +110,21 @@ def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
 
 def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
     """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else."""
-    problem = _name_problem(best_model_name)
-    _require(problem, "early_stopping.best_model_name", best_model_name, "the name of a directory of its own")
-    problem, parts = path_problem(checkpoint_sub_dir), checkpoint_parts(str(checkpoint_sub_dir))
-    if problem is None and PurePosixPath(checkpoint_sub_dir).is_absolute():
-        problem = "is an absolute path"
-    elif problem is None and not 1 <= len(parts) <= MAX_PARTS:
-        problem = f"has {len(parts)} parts"
-    elif problem is None:
-        problems = [f"has a part that {part}" for part in map(_name_problem, parts) if part is not None]
-        if parts[0].casefold() == best_model_name.casefold():
-            problems.append("begins with early_stopping.best_model_name")
-        problem = next(iter(problems), None)
-    expected = "the name of a directory of its own below output_dir"
-    _require(problem, "checkpoint_sub_dir", checkpoint_sub_dir, expected)
-    problem = _name_problem(params_copy) if params_copy else None
-    if problem is None and params_copy.casefold() in (best_model_name.casefold(), parts[0].casefold()):
-        problem = "is the name of a directory of the run"
-    _require(problem, "scenario.trainer_params_filename", params_copy, "the name of a file")
+    checkpoints, taken = checkpoint_parts(str(checkpoint_sub_dir)), set[str]()
+    for field, value, parts, kind in [
+        ("early_stopping.best_model_name", best_model_name, (best_model_name,), "directory"),
+        ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoints, "directory"),
+        ("scenario.trainer_params_filename", params_copy, (params_copy,), "file"),
+    ]:
+        if kind == "file" and not params_copy:
+            return
+        problem = next(filter(None, map(_name_problem, parts)), None)
+        if not 1 <= len(parts) <= MAX_PARTS:
+            problem = f"has {len(parts)} parts"
+        elif parts[0].casefold() in taken:
+            problem = "begins with the name of another directory of the run"
+        _require(problem, field, value, f"the name of a {kind} of its own below output_dir")
+        taken.add(parts[0].casefold())
 
 
 def _require(problem: str | None, field: str, value: object, expected: str) -> None:
@@ -145,27 +141,26 @@ def expected_directory(path: str) -> str | None:
 
 def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
     """Raise unless the history can be kept in a file that the run writes for nothing else."""
-    problem = None if history_file is None else path_problem(history_file)
-    if history_file is not None and problem is None:
+    if history_file is None:
+        return
+    problem = path_problem(history_file)
+    if problem is None:
         file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
         if os.path.isdir(history_file):
             problem = "is a directory"
-        elif os.path.lexists(history_file) and not os.path.isfile(history_file):
-            problem = "is not a regular file"
-        elif parts and (parts[0] in set(directories) or EVENTS_NAME.fullmatch(parts[0])):
-            problem = f"is in {parts[0]}/, which the run replaces"
-        elif parts in ((PARAMS_FILE,), (LOG_FILE,)):
-            problem = "is another file of the run"
+        elif parts and (parts[0] in {*directories} or (parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0]))):
+            problem = "is in the place of something else in the run"
         else:
-            problem = name_problem(Path(history_file).name)
+            problem = name_problem(file.name)
     _require(problem, "history_file", history_file, "a file of its own")
 
 
 def _name_problem(name: object) -> str | None:
     """Return why a directory of the run cannot have this name, or None."""
-    text, problem = str(name), name_problem(name)
-    if problem is None and not {"{", "}"}.isdisjoint(text):
-        return "has braces"
-    is_reserved = problem is None and _RESERVED.fullmatch(text)
-    return "is the name of something else in the run" if is_reserved else problem
+    problem = name_problem(name)
+    if problem is None and not {"{", "}"}.isdisjoint(str(name)):
+        problem = "has braces"
+    elif problem is None and _RESERVED.fullmatch(str(name)):
+        problem = "is the name of something else in the run"
+    return problem
