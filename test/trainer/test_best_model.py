@@ -278,7 +278,7 @@ def test_an_epoch_is_best_when_it_is_the_first_with_the_best_value() -> None:
     expected = {1: (0.5, True), 2: (0.7, True), 3: (0.7, False), 4: (0.9, True), 5: (NAN, False), 6: (0.8, False)}
     for epoch, (value, is_best) in expected.items():
         history.set_values(epoch, {"val_acc": value})
-        assert best.is_best(history, epoch) is is_best
+        assert (best.epoch(history) == epoch) is is_best
 
 
 def status(values, mode="max", **kwargs):

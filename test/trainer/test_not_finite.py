@@ -161,10 +161,11 @@ def test_skipped_updates_are_told(caplog: pytest.LogCaptureFixture) -> None:
         train(line_params([1, NAN, 2, INF, 3], epochs=2, optimizer=SGDOptimizer(skip_nonfinite=1)))
         train(line_params([1, NAN, 2], optimizer=SGDOptimizer(skip_nonfinite=1)))
         trainer = train(line_params([NAN, INF], optimizer=SGDOptimizer(skip_nonfinite=9)))
-    two = "2 updates were skipped: their loss or gradients were not finite"
-    one = "1 update was skipped: its loss or gradients were not finite"
-    told = [message for message in caplog.messages if "skipped" in message]
-    assert told[:3] == [f"epoch 1: {two}", f"epoch 2: {two}", f"epoch 1: {one}"]
+    told, text = (
+        [m for m in caplog.messages if "skipped" in m],
+        "updates skipped since loss or gradients were not finite",
+    )
+    assert told[:3] == [f"epoch {epoch}: {text}: {count}" for epoch, count in ((1, 2), (2, 2), (1, 1))]
     assert all(math.isnan(value) for value in trainer.history.values(1).values())  # of which nothing is left
 
 

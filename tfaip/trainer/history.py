@@ -134,16 +134,7 @@ def _number(value: Any, name: str) -> float:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None
-
-
-class HistoryDict(dict[str, Any]):
-    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with its text: a line per epoch."""
-
-    text: str
+    return float(value)
 
 
 class History:
@@ -157,7 +148,6 @@ class History:
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))  # ascending
-        self._has_held = any(record.is_held for record in self._records.values())
         self._lines: dict[int, str] = {}  # texts of epochs that were asked for before
 
     def __len__(self) -> int:
@@ -185,7 +175,6 @@ class History:
         """Set the record of an epoch."""
         is_in_order = epoch in self._records or epoch > next(self._backwards(math.inf), 0)
         self._records[epoch] = record
-        self._has_held = self._has_held or record.is_held
         self._lines.pop(epoch, None)
         if not is_in_order:
             self._records = dict(sorted(self._records.items()))
@@ -352,8 +341,6 @@ class History:
 
     def controlled(self) -> History:
         """Return the records that a rate control reads: all but those of stages that hold the rate."""
-        if not self._has_held:
-            return self
         return History({e: r for e, r in self._records.items() if not r.is_held})
 
     def of_epochs(self, first: int, last: int) -> History:
@@ -376,11 +363,9 @@ class History:
         lines = [self._lines[epoch] for epoch in self._records]
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
-    def to_dict(self) -> HistoryDict:
-        """Return the JSON form, which later changes do not reach."""
-        form = HistoryDict({str(epoch): record.to_dict() for epoch, record in self._records.items()})
-        form.text = self.text()
-        return form
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, epoch (as text) -> {lr, effective_lr, values, meta}, which later changes do not reach."""
+        return {str(epoch): record.to_dict() for epoch, record in self._records.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> History:
@@ -389,8 +374,6 @@ class History:
         Raises:
             TfaipError: if the data has another form.
         """
-        if not isinstance(data, Mapping):
-            raise TfaipError(f"{_NO_HISTORY}: got {shorten(data)}")
         return cls.from_items(data.items())
 
     @classmethod
@@ -400,7 +383,7 @@ class History:
         for key, value in items:
             try:
                 records[parse_epoch(key)] = EpochRecord.from_dict(value)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
 

@@ -197,7 +197,7 @@ class TrainingLoop:
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
-        is_best = training.best.is_best(progress.history, number)
+        is_best = training.best.epoch(progress.history) == number
         self._output.wait()
         with training.model.optimizer.with_averages():
             if is_best:
@@ -282,9 +282,8 @@ class TrainingEpoch(StepCallbacks):
             if skipped:
                 half = self._training.devices.precision is Precision.MIXED_FLOAT16
                 reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
-                what = "1 update was skipped: its" if skipped == 1 else f"{skipped} updates were skipped: their"
-                text = "epoch %d: %s loss or gradients were not finite%s"
-                log.log(logging.INFO if half else logging.WARNING, text, self.number, what, reason)
+                text = "epoch %d: updates skipped since loss or gradients were not finite%s: %d"
+                log.log(logging.INFO if half else logging.WARNING, text, self.number, reason, skipped)
         elif self._metrics is not None:
             self._training.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
@@ -441,8 +440,6 @@ class UpdateWindows:
         self._accum_steps = training.params.train_accum_steps
         self._batches = training.params.log_every_n_updates * self._accum_steps
         self._events, self._callbacks, self._last, self._before = training.events, callbacks, last, before
-        # A resume may choose a smaller window than the open one, or the first: that one is left out.
-        self._is_too_long = self._progress.step - self._progress.window_step >= self._batches
         variables = [id(variable) for variable in self._model.metrics_variables]
         mean = keras.metrics.Mean  # without classes whose result is another, such as RootMeanSquaredError
         means = [m for m in self._model.metrics if isinstance(m, mean) and type(m).result is mean.result]
@@ -471,11 +468,9 @@ class UpdateWindows:
         if schedule.varies:
             backend.synchronize(self._model)
             rate = float(schedule(batches - 1))
-        if not self._is_too_long:
-            update, logs = batches // self._accum_steps, {**values, RATE: rate}
-            self._events.write_updates(update, logs)
-            self._callbacks.on_log(update, logs)
-        self._is_too_long = False
+        update, logs = batches // self._accum_steps, {**values, RATE: rate}
+        self._events.write_updates(update, logs)
+        self._callbacks.on_log(update, logs)
 
 
 class TrainingDiverged(TfaipError):
