@@ -72,8 +72,8 @@ def test_the_panels_of_a_plot() -> None:
     loss = {"loss": [(1, 3.0), (2, 2.0)], "val_loss": [(2, 4.0)]}
     acc, cer, rate = {"acc": [(1, 0.5)], "lav_l0_acc": [(1, 0.25)]}, {"lav_l0_cer": [(1, 0.5)]}, {"lr": [(2, 0.5)]}
     assert drawn() == [loss, acc, cer, rate]
-    assert drawn("acc", "val_loss") == [acc, {"val_loss": loss["val_loss"]}]
-    with pytest.raises(UsageError, match="plot: no epoch has 'mae', expected some of: acc, lav_l0_acc"):
+    assert drawn("acc", "loss") == [acc, loss]
+    with pytest.raises(UsageError, match="plot: no epoch has 'mae', expected some of: loss, acc, cer, lr"):
         history.plot("mae")
 
 

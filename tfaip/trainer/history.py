@@ -148,6 +148,7 @@ class History:
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))  # ascending
+        self._has_held = any(record.is_held for record in self._records.values())
         self._lines: dict[int, str] = {}  # texts of epochs that were asked for before
 
     def __len__(self) -> int:
@@ -175,6 +176,7 @@ class History:
         """Set the record of an epoch."""
         is_in_order = epoch in self._records or epoch > next(self._backwards(math.inf), 0)
         self._records[epoch] = record
+        self._has_held = self._has_held or record.is_held
         self._lines.pop(epoch, None)
         if not is_in_order:
             self._records = dict(sorted(self._records.items()))
@@ -217,15 +219,23 @@ class History:
         """Draw values by epoch, those of training, validation and LAV in one panel; a notebook shows the figure.
 
         Args:
-            names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, `val_loss` that alone, and `lr` the
-                rate; none: all of them.
+            names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, and `lr` the rate; none: all of them.
 
         Raises:
             UsageError: if matplotlib is not installed, or no epoch has a value of a name.
         """
-        curves = {name: list(self.scores(name).items()) for name in self.names()}
+        curves = {name: list(self.scores(name).items()) for name in self.names() if "loss/mean_epoch" not in name}
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        return draw("epoch", _panels(curves, names), "plot")
+        # The loss is first, the rate last; in a panel the training is first.
+        order = sorted(curves, key=lambda name: (name == "lr", name != "loss", _MEASURED_ON.match(name) is not None))
+        panels: dict[str, dict[str, Curve]] = {}
+        for name in order:
+            points = [point for point in curves[name] if math.isfinite(point[1])]
+            panels.setdefault(_MEASURED_ON.sub("", name), {})[name] = points
+        if unknown := {*names} - {*panels}:
+            expected = shorten_text(", ".join(panels), 200)
+            raise UsageError(f"plot: no epoch has {min(unknown)!r}, expected some of: {expected}")
+        return draw("epoch", {name: panels[name] for name in names or panels}, "plot")
 
     def scores(self, name: str, before: float = math.inf) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`."""
@@ -341,7 +351,7 @@ class History:
 
     def controlled(self) -> History:
         """Return the records that a rate control reads: all but those of stages that hold the rate."""
-        return History({e: r for e, r in self._records.items() if not r.is_held})
+        return History({e: r for e, r in self._records.items() if not r.is_held}) if self._has_held else self
 
     def of_epochs(self, first: int, last: int) -> History:
         """Return the records from one epoch to another one, both included."""
@@ -364,7 +374,7 @@ class History:
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, epoch (as text) -> {lr, effective_lr, values, meta}, which later changes do not reach."""
+        """Return the JSON form, epoch -> {lr, effective_lr, values, meta}, which later changes do not reach."""
         return {str(epoch): record.to_dict() for epoch, record in self._records.items()}
 
     @classmethod
@@ -386,22 +396,6 @@ class History:
             except (TypeError, ValueError, OverflowError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
-
-
-def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict[str, Curve]]:
-    """Return the finite curves of each panel; without names of panels or values all, but the other name of the loss."""
-    finite = {name: [point for point in curve if math.isfinite(point[1])] for name, curve in curves.items()}
-    bases = {name: _MEASURED_ON.sub("", name) for name in curves}
-    if not names:
-        names = [base for base in dict.fromkeys(bases.values()) if base != "loss/mean_epoch"]
-        names = sorted(names, key=lambda base: (base == "lr", base != "loss"))
-    panels: dict[str, dict[str, Curve]] = {}
-    for wanted in names:
-        chosen = [name for name in finite if wanted in (name, bases[name])]
-        if not chosen:
-            raise UsageError(f"plot: no epoch has {wanted!r}, expected some of: {shorten_text(', '.join(curves), 200)}")
-        panels[wanted] = {name: finite[name] for name in sorted(chosen, key=lambda name: name != bases[name])}
-    return panels
 
 
 def read_history(path: str | Path) -> History:
@@ -444,10 +438,7 @@ def parse_learning_rate_file(text: str) -> dict[str, Any]:
 def _literal(node: Any) -> Any:
     """Return the value of a node: `EpochData(...)` is a dict, `nan` and `np.float64(0.5)` are numbers."""
     if isinstance(node, ast.Dict):
-        keys = [_literal(key) for key in node.keys]
-        if len(set(keys)) < len(keys):
-            raise ValueError("an epoch is given twice")
-        return dict(zip(keys, map(_literal, node.values), strict=True))
+        return dict(zip(map(_literal, node.keys), map(_literal, node.values), strict=True))
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
         if name == "EpochData" and not node.args:
@@ -456,8 +447,6 @@ def _literal(node: Any) -> Any:
             return float(_literal(node.args[0]))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_literal(node.operand)
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_literal(item) for item in node.elts]
     if isinstance(node, ast.Name | ast.Attribute) and (found := _NOT_FINITE.fullmatch(ast.unparse(node))):
         return float(found[1])
     return ast.literal_eval(node)

@@ -41,7 +41,7 @@ class RunDirectory:
         self.root, self.params_copy = root, params_copy
         self.params_file, self.history_file, self.log_file = root / PARAMS_FILE, root / HISTORY_FILE, root / LOG_FILE
         self._files = [PARAMS_FILE, HISTORY_FILE, LOG_FILE, names.HPARAMS_FILE, *filter(None, [params_copy])]
-        self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
+        self.checkpoints = root / names.checkpoint_directory(checkpoint_sub_dir)
         self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
     @classmethod
@@ -108,18 +108,15 @@ class RunDirectory:
     def foreign_entries(self) -> list[Path]:
         """Return what is in the directory, at the places where a run writes, and no run has written."""
         run, found = RunDirectory.stored(self.root), list[Path]()
-        stores, models = run._stores(), (run.best, run.export)
-        known = {*run._files, *(path.relative_to(self.root).parts[0] for path in (*stores, *models, run.stages))}
+        models = (run.best, run.export)
+        known = {*run._files, *(path.name for path in (run.checkpoints, *models, run.stages))}
 
         def is_of_run(path: Path) -> bool:
             name = files.final_name(path)
             return name in known or names.EVENTS_NAME.fullmatch(name) is not None or names.is_id_file(path)
 
-        def is_of_store(path: Path) -> bool:
-            return path in stores or (path.parent == run.checkpoints and _is_saved(path))
-
         tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, run.stages: _is_of_stages}
-        tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(stores, is_of_store)
+        tests |= {run.checkpoints: _is_saved, **dict.fromkeys(self._event_directories(), _is_of_events)}
         for path in (*tests, *models, *(self.root / name for name in run._files)):
             is_link = path.is_symlink() and path != self.root
             if is_link or not path.exists() or (path.name in run._files and path.is_file()):
@@ -163,11 +160,7 @@ class RunDirectory:
     def _paths(self) -> list[Path]:
         """Return the paths that a run writes to and that may exist already."""
         own = [self.root / name for name in self._files]
-        return [*own, self.best, self.export, self.stages, *self._stores(), *self._event_directories()]
-
-    def _stores(self) -> list[Path]:
-        """Return the directory of the checkpoints, and those that it is in."""
-        return [path for path in (self.checkpoints, *self.checkpoints.parents) if self.root in path.parents]
+        return [*own, self.best, self.export, self.stages, self.checkpoints, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
         entries = self.root.iterdir() if self.root.is_dir() else ()
@@ -239,12 +232,11 @@ def find_run(path: Path) -> tuple[Path, str | None]:
         raise UsageError(f"no run at {shown}: the path does not exist")
     # `.` and `..` have parents only when they are resolved.
     for start in (path, path.resolve()):
-        for depth, root in enumerate([start, *start.parents][: names.MAX_PARTS + 2]):
+        for depth, root in enumerate([start, *start.parents][:3]):
             if (root / PARAMS_FILE).is_file():
-                checkpoints = RunDirectory.stored(root).checkpoints
-                if depth < 2 or checkpoints.is_relative_to(start):
+                if depth < 2:
                     return root, None
-                if start.parent == checkpoints:
+                if start.parent == RunDirectory.stored(root).checkpoints:
                     return root, start.name
     raise UsageError(f"no run at {shown}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")
 

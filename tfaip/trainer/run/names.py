@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -41,7 +41,6 @@ STAGES_DIR = "stages"
 STAGE_FILE = "stage.json"
 DONE_FILE = "DONE"
 STAGE_STATE_DIR = "state"
-MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
@@ -51,7 +50,7 @@ _FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE, LATEST_FILE, "manif
 _RESERVED = re.compile(
     "|".join([*map(re.escape, _FIXED), EVENTS_NAME.pattern, CHECKPOINT_NAME.pattern]), re.ASCII | re.IGNORECASE
 )
-_EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
+_EPOCH = re.compile(r"(?:^|/)[^/]*\{epoch(?::[^{}]*)?\}.*")
 
 
 def is_of_checkpoints(name: str) -> bool:
@@ -94,37 +93,29 @@ def check_logged(values: Mapping[str, object]) -> None:
             raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
 
 
-def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
-    """Return the parts of the path of the checkpoints, relative to the run directory.
+def checkpoint_directory(checkpoint_sub_dir: str) -> str:
+    """Return the name of the directory of the checkpoints.
 
     A part with `{epoch}` (`checkpoint/checkpoint_{epoch:04d}`) asks for a directory per epoch, which checkpoints have
-    anyway (`epoch_0007`): it ends the path. If nothing is left the default is taken.
+    anyway (`epoch_0007`): it is left out. If nothing is left the default is taken.
     """
-    parts: list[str] = []
-    for part in PurePosixPath(checkpoint_sub_dir).parts:
-        if _EPOCH.search(part):
-            return tuple(parts) or (CHECKPOINT_DIR,)
-        parts.append(part)
-    return tuple(parts)
+    name, count = _EPOCH.subn("", checkpoint_sub_dir)
+    return CHECKPOINT_DIR if count and not name else name
 
 
 def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
     """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else."""
-    checkpoints, taken = checkpoint_parts(str(checkpoint_sub_dir)), set[str]()
-    for field, value, parts, kind in [
-        ("early_stopping.best_model_name", best_model_name, (best_model_name,), "directory"),
-        ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoints, "directory"),
-        ("scenario.trainer_params_filename", params_copy, (params_copy,), "file"),
+    taken = set[str]()
+    for field, value, name, kind in [
+        ("early_stopping.best_model_name", best_model_name, best_model_name, "directory"),
+        ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoint_directory(str(checkpoint_sub_dir)), "directory"),
+        *([("scenario.trainer_params_filename", params_copy, params_copy, "file")] if params_copy else []),
     ]:
-        if kind == "file" and not params_copy:
-            return
-        problem = next(filter(None, map(_name_problem, parts)), None)
-        if not 1 <= len(parts) <= MAX_PARTS:
-            problem = f"has {len(parts)} parts"
-        elif parts[0].casefold() in taken:
-            problem = "begins with the name of another directory of the run"
-        _require(problem, field, value, f"the name of a {kind} of its own below output_dir")
-        taken.add(parts[0].casefold())
+        problem = _name_problem(name)
+        if problem is None and name.casefold() in taken:
+            problem = "is the name of something else in the run"
+        _require(problem, field, value, f"the name of a {kind} of its own in output_dir")
+        taken.add(name.casefold())
 
 
 def _require(problem: str | None, field: str, value: object, expected: str) -> None:
