@@ -94,18 +94,13 @@ class EpochRecord:
     @classmethod
     def from_dict(cls, data: Any) -> EpochRecord:
         """Return the record of a dictionary in the form of `to_dict`, else raise TypeError or ValueError."""
-        unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
-        if unknown:
-            raise ValueError(f"unknown {shorten(sorted(unknown))}")
-        values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
-        if not is_shallow(meta):
+        record = cls(**_mapping(data))
+        record.lr, record.effective_lr = _rate(record.lr, "lr"), _rate(record.effective_lr, "effective_lr")
+        record.values = {name: _number(value, name) for name, value in _mapping(record.values).items()}
+        record.meta = dict(_mapping(record.meta))
+        if not is_shallow(record.meta):
             raise ValueError("meta is nested too deeply")
-        return cls(
-            _rate(data, "lr"),
-            {name: _number(value, name) for name, value in values.items()},
-            dict(meta),
-            _rate(data, "effective_lr"),
-        )
+        return record
 
 
 def parse_epoch(key: Any) -> int:
@@ -122,10 +117,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _rate(data: Mapping[str, Any], name: str) -> float | None:
-    rate = None if data.get(name) is None else _number(data[name], name)
+def _rate(value: Any, name: str) -> float | None:
+    rate = None if value is None else _number(value, name)
     if rate is not None and not 0 <= rate < math.inf:
-        raise ValueError(f"{name} is {shorten(data[name])}, expected a finite rate from 0")
+        raise ValueError(f"{name} is {shorten(value)}, expected a finite rate from 0")
     return rate
 
 

@@ -115,16 +115,14 @@ class TrainState:
         self._model.optimizer.reset()
         return self._best_epoch
 
-    def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None) -> Checkpoint:
         """Return a copy of the whole state."""
         arrays = (buffer or HostBuffer()).fill(self._variables())
-        if before is not None:
-            arrays.update(before.arrays)
         state = {
             **self.progress.to_dict(),
             RUNNING: self._running,
             "backend": keras.backend.backend(),
-            "random": _random_state() if before is None else before.state,
+            "random": _random_state(),
             "params": stored_params(self._params),
             "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,

@@ -132,16 +132,10 @@ class EpochTable:
         so on.
         """
         shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
-        trained = [TOTAL_LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
-        ranks = {base: rank for rank, base in reversed([*enumerate(trained)])}
-
-        def place(name: str) -> tuple[object, ...]:
-            # Within a group the loss comes first, then what the training logs too, in its order, then the rest; the
-            # losses of single outputs come last, since there may be no room for them.
-            base = split_name(name)[1]
-            return _group(name)[0], name != RATE, base.endswith(f"_{TOTAL_LOSS}"), ranks.get(base, len(trained))
-
-        columns = [_column(name) for name in sorted(shown, key=place)]
+        # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
+        bases = [TOTAL_LOSS, *(split_name(name)[1] for name in sorted(shown, key=lambda name: _group(name)[0]))]
+        shown.sort(key=lambda name: (_group(name)[0], name != RATE, bases.index(split_name(name)[1])))
+        columns = [_column(name) for name in shown]
         first = [_column_name(self._monitor, self._names, self._only_loss), RATE]
         turns = zip_longest(*(of_group for _, of_group in _grouped(columns)))
         by_turns = [column for turn in turns for column in turn if column is not None]

@@ -167,21 +167,17 @@ class Profiler:
         directory: directory of TensorBoard events; the trace is written to `plugins/profile` in it.
         first: first batch, counted from 1 over all epochs that this process trains.
         last: last batch, at least `first`.
-        flag: that sets both, for messages.
 
     Raises:
         FieldAdvice: if the plugin that shows traces is not installed.
     """
 
-    def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
+    def __init__(self, directory: Path, first: int, last: int) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
                 "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False", "profile"
             )
-        self._directory = directory
-        self._first = first
-        self._last = last
-        self._flag = flag
+        self._directory, self._first, self._last = directory, first, last
         self._done = 0
         self._begin = 0  # first batch of the trace; 0: not begun
         self._is_active = False
@@ -216,8 +212,8 @@ class Profiler:
         if self._is_active:
             self._stop()
         elif self._done and not self._begin:
-            text = "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change %s"
-            log.warning(text, self._done, self._first, self._flag)
+            text = "nothing was profiled: %d batches were trained, and profiling (profile_steps) begins at batch %d"
+            log.warning(text, self._done, self._first)
 
     def _stop(self) -> None:
         self._is_active = False
