@@ -6,11 +6,10 @@ import logging
 import os
 import re
 import signal
-from typing import Any
 
 import pytest
 
-from test.data.faults import FilesParams, SlowParams
+from test.data.faults import SlowParams
 from test.data.support import Drop, Pair, Repeat, make_pipeline, rows
 from test.support.commands import exit_code
 from tfaip.scripts.benchmark_input_pipeline import main
@@ -60,14 +59,6 @@ def test_a_signal_ends_it_with_the_summary(
     assert "reading until Ctrl-C:" in out
     assert len(re.findall(r"^ +\d+\.\d s +[\d,]+ samples/s$", out, re.MULTILINE)) == 2
     assert err == ""
-
-
-def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    params: Any = {"batch_size": 2, "num_processes": 0}
-    inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), on_error="skip", **params))
-    assert "the parts are not timed, since a sample failed: OSError: row_2.png is damaged" in caplog.text
-    with pytest.raises(OSError, match="is damaged"):
-        inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), **params))
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

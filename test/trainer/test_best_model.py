@@ -147,21 +147,6 @@ def test_the_best_begins_again_where_scores_do_not_compare(run: Path, flag: str,
     assert text.count(" in epoch 5\n") == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("why", ["not exported", "not finite"])
-def test_a_model_of_an_abandoned_epoch_goes_though_the_best_one_has_none(why: str, tmp_path: Path) -> None:
-    """Epoch 1 has no model, epoch 2 of the first resume has; in the second resume no epoch is better than epoch 1."""
-    run = tmp_path / "run"
-    params = falling(run, [1.0], export_best=why != "not exported")
-    if why == "not finite":
-        params.gen.val.x = [float("nan")]
-    train(params)
-    resumed(run, "epoch_0001", [1.0, 1.0])
-    assert best_weight(run) == 8.0
-    resumed(run, "epoch_0001", [1.0, 0.0] if why == "not exported" else [1.0])
-    assert not (run / "best").exists()
-
-
 def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -> None:
     kept = {path.parts[-3]: path.stat().st_ino for path in four_epochs.glob(f"checkpoint/*/best/{WEIGHTS_FILE}")}
     assert sorted(kept) == [

@@ -201,7 +201,7 @@ def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path, caplog
 
 def test_what_is_not_profiled_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     train(params_of(tmp_path / "c", [10, 20], write_checkpoints=True))
-    message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
+    message = "nothing was profiled: 8 batches were trained, and profiling (profile_steps) begins at batch 10"
     assert sum(message in found for found in caplog.messages) == 1
     assert not (tmp_path / "c" / "train" / "plugins").exists()
     caplog.clear()  # a dry run traces its one batch
