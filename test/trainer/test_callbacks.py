@@ -209,8 +209,8 @@ def test_mistakes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, message in [
         ("mine:Other", "callbacks is 'mine:Other', expected a Keras callback; it gives Other"),
         ("mine:Needs", "expected a function of params, scenario; it needs 'accuracy'"),
-        ("mine:Gone", "callbacks is 'mine:Gone', expected a function that module mine has"),
-        ("none:X", "callbacks is 'none:X', expected a module that can be imported"),
+        ("mine:Gone", "--trainer.callbacks.0 is 'mine:Gone', expected a function that module mine has"),
+        ("none:X", "--trainer.callbacks.0 is 'none:X', expected a module that can be imported"),
         ("Tell", "callbacks.0 is 'Tell', expected module:function"),
     ]:
         params.output_dir, params.callbacks = str(project / "run"), [name]

@@ -107,24 +107,18 @@ class RunDirectory:
 
     def foreign_entries(self) -> list[Path]:
         """Return what is in the directory, at the places where a run writes, and no run has written."""
-        run, found = RunDirectory.stored(self.root), list[Path]()
-        models = (run.best, run.export)
-        known = {*run._files, *(path.name for path in (run.checkpoints, *models, run.stages))}
-
-        def is_of_run(path: Path) -> bool:
-            name = files.final_name(path)
-            return name in known or names.EVENTS_NAME.fullmatch(name) is not None or names.is_id_file(path)
-
-        tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, run.stages: _is_of_stages}
-        tests |= {run.checkpoints: _is_saved, **dict.fromkeys(self._event_directories(), _is_of_events)}
-        for path in (*tests, *models, *(self.root / name for name in run._files)):
-            is_link = path.is_symlink() and path != self.root
-            if is_link or not path.exists() or (path.name in run._files and path.is_file()):
+        run = RunDirectory.stored(self.root)
+        places = run._places()
+        known = {path.name for path in places}
+        entries = sorted(self.root.iterdir())
+        found = [path for path in entries if files.final_name(path) not in known and not names.is_id_file(path)]
+        for path, is_own in places.items():
+            if path.is_symlink() or not path.exists() or (path.name in run._files and path.is_file()):
                 continue  # a link is removed, not what it leads to
-            if path in models and files.is_ours(path, MODEL_MARKS):
+            if path.is_dir() and is_own is not None:
+                found += [entry for entry in sorted(path.iterdir()) if not is_own(entry)]
+            elif path in (run.best, run.export) and files.is_ours(path, MODEL_MARKS):
                 found += [path / added for added in ModelDirectory.at(path).foreign_entries()]
-            elif path in tests and path.is_dir():
-                found += [entry for entry in sorted(path.iterdir()) if not tests[path](entry)]
             else:
                 found.append(path)
         return found
@@ -152,15 +146,16 @@ class RunDirectory:
     def check_resumable(self) -> None:
         """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
         events = [path for directory in self._event_directories() for path in directory.rglob("*")]
-        for path in (*self._paths(), *events):
+        for path in (*self._places(), *events):
             if path.is_symlink():
                 text = "a run writes within its own directory only; put there what it leads to"
                 raise UsageError(f"{shorten_text(str(path), 160)} is a link: {text}")
 
-    def _paths(self) -> list[Path]:
-        """Return the paths that a run writes to and that may exist already."""
-        own = [self.root / name for name in self._files]
-        return [*own, self.best, self.export, self.stages, self.checkpoints, *self._event_directories()]
+    def _places(self) -> dict[Path, Callable[[Path], bool] | None]:
+        """Return where a run writes: files and models, and directories with a test of what is in them."""
+        plain = dict.fromkeys([*(self.root / name for name in self._files), self.best, self.export])
+        tests = {self.stages: _is_of_stages, self.checkpoints: _is_saved}
+        return {**plain, **tests, **dict.fromkeys(self._event_directories(), _is_of_events)}
 
     def _event_directories(self) -> list[Path]:
         entries = self.root.iterdir() if self.root.is_dir() else ()
@@ -188,8 +183,8 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
-        files.remove_temporaries(self.root, lambda name: name in own)
+        known = {path.name for path in self._places()}
+        files.remove_temporaries(self.root, lambda name: name in known)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
                 files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
