@@ -240,12 +240,10 @@ def test_differences() -> None:
 
 def test_texts_that_are_kept_follow_every_change() -> None:
     rng, history = np.random.default_rng(1), History()
-    for _ in range(400):
-        epoch, values = int(rng.integers(1, 40)), {str(rng.choice(["a", "b"])): float(rng.integers(9))}
-        if rng.random() < 0.3:
-            history.set_default_rate(epoch, float(rng.random()))
-        elif rng.random() < 0.5:
-            history.set_values(epoch, values)
-        else:
-            history.record(epoch, EpochRecord(0.1, values, {"rate_control": bool(rng.random() < 0.9)}))
+    for _ in range(100):
+        epoch = int(rng.integers(1, 40))
+        history.set_default_rate(epoch, 0.5)
+        history.set_values(epoch, {"a": float(rng.integers(9))})
+        if rng.random() < 0.5:
+            history.record(epoch, EpochRecord(0.1, {"b": 1.0}))
         assert history.text() == History({e: history[e] for e in history.epochs}).text()

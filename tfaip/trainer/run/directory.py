@@ -17,7 +17,7 @@ from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FI
 from tfaip.util import files
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.reading import read_json
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
@@ -262,9 +262,6 @@ class StageDirectories:
         for path in self._directory.iterdir() if self._directory.is_dir() else ():
             if (path / STAGE_FILE).is_file():
                 record = read_json(path / STAGE_FILE)
-                named = record.get("name") == path.name and isinstance(record.get("kind"), str)
-                if type(record.get("number")) is not int or not named:
-                    raise UsageError(f"{path / STAGE_FILE} has {shorten(record)}: it is damaged")
                 if (path / DONE_FILE).is_file():
                     record["result"] = read_json(path / DONE_FILE)
                 found.append(record)
