@@ -96,12 +96,15 @@ class CurveEvaluator(EvaluatorBase[EvaluatorParams]):
 @pytest.mark.slow
 def test_values_of_training_and_validation_also_after_a_resume(tmp_path: Path) -> None:
     for epochs, restore in ((2, False), (3, True)):
-        params = line_params([1], [2], tmp_path, epochs=epochs, lr=0.5, val_every_n=2)
+        params = line_params([1], [2], tmp_path, epochs=epochs, lr=0.5, val_every_n=2, lav_every_n=9)
+        params.histogram_every_n = 2
         LineScenario.create_trainer(params, restore=restore).train()
     assert points(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5), (3, -1.0)]
     assert points(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5), (3, 0.5)]
     assert points(tmp_path / "validation", "loss") == [(2, -2.0), (3, -3.0)]
-    assert not (tmp_path / "lav_l0").exists()
+    assert points(tmp_path / "lav_l0", "loss") == [(1, -1.0), (2, -2.0), (3, -3.0)]
+    ((epoch, buckets),) = points(tmp_path / "train", "weights/line/kernel")
+    assert (epoch, buckets[-1]) == (2, [-1.0, -1.0, 1.0])
     # Its other name is not shown.
     assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == ["distance", "loss"]
 
