@@ -99,11 +99,14 @@ def test_a_score_that_is_not_finite_lets_controls_decay_the_rate(tmp_path: Path)
     assert [record["values"]["val_loss"] for record in records] == weights.values
 
 
-def test_such_scores_stop_a_training_early_and_are_never_the_best(tmp_path: Path) -> None:
+def test_such_scores_stop_a_training_early_are_never_the_best_and_warned_of_once(tmp_path: Path, caplog) -> None:
     params = falling(tmp_path / "run", (1.5, 3.5), epochs=9, export_best=True)
     params.early_stopping.n_to_go = 3
-    trainer = train(params)
+    with caplog.at_level(logging.WARNING):
+        trainer = train(params)
     assert (trainer.epoch, trainer.early_stopping.current) == (3, 4.0)
+    told = [message.partition(";")[0] for message in caplog.messages if "score is nan" in message]
+    assert told == ["epoch 2: val_score is nan", "epoch 3: score is nan"]
     assert (tmp_path / "run" / "train.log").read_text().count(" Best epoch   val_score 4.0000 in epoch 1\n") == 1
 
 

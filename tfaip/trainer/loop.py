@@ -30,12 +30,12 @@ from tfaip.trainer.liveschedules import scheduled_values
 from tfaip.trainer.modelbuilding import most_steps_per_execution
 from tfaip.trainer.params import Params
 from tfaip.trainer.reporting.progress import result_line
-from tfaip.trainer.run.names import RATE, TRAIN
+from tfaip.trainer.run.names import EPOCH_MEAN, RATE, TRAIN
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import shorten
+from tfaip.util.text import number_text, shorten
 from tfaip.util.typing import Logs
 from tfaip.version import __version__
 
@@ -66,6 +66,7 @@ class TrainingLoop:
         self._params = training.params
         self._progress = training.state.progress
         self._table, self._evaluation = training.epoch_table(), EpochEvaluation(training)
+        self._not_finite: set[str] = set()  # names of values that were not, each of which is warned of once
         self.callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
     def run(self) -> None:
@@ -127,6 +128,14 @@ class TrainingLoop:
         epoch.rate, base, is_listed = rule.of_epoch(number, history, is_held=not is_controlled)
         self._training.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
+    def _warn_if_not_finite(self, epoch: int, values: Logs) -> None:
+        odd = {name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)}
+        if new := sorted(odd - self._not_finite):
+            shown = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
+            rule = "an epoch whose monitored value is not finite is never the best, and counts as worse"
+            log.warning("epoch %d: %s; %s", epoch, shown, rule)
+        self._not_finite |= odd
+
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any."""
         training, best = self._training, self._training.best
@@ -140,6 +149,7 @@ class TrainingLoop:
         try:
             with training.model.optimizer.with_averages():
                 measured = self._evaluation.run(epoch.number, self.callbacks, stops_early)
+                self._warn_if_not_finite(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             training.state.set_back(before)
             epoch.stop_if_asked()
