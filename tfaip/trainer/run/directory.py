@@ -259,12 +259,13 @@ class StageDirectories:
     def records(self) -> list[dict[str, Any]]:
         """Return the records of all stages that have begun, in order; those that are done have a `result`."""
         found = []
-        for path in self._directory.iterdir() if self._directory.is_dir() else ():
-            if (path / STAGE_FILE).is_file():
-                record = read_json(path / STAGE_FILE)
-                if (path / DONE_FILE).is_file():
-                    record["result"] = read_json(path / DONE_FILE)
-                found.append(record)
+        for file in self._directory.glob(f"[!.]*/{STAGE_FILE}"):
+            record, done = read_json(file), file.with_name(DONE_FILE)
+            if record.get("name") != file.parent.name:
+                raise UsageError(f"{file} is damaged, or its directory has another name")
+            if done.is_file():
+                record["result"] = read_json(done)
+            found.append(record)
         return sorted(found, key=lambda record: record["number"])
 
     def begin(self, record: Mapping[str, Any]) -> Path:
@@ -305,8 +306,6 @@ class StageDirectories:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        if self._directory.is_dir():
-            files.remove_temporaries(self._directory, lambda name: True)
-            for path in self._directory.iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    files.remove_temporaries(path, lambda name: True)
+        for path in (self._directory, *self._directory.glob("*")):
+            if path.is_dir() and not path.is_symlink():
+                files.remove_temporaries(path, lambda name: True)
