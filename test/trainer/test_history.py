@@ -247,3 +247,6 @@ def test_texts_that_are_kept_follow_every_change() -> None:
         if rng.random() < 0.5:
             history.record(epoch, EpochRecord(0.1, {"b": 1.0}))
         assert history.text() == History({e: history[e] for e in history.epochs}).text()
+    form, text = history.to_dict(), history.text()
+    history.set_values(1, {"c": 1.0})
+    assert (form.text, json.loads(text)) == (text, form)

@@ -132,6 +132,12 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
+class HistoryDict(dict[str, Any]):
+    """JSON form of a history, epoch (as text) -> {lr, effective_lr, values, meta}, with its text: a line per epoch."""
+
+    text: str
+
+
 class History:
     """Records of epochs, counted from 1. They change only through its methods.
 
@@ -368,9 +374,11 @@ class History:
         lines = [self._lines[epoch] for epoch in self._records]
         return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, epoch -> {lr, effective_lr, values, meta}, which later changes do not reach."""
-        return {str(epoch): record.to_dict() for epoch, record in self._records.items()}
+    def to_dict(self) -> HistoryDict:
+        """Return the JSON form, which later changes do not reach."""
+        form = HistoryDict({str(epoch): record.to_dict() for epoch, record in self._records.items()})
+        form.text = self.text()
+        return form
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> History:
