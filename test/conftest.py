@@ -71,13 +71,12 @@ settings.load_profile("tfaip")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the measured times."""
-    parser.addoption("--case-times", type=Path, metavar="FILE", help="write the CPU time of each case to FILE (JSON)")
     parser.addoption("--strict-times", action="store_true", help="fail if a case above 3 s is neither slow nor guard")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the CPU time of each case."""
-    config.pluginmanager.register(CaseTimes(config.getoption("--strict-times"), config.getoption("--case-times")))
+    config.pluginmanager.register(CaseTimes(config.getoption("--strict-times")))
 
 
 # Objects that a collection of garbage searches: a fiftieth of a second.

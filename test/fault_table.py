@@ -1,4 +1,4 @@
-"""Let real trainings meet faults of the disk, the clock and the workers, and signals; print a table in Markdown.
+"""Let real trainings meet faults of the disk and the workers, and signals; print a table in Markdown.
 
     python -m test.fault_table [--backend tensorflow] [--only disk] [--list]
 
@@ -8,7 +8,7 @@ must be what the run ends with after the fault is over and it is resumed (or beg
 
 Where it is allowed, the table is made in a mount namespace of its own, where disks are mounted that are full or
 read-only, and without the right of root to write everywhere. What cannot be asked of a system (errors of a device, a
-quota, the clock) is done between Python and the C library by `support/faults.c`, which needs gcc. Rows that the system
+quota) is done between Python and the C library by `support/faults.c`, which needs gcc. Rows that the system
 does not allow, or for which a tool is missing, are named and left out; with the variable CI set a missing tool is an
 error. Ends with exit code 1 if any row is not as expected.
 """

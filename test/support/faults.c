@@ -1,8 +1,7 @@
 /* Faults of the system that no test can ask it for, loaded into real processes by LD_PRELOAD.
 
 TFAIP_TEST_DISK="NUMBER CALLS PART AFTER": each of the calls (write,sync,open,rename,mkdir; joined by commas) on a path
-that contains PART fails with this errno as soon as the path AFTER exists.
-TFAIP_TEST_CLOCK="SECONDS AFTER": from then on the time of day is SECONDS later; earlier, if it is negative. */
+that contains PART fails with this errno as soon as the path AFTER exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +13,6 @@ TFAIP_TEST_CLOCK="SECONDS AFTER": from then on the time of day is SECONDS later;
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -75,13 +73,3 @@ int renameat2(int from, const char *source, int to, const char *target, unsigned
 }
 
 int mkdir(const char *path, mode_t mode) { return fails("mkdir", path) ? -1 : NEXT(mkdir)(path, mode); }
-
-int clock_gettime(clockid_t clock, struct timespec *now) {
-  int result = NEXT(clock_gettime)(clock, now), before = errno;
-  const char *given = clock == CLOCK_REALTIME ? getenv("TFAIP_TEST_CLOCK") : NULL;
-  char after[PATH_MAX];
-  long seconds;
-  if (given && sscanf(given, "%ld %4095s", &seconds, after) == 2 && access(after, F_OK) == 0) now->tv_sec += seconds;
-  errno = before;
-  return result;
-}

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import finish_command, start_python
 from test.support.leaks import find_leaks, take_snapshot
 
 
@@ -49,12 +48,3 @@ def test_each_kind_of_leak_is_seen_until_it_is_gone(tmp_path: Path) -> None:
     assert len(leaks) == len(expected)
     assert all(leak.startswith(begin) for leak, begin in zip(leaks, expected, strict=True))
     assert find_leaks(before) == []
-
-
-def test_a_process_that_leaves_a_child_behind_fails() -> None:
-    code = (
-        "import subprocess, sys; off = subprocess.DEVNULL; "
-        "subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], stdout=off, stderr=off)"
-    )
-    with pytest.raises(AssertionError, match="left processes behind"):
-        finish_command(start_python("-c", code), grace_s=0.5)

@@ -72,16 +72,12 @@ def test_names_from_python_and_in_a_stored_params_file(field, value, place: Path
     expected, file = f"{field} is .*, expected the name of a directory", place / "run" / "trainer_params.json"
     stored = json.loads(file.read_text())
     (stored["early_stopping"] if field == "best_model_name" else stored)[field] = value
+    before, params = contents(place), params_of(place / "run", epochs=3, overwrite=True)
     for restore in (False, True):
-        before = contents(place)
-        params = params_of(place / "run", epochs=3, overwrite=True)
         trainer = LineScenario.create_trainer(params, restore=restore)
-        for changed in (trainer.params, params):
-            setattr(changed.early_stopping if field == "best_model_name" else changed, field, value)
+        setattr(trainer.params.early_stopping if field == "best_model_name" else trainer.params, field, value)
         with pytest.raises(UsageError, match=expected):
             trainer.train()
-        with pytest.raises(ValueError, match=expected):
-            LineScenario.create_trainer(params, restore=restore)
         assert contents(place) == before
     file.write_text(json.dumps({**stored, "epochs": 3}))
     before = contents(place)

@@ -74,7 +74,7 @@ class OwnMetric(keras.metrics.MeanAbsoluteError):
             (name, 1.0, f"the loss or metric '{name}' has a name of other values")
             for name in ("val_distance", "lav_l0_distance", "schedule/distance", "loss/mean_epoch", "lr")
         ),
-        ("a\nb", 1.0, r"the loss or metric 'a\\nb' breaks the lines of results"),
+        ("a b", 1.0, "the loss or metric 'a b' has a name of other values, or blanks"),
         ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one: average them"),
         ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one: average them"),
         ("", None, r"no weight is trained \(the model has 1\): no layer"),

@@ -14,7 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
+from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.schedules import ScheduleParams
 
@@ -110,21 +110,6 @@ def weights_after(names, loss_weights=None, **fields):
 def test_a_weight_without_a_gradient_decays(names, loss_weights, main, side, lines, caplog):
     assert weights_after(names, loss_weights, weight_decay=0.25) == [main, side]
     assert caplog.messages == ["gradients do not exist for side: no loss depends on these weights"] * lines
-
-
-@pytest.mark.backend
-def test_a_weight_without_a_gradient_shifts_no_noise():
-    noise = GradientNoiseParams(stddev=1.0)
-    with_side, without = (weights_after(["y", "z"], {"z": w}, gradient_noise=noise) for w in (1.0, 0.0))
-    assert without[0] == with_side[0] != 1.0
-    assert without[1] == pytest.approx(with_side[1] + 1.0)
-
-
-@pytest.mark.backend
-def test_weights_decay_if_no_loss_counts():
-    params = line_params([1, 1], optimizer=SGDOptimizer(weight_decay=0.5), loss_weights={"loss": 0.0})
-    params.scenario.model.start = 4.0
-    assert weight(train(params)) == 1.0
 
 
 def step_again(model):

@@ -424,11 +424,6 @@ _take_classes.defvjp(_take_classes_forward, _take_classes_backward)
 # Profiling
 
 
-def summary_writer(directory: Path) -> Any:
-    """Return None: `tf.summary` belongs to TensorFlow."""
-    return None
-
-
 def start_profile(directory: Path) -> None:
     """Begin to trace all that the backend does."""
     jax.profiler.start_trace(directory)

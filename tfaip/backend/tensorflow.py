@@ -489,15 +489,6 @@ def take_classes(scores: Tensor, labels: Tensor) -> Tensor:
 # Profiling
 
 
-def summary_writer(directory: Path) -> Any:
-    """Return a writer for functions that use `tf.summary`; None: there is none on this backend.
-
-    Args:
-        directory: of its event file.
-    """
-    return tf.summary.create_file_writer(str(directory))
-
-
 def start_profile(directory: Path) -> None:
     """Begin to trace all that the backend does."""
     tf.profiler.experimental.start(str(directory))

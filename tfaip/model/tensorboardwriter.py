@@ -21,7 +21,7 @@ class TensorboardWriter:
         func: `func(name, value, step)` gets the value of one validation batch as a NumPy array and returns what to
             write: an image (`[height, width, channels]`, or with a leading batch axis; 1, 3 or 4 channels; uint8, or
             float in [0, 1]), a scalar, a `PrecisionRecallCurve`, or a dict of these (its keys are appended to the
-            name). On TensorFlow it may also write with `tf.summary` and return None.
+            name).
         dtype: dtype that the value is converted to first.
         name: tag in TensorBoard.
     """

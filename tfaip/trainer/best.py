@@ -78,10 +78,6 @@ class BestModel:
         """Return the first epoch that is compared: of the stage, or since a resume with which the best began again."""
         return max(self.first_epoch, history.epoch_after(BEST))
 
-    def is_best(self, history: History, epoch: int) -> bool:
-        """Return True if `epoch` is the first one with the best value."""
-        return self.epoch(history) == epoch
-
     def epoch(self, history: History) -> int | None:
         """Return the first epoch with the best value, or None if no value is finite."""
         return history.best_epoch(self.monitor, self.mode, first=self.compared_from(history))

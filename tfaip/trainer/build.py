@@ -136,9 +136,7 @@ def build_run(
     if directory is not None and params.write_checkpoints:
         store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
     if directory is not None and params.profile:
-        first, last = params.profile_steps
-        flag = flag_of(params, params.flag_root, "profile_steps")
-        profiler = Profiler(directory.root / names.TRAIN, first, last, flag)
+        profiler = Profiler(directory.root / names.TRAIN, *params.profile_steps)
     output = RunOutput(directory, store, history_file=history_file)
     return Run(params, preview, devices, stop, directory, output, profiler)
 

@@ -94,18 +94,13 @@ class EpochRecord:
     @classmethod
     def from_dict(cls, data: Any) -> EpochRecord:
         """Return the record of a dictionary in the form of `to_dict`, else raise TypeError or ValueError."""
-        unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
-        if unknown:
-            raise ValueError(f"unknown {shorten(sorted(unknown))}")
-        values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
-        if not is_shallow(meta):
+        record = cls(**_mapping(data))
+        record.lr, record.effective_lr = _rate(record.lr, "lr"), _rate(record.effective_lr, "effective_lr")
+        record.values = {name: _number(value, name) for name, value in _mapping(record.values).items()}
+        record.meta = dict(_mapping(record.meta))
+        if not is_shallow(record.meta):
             raise ValueError("meta is nested too deeply")
-        return cls(
-            _rate(data, "lr"),
-            {name: _number(value, name) for name, value in values.items()},
-            dict(meta),
-            _rate(data, "effective_lr"),
-        )
+        return record
 
 
 def parse_epoch(key: Any) -> int:
@@ -122,10 +117,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _rate(data: Mapping[str, Any], name: str) -> float | None:
-    rate = None if data.get(name) is None else _number(data[name], name)
+def _rate(value: Any, name: str) -> float | None:
+    rate = None if value is None else _number(value, name)
     if rate is not None and not 0 <= rate < math.inf:
-        raise ValueError(f"{name} is {shorten(data[name])}, expected a finite rate from 0")
+        raise ValueError(f"{name} is {shorten(value)}, expected a finite rate from 0")
     return rate
 
 
@@ -134,10 +129,7 @@ def _number(value: Any, name: str) -> float:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None
+    return float(value)
 
 
 class HistoryDict(dict[str, Any]):
@@ -228,15 +220,23 @@ class History:
         """Draw values by epoch, those of training, validation and LAV in one panel; a notebook shows the figure.
 
         Args:
-            names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, `val_loss` that alone, and `lr` the
-                rate; none: all of them.
+            names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, and `lr` the rate; none: all of them.
 
         Raises:
             UsageError: if matplotlib is not installed, or no epoch has a value of a name.
         """
-        curves = {name: list(self.scores(name).items()) for name in self.names()}
+        curves = {name: list(self.scores(name).items()) for name in self.names() if "loss/mean_epoch" not in name}
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        return draw("epoch", _panels(curves, names), "plot")
+        # The loss is first, the rate last; in a panel the training is first.
+        order = sorted(curves, key=lambda name: (name == "lr", name != "loss", _MEASURED_ON.match(name) is not None))
+        panels: dict[str, dict[str, Curve]] = {}
+        for name in order:
+            points = [point for point in curves[name] if math.isfinite(point[1])]
+            panels.setdefault(_MEASURED_ON.sub("", name), {})[name] = points
+        if unknown := {*names} - {*panels}:
+            expected = shorten_text(", ".join(panels), 200)
+            raise UsageError(f"plot: no epoch has {min(unknown)!r}, expected some of: {expected}")
+        return draw("epoch", {name: panels[name] for name in names or panels}, "plot")
 
     def scores(self, name: str, before: float = math.inf) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`."""
@@ -352,9 +352,7 @@ class History:
 
     def controlled(self) -> History:
         """Return the records that a rate control reads: all but those of stages that hold the rate."""
-        if not self._has_held:
-            return self
-        return History({e: r for e, r in self._records.items() if not r.is_held})
+        return History({e: r for e, r in self._records.items() if not r.is_held}) if self._has_held else self
 
     def of_epochs(self, first: int, last: int) -> History:
         """Return the records from one epoch to another one, both included."""
@@ -389,8 +387,6 @@ class History:
         Raises:
             TfaipError: if the data has another form.
         """
-        if not isinstance(data, Mapping):
-            raise TfaipError(f"{_NO_HISTORY}: got {shorten(data)}")
         return cls.from_items(data.items())
 
     @classmethod
@@ -400,25 +396,9 @@ class History:
         for key, value in items:
             try:
                 records[parse_epoch(key)] = EpochRecord.from_dict(value)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
-
-
-def _panels(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, dict[str, Curve]]:
-    """Return the finite curves of each panel; without names of panels or values all, but the other name of the loss."""
-    finite = {name: [point for point in curve if math.isfinite(point[1])] for name, curve in curves.items()}
-    bases = {name: _MEASURED_ON.sub("", name) for name in curves}
-    if not names:
-        names = [base for base in dict.fromkeys(bases.values()) if base != "loss/mean_epoch"]
-        names = sorted(names, key=lambda base: (base == "lr", base != "loss"))
-    panels: dict[str, dict[str, Curve]] = {}
-    for wanted in names:
-        chosen = [name for name in finite if wanted in (name, bases[name])]
-        if not chosen:
-            raise UsageError(f"plot: no epoch has {wanted!r}, expected some of: {shorten_text(', '.join(curves), 200)}")
-        panels[wanted] = {name: finite[name] for name in sorted(chosen, key=lambda name: name != bases[name])}
-    return panels
 
 
 def read_history(path: str | Path) -> History:
@@ -461,10 +441,7 @@ def parse_learning_rate_file(text: str) -> dict[str, Any]:
 def _literal(node: Any) -> Any:
     """Return the value of a node: `EpochData(...)` is a dict, `nan` and `np.float64(0.5)` are numbers."""
     if isinstance(node, ast.Dict):
-        keys = [_literal(key) for key in node.keys]
-        if len(set(keys)) < len(keys):
-            raise ValueError("an epoch is given twice")
-        return dict(zip(keys, map(_literal, node.values), strict=True))
+        return dict(zip(map(_literal, node.keys), map(_literal, node.values), strict=True))
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
         if name == "EpochData" and not node.args:
@@ -473,8 +450,6 @@ def _literal(node: Any) -> Any:
             return float(_literal(node.args[0]))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_literal(node.operand)
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_literal(item) for item in node.elts]
     if isinstance(node, ast.Name | ast.Attribute) and (found := _NOT_FINITE.fullmatch(ast.unparse(node))):
         return float(found[1])
     return ast.literal_eval(node)

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any
 
 import keras
@@ -24,13 +25,12 @@ from tfaip.params.tree import flag_of
 from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.datasets import Feed, OpenBatches
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.liveschedules import scheduled_values
 from tfaip.trainer.modelbuilding import most_steps_per_execution
 from tfaip.trainer.params import Params
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import EPOCH_MEAN, RATE, TRAIN
-from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
@@ -67,7 +67,7 @@ class TrainingLoop:
         self._progress = training.state.progress
         self._table, self._evaluation = training.epoch_table(), EpochEvaluation(training)
         self._not_finite: set[str] = set()  # names of values that were not, each of which is warned of once
-        self._callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
+        self.callbacks = UserCallbacks(callbacks, training.model, training.params.epochs, training.epoch_steps())
 
     def run(self) -> None:
         """Train the remaining epochs."""
@@ -78,20 +78,16 @@ class TrainingLoop:
             for value in scheduled_values(model).values():
                 value.assign(value.declared)
         model.stop_training = False
-        self._callbacks.on_train_begin()
+        self.callbacks.on_train_begin()
         # A signal that comes here stops the epoch after an execution, with a checkpoint.
         while self._training.stop_reason in (None, StopReason.SIGNAL):
             self._training.begin_epoch(progress.epoch + 1)
-            epoch = TrainingEpoch(self._training, progress.epoch + 1, self._callbacks)
+            epoch = TrainingEpoch(self._training, progress.epoch + 1, self.callbacks)
             self._run_epoch(epoch)
             if self._training.stop_reason is not None:
                 self._output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
-        self._callbacks.on_train_end(progress.history.values(progress.epoch))
-
-    def release_model(self) -> None:
-        """Let the callbacks of the user forget the model; the next stage gives them its own."""
-        self._callbacks.release_model()
+        self.callbacks.on_train_end(progress.history.values(progress.epoch))
 
     def warn_without_updates(self) -> None:
         """Warn if the batches that remain are fewer than an update needs."""
@@ -109,7 +105,7 @@ class TrainingLoop:
 
     def _run_epoch(self, epoch: TrainingEpoch) -> None:
         self._begin_rate(epoch)
-        self._callbacks.on_epoch_begin(epoch.number - 1)
+        self.callbacks.on_epoch_begin(epoch.number - 1)
         training = self._training
         trained = {**epoch.train(), **training.model.end_epoch(), **training.schedules.logged(epoch.number)}
         plots = {TRAIN: training.events.draw()}
@@ -121,8 +117,9 @@ class TrainingLoop:
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        history, number = self._own_numbers(progress.history.controlled()), self._own_number(epoch.number)
-        is_controlled = self._training.stage.settings.rate_control
+        stage = self._training.stage
+        history, number = progress.history.controlled().after(stage.epoch_offset), epoch.number - stage.epoch_offset
+        is_controlled = stage.settings.rate_control
         is_chosen = number in history and history[number].lr is not None
         if progress.step == 0 and is_controlled and not is_chosen and rule.restores_best(number, history):
             best = self._training.state.restore_best()
@@ -131,22 +128,13 @@ class TrainingLoop:
         epoch.rate, base, is_listed = rule.of_epoch(number, history, is_held=not is_controlled)
         self._training.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
-    def _own_number(self, number: int) -> int:
-        """Return the number of an epoch of the run for the rate control and for the params."""
-        return number - self._training.stage.epoch_offset
-
-    def _own_numbers(self, history: History) -> History:
-        """Return a history of the run in the numbers of the rate control."""
-        return history.after(self._training.stage.epoch_offset)
-
     def _warn_if_not_finite(self, epoch: int, values: Logs) -> None:
-        names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
-        new = [name for name in names if name not in self._not_finite]
-        self._not_finite.update(new)
-        if new:
+        odd = {name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)}
+        if new := sorted(odd - self._not_finite):
             shown = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
             rule = "an epoch whose monitored value is not finite is never the best, and counts as worse"
             log.warning("epoch %d: %s; %s", epoch, shown, rule)
+        self._not_finite |= odd
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any."""
@@ -160,11 +148,11 @@ class TrainingLoop:
 
         try:
             with training.model.optimizer.with_averages():
-                measured = self._evaluation.run(epoch.number, self._callbacks, stops_early)
+                measured = self._evaluation.run(epoch.number, self.callbacks, stops_early)
                 self._warn_if_not_finite(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
-            epoch.save_checkpoint(before)
-            epoch.stop_if_asked(saved=True)
+            training.state.set_back(before)
+            epoch.stop_if_asked()
             raise
         if measured.has_lav:
             if best.follows_lav:
@@ -187,23 +175,24 @@ class TrainingLoop:
         that was saved before the end of this epoch.
         """
         training, progress, number = self._training, self._progress, epoch.number
+        offset = training.stage.epoch_offset  # the rate control counts its own epochs
         logs = self._record(epoch, measured)
         # The best epoch of the stage: weights of an earlier one may have other shapes, and another loss.
         of_stage = progress.history.controlled().of_epochs(training.stage.first_epoch, number)
-        if self._params.learning_rate.keeps_best(self._own_number(number), self._own_numbers(of_stage)):
+        if self._params.learning_rate.keeps_best(number - offset, of_stage.after(offset)):
             training.state.keep_best(number)
         counts = zip(progress.position.dropped, progress.dropped, strict=True)
         dropped = DropCounts(*(now - before for now, before in counts))
         progress.begin_epoch_after(number)
-        self._params.current_epoch = self._own_number(number)
+        self._params.current_epoch = number - offset
         self._publish_early_stopping()
-        is_best = training.best.is_best(progress.history, number)
+        is_best = training.best.epoch(progress.history) == number
         self._output.wait()
         with training.model.optimizer.with_averages():
             if is_best:
                 self._output.export_best(training.state.hold_weights)
             layer_values = training.events.collect()
-        self._callbacks.on_epoch_end(number - 1, dict(measured.values))
+        self.callbacks.on_epoch_end(number - 1, dict(measured.values))
         self._output.save_checkpoint(training.state.capture, number)
         self._output.save_history(progress.history)
         self._output.require_own_directory()
@@ -282,9 +271,8 @@ class TrainingEpoch(StepCallbacks):
             if skipped:
                 half = self._training.devices.precision is Precision.MIXED_FLOAT16
                 reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
-                what = "1 update was skipped: its" if skipped == 1 else f"{skipped} updates were skipped: their"
-                text = "epoch %d: %s loss or gradients were not finite%s"
-                log.log(logging.INFO if half else logging.WARNING, text, self.number, what, reason)
+                text = "epoch %d: updates skipped since loss or gradients were not finite%s: %d"
+                log.log(logging.INFO if half else logging.WARNING, text, self.number, reason, skipped)
         elif self._metrics is not None:
             self._training.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
@@ -395,19 +383,18 @@ class TrainingEpoch(StepCallbacks):
         # All processes save the same batch: when the chief says so.
         return is_time_to_agree and bool(broadcast(self._training.devices, is_old))
 
-    def save_checkpoint(self, before: Checkpoint | None = None) -> None:
+    def save_checkpoint(self) -> None:
         """Save a checkpoint within the epoch."""
         self._check_divergence()  # before anything is written
-        progress, state = self._progress, self._training.state
-        progress.seconds = self.seconds()
-        self._output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
+        self._progress.seconds = self.seconds()
+        self._output.save_checkpoint(self._training.state.capture, self._progress.epoch, self._progress.step)
 
     def seconds(self) -> float:
         """Return how long the epoch has trained and validated, without the time between a stop and the resume."""
         return time.monotonic() - self._started
 
-    def stop_if_asked(self, saved: bool = False) -> None:
-        """Raise `TrainingInterrupted` if a signal asked to stop, after a checkpoint unless one was `saved`."""
+    def stop_if_asked(self) -> None:
+        """Raise `TrainingInterrupted` if a signal asked to stop, after a checkpoint within the epoch."""
         self._stop.agree()
         received = self._stop.received
         if received is None:
@@ -416,8 +403,7 @@ class TrainingEpoch(StepCallbacks):
         place = f"after epoch {progress.epoch}"
         if progress.step:
             place = f"after batch {progress.step} of epoch {progress.epoch + 1}"
-            if not saved:
-                self.save_checkpoint()
+            self.save_checkpoint()
         self._output.wait()
         log.info("%s: stopped %s%s", received.name, place, self._output.how_to_resume())
         raise TrainingInterrupted(received)
@@ -441,8 +427,6 @@ class UpdateWindows:
         self._accum_steps = training.params.train_accum_steps
         self._batches = training.params.log_every_n_updates * self._accum_steps
         self._events, self._callbacks, self._last, self._before = training.events, callbacks, last, before
-        # A resume may choose a smaller window than the open one, or the first: that one is left out.
-        self._is_too_long = self._progress.step - self._progress.window_step >= self._batches
         variables = [id(variable) for variable in self._model.metrics_variables]
         mean = keras.metrics.Mean  # without classes whose result is another, such as RootMeanSquaredError
         means = [m for m in self._model.metrics if isinstance(m, mean) and type(m).result is mean.result]
@@ -471,11 +455,9 @@ class UpdateWindows:
         if schedule.varies:
             backend.synchronize(self._model)
             rate = float(schedule(batches - 1))
-        if not self._is_too_long:
-            update, logs = batches // self._accum_steps, {**values, RATE: rate}
-            self._events.write_updates(update, logs)
-            self._callbacks.on_log(update, logs)
-        self._is_too_long = False
+        update, logs = batches // self._accum_steps, {**values, RATE: rate}
+        self._events.write_updates(update, logs)
+        self._callbacks.on_log(update, logs)
 
 
 class TrainingDiverged(TfaipError):
@@ -520,22 +502,18 @@ def samples_text(
     everything: list[str] = []
     try:
         with batches as opened:
-            for number, (batch, _) in enumerate(opened, begin):
-                if number > last:
-                    break
-                if number >= first:
-                    everything += [shorten(meta) for meta in batch.meta if meta is not None]
-                    arrays = [*batch.inputs.values(), *batch.targets.values()]
-                    arrays = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
-                    for row, meta in enumerate(batch.meta):
-                        if not all(np.isfinite(array[row]).all() for array in arrays):
-                            bad.append(f"number {row + 1}" if meta is None else shorten(meta))
+            for batch, _ in islice(opened, max(first - begin, 0), last + 1 - begin):
+                everything += [shorten(meta) for meta in batch.meta if meta is not None]
+                arrays = [*batch.inputs.values(), *batch.targets.values()]
+                arrays = [a for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+                for row, meta in enumerate(batch.meta):
+                    if not all(np.isfinite(array[row]).all() for array in arrays):
+                        bad.append(f"number {row + 1}" if meta is None else shorten(meta))
     except Exception:  # noqa: BLE001 (the search must not hide what it was started for)
         log.debug("the batches could not be read again", exc_info=True)
         return ""
     named = bad or everything
     if not named:
         return ""
-    shown = ", ".join(named[:_SAMPLES_NAMED])
-    more = f" and {len(named) - _SAMPLES_NAMED} more" if len(named) > _SAMPLES_NAMED else ""
-    return f"{'not finite in the data of' if bad else 'its samples are'} {shown}{more}"
+    shown = ", ".join(named[:_SAMPLES_NAMED]) + (" ..." if named[_SAMPLES_NAMED:] else "")
+    return f"{'not finite in the data of' if bad else 'its samples are'} {shown}"

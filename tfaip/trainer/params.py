@@ -115,7 +115,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     write_checkpoints: bool = option(True, "Write checkpoints to resume from")
     checkpoint_sub_dir: str = option(
         "checkpoint",
-        "Directory of the checkpoints below output_dir, e.g. a/b; it ends before a part with {epoch}, since "
+        "Name of the directory of the checkpoints in output_dir; a part with {epoch} after it is left out, since "
         "each checkpoint has its own directory (epoch_0007)",
     )
     checkpoint_save_freq: str = option(
@@ -252,7 +252,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         # The run writes to its own directory, and each kind of output to its own place in it.
         best, params_copy = self._names_of_best()
         names.check_directory_names(self.checkpoint_sub_dir, best, params_copy)
-        checkpoints = names.checkpoint_parts(self.checkpoint_sub_dir)[0]
+        checkpoints = names.checkpoint_directory(self.checkpoint_sub_dir)
         replaced = (checkpoints, best, params_copy, names.EXPORT_DIR, names.STAGES_DIR)
         names.check_history_file(self.history_file, self.output_dir, replaced)
         self.checkpoint_every_n_updates()

@@ -437,7 +437,7 @@ class StageRunner:
         self._opened.close()
         if before is not None and model is None:
             if self._loop is not None:
-                self._loop.release_model()
+                self._loop.callbacks.release_model()
             self.latest = self._loop = before = None
             gc.collect()  # models contain circles
         if self._run.preview.has_stages:

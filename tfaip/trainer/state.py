@@ -15,7 +15,6 @@ import numpy as np
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
 from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.sampler import Position
-from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import HostBuffer, assign_arrays, variable_arrays
@@ -23,7 +22,6 @@ from tfaip.params.codec import encode
 from tfaip.trainer.history import History
 from tfaip.trainer.params import Params
 from tfaip.trainer.run.output import WEIGHTS, Checkpoint
-from tfaip.util.text import shorten_text
 
 RUNNING = "stage"
 """Key of the record of the running stage in the state of a checkpoint; None: the first stage has not begun."""
@@ -117,16 +115,14 @@ class TrainState:
         self._model.optimizer.reset()
         return self._best_epoch
 
-    def capture(self, buffer: HostBuffer | None = None, before: Checkpoint | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None) -> Checkpoint:
         """Return a copy of the whole state."""
         arrays = (buffer or HostBuffer()).fill(self._variables())
-        if before is not None:
-            arrays.update(before.arrays)
         state = {
             **self.progress.to_dict(),
             RUNNING: self._running,
             "backend": keras.backend.backend(),
-            "random": _random_state() if before is None else before.state,
+            "random": _random_state(),
             "params": stored_params(self._params),
             "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,
@@ -239,14 +235,9 @@ def _random_state() -> dict[str, Any]:
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
-    try:
-        # Before the others, for the same reason.
-        set_global_random_state(state["keras"])
-        version, internal, gauss = state["python"]
-        random.setstate((version, tuple(internal), gauss))
-        name, keys, *rest = state["numpy"]
-        np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))
-    except (LookupError, TypeError, ValueError) as error:
-        raise TfaipError(
-            f"the state of the checkpoint has other random states: {shorten_text(str(error), 150)}"
-        ) from error
+    # Before the others, for the same reason.
+    set_global_random_state(state["keras"])
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))

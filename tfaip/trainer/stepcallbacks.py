@@ -149,14 +149,8 @@ class UserCallbacks(SynchronousCallbacks):
 def named_callbacks(params: Params, scenario: Scenario) -> list[keras.callbacks.Callback]:
     """Build the callbacks of `trainer.callbacks`."""
     callbacks = []
-    for index, name in enumerate(params.callbacks):
-        try:
-            build = FunctionByName(name, ("params", "scenario"), "callbacks")
-        except FieldError as error:
-            error.index = index
-            raise
-        callbacks.append(build(params=params, scenario=scenario))
+    for name in params.callbacks:
+        callbacks.append(FunctionByName(name, ("params", "scenario"), "callbacks")(params=params, scenario=scenario))
         if not isinstance(callbacks[-1], keras.callbacks.Callback):
-            expected = f"a Keras callback; it gives {type(callbacks[-1]).__name__}"
-            raise FieldError("callbacks", name, expected, index=index)
+            raise FieldError("callbacks", name, f"a Keras callback; it gives {type(callbacks[-1]).__name__}")
     return callbacks

@@ -44,15 +44,6 @@ def act(action: str) -> None:
         os.kill(os.getpid(), getattr(signal, action))
 
 
-leaked = []
-
-
-def leak() -> None:
-    """Keep 16 MB more, and print how many this process has kept."""
-    leaked.append(b"\1" * 2**24)
-    os.write(2, f"LEAKED {os.getpid()} {len(leaked)}\n".encode())
-
-
 def watch(faults: list[tuple[str, str, str, int]]) -> None:
     """Install the audit hook: it sees renames, removals, opened files and what a scenario audits itself."""
     import re
@@ -70,9 +61,7 @@ def watch(faults: list[tuple[str, str, str, int]]) -> None:
         for i, (action, name, pattern, count) in enumerate(faults):
             if name == event and re.search(pattern, text):
                 seen[i] += 1
-                if action == "LEAK":
-                    leak()
-                elif seen[i] == count:
+                if seen[i] == count:
                     act(action)
 
     sys.addaudithook(hook)

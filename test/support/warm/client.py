@@ -20,7 +20,7 @@ START_S = 120.0
 # Read whenever they are needed; all others may have been read when the interpreter or the backend was imported.
 READ_LATE = {
     *("COLUMNS", "NO_COLOR", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE", "TEST_LOGICAL_DEVICES"),
-    *("TFAIP_LOG_LEVEL", "TFAIP_TEST_CLOCK", "TFAIP_TEST_DISK", "TFAIP_TEST_FAULTS", "XDG_STATE_HOME"),
+    *("TFAIP_LOG_LEVEL", "TFAIP_TEST_DISK", "TFAIP_TEST_FAULTS", "XDG_STATE_HOME"),
 }
 
 

@@ -16,14 +16,11 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import EpochTable, create_progress_display, result_line, shown_once
-from tfaip.trainer.scheduler.rules import CyclicModulationParams
 from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,
     ProgressDisplay,
     announced,
-    can_show_bar,
-    is_notebook,
     text_width,
     track,
 )
@@ -31,23 +28,17 @@ from tfaip.util.text import metric_text, setting_text
 from tfaip.util.typing import Logs
 
 
-def displays(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str = "utf-8") -> list[type]:
-    """The displays that `auto`, `bar`, `lines` and `plain` lead to on such a terminal."""
-    monkeypatch.setenv("TERM", term)
-    with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
-        patch.setattr(output, "isatty", lambda: True, raising=False)
-        patch.setattr(sys, "stdout", output)
-        assert can_show_bar() is (term == "xterm" and encoding == "utf-8")
-        modes = [ProgressBarMode.AUTO, ProgressBarMode.BAR, ProgressBarMode.LINES, ProgressBarMode.PLAIN]
-        return [type(create_progress_display(mode, "loss", None)) for mode in modes]
-
-
 def test_a_bar_needs_a_terminal_that_can_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = [ProgressBar, ProgressDisplay, ProgressDisplay]
-    assert displays(monkeypatch, "xterm") == [ProgressBar, *others]
-    assert displays(monkeypatch, "dumb") == [ProgressDisplay, *others]
-    assert displays(monkeypatch, "xterm", "latin-1") == [ProgressDisplay, *others]
-    assert not is_notebook()
+    for term, encoding, automatic in [
+        *(("xterm", "utf-8", ProgressBar), ("dumb", "utf-8", ProgressDisplay), ("xterm", "latin-1", ProgressDisplay)),
+    ]:
+        monkeypatch.setenv("TERM", term)
+        with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
+            patch.setattr(output, "isatty", lambda: True, raising=False)
+            patch.setattr(sys, "stdout", output)
+            modes = [ProgressBarMode.AUTO, ProgressBarMode.BAR, ProgressBarMode.LINES, ProgressBarMode.PLAIN]
+            found = [type(create_progress_display(mode, "loss", None)) for mode in modes]
+            assert found == [automatic, ProgressBar, ProgressDisplay, ProgressDisplay]
     assert type(create_progress_display(ProgressBarMode.AUTO, "loss", None)) is ProgressDisplay  # no terminal
 
 
@@ -129,36 +120,18 @@ def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) 
     assert read == [160, 220, 280, 340]  # reading values waits for the device
 
 
-def test_in_a_notebook_a_line_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
-    """Batches of half a second: shown once a second."""
-    clock = Clock()
-    display = NotebookProgress("batch", clock=clock)
-    display.start("Epoch 1/2", 6, 1)
-    for done in range(2, 7):
-        clock.seconds += 0.5
-        display.advance(done, lambda: {"loss": 0.5})
-    display.stop()
-    lines = [f"Epoch 1/2: batch {done} of 6, 2/s, 0:0{left} left, loss 0.5000" for done, left in ((3, 2), (5, 0))]
-    assert capsys.readouterr().out == "".join(f"\r{line}" for line in lines) + f"\r{' ' * len(lines[0])}\r"
-
-
-@pytest.mark.parametrize("mode", [ProgressBarMode.LINES, ProgressBarMode.PLAIN])
-@pytest.mark.parametrize(
-    ("seconds", "messages"), [(0.9, []), (12.34, ["tracing, compiling and the first batches took 12.3 s"])]
-)
-def test_the_first_batches_are_timed(
-    mode: ProgressBarMode, seconds: float, messages: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    display = create_progress_display(mode, "loss", None)
-    display.clock = clock = Clock()
+def test_the_first_batches_are_timed(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tfaip"):
-        for _ in range(2):  # the second epoch is not the start
-            display.start("Epoch", 2)
-            for done in (1, 2):
-                clock.seconds += seconds
-                display.advance(done)
-            display.stop()
-    assert caplog.messages == messages
+        for mode, seconds in ((ProgressBarMode.LINES, 0.9), (ProgressBarMode.PLAIN, 12.34)):
+            display = create_progress_display(mode, "loss", None)
+            display.clock = clock = Clock()
+            for _ in range(2):  # the second epoch is not the start
+                display.start("Epoch", 2)
+                for done in (1, 2):
+                    clock.seconds += seconds
+                    display.advance(done)
+                display.stop()
+    assert caplog.messages == ["tracing, compiling and the first batches took 12.3 s"]
 
 
 def test_the_line_of_an_epoch_is_what_tools_parse() -> None:
@@ -167,33 +140,14 @@ def test_the_line_of_an_epoch_is_what_tools_parse() -> None:
     assert result_line(12345, {}) == "Results of epoch 12345 "
 
 
-def test_an_epoch_without_an_update_shows_the_rate_to_come(caplog: pytest.LogCaptureFixture) -> None:
-    params = line_params([1], epochs=3, train_accum_steps=2)
-    params.learning_rate.modulation = CyclicModulationParams(decay=0.5)
-    train(params)
-    # Each update has the gradients of two epochs; the first one, with rate 1, comes in epoch 2.
-    assert re.findall(r"Results of epoch 000\d .* - lr: (\S+)", caplog.text) == ["1.0000", "1.0000", "0.5000"]
-
-
-@pytest.mark.usefixtures("_on_a_terminal")
-def test_a_validation_has_a_total(capsys: pytest.CaptureFixture[str]) -> None:
-    """Three samples in batches of one, of which one execution takes more."""
-    train(line_params([1], [1, 2, 3], epochs=2, progress_bar_mode=ProgressBarMode.BAR))
-    shown = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", capsys.readouterr().out)
-    begins = [line.split()[2] for line in re.split(r"[\r\n]", shown) if line.startswith("Validation")]
-    assert begins.count("0/3") == 2
-    assert {count.partition("/")[2] for count in begins} == {"3"}
-
-
-@pytest.mark.parametrize(("number", "mode"), [(0, "plain"), (1, "auto"), (2, "lines")])
-def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
-    """They mean the same on the command line, in files and in Python; what is stored is the word."""
-    parser = TrainingParser("train", "", LineScenario)
-    assert parser.parse(["--progress_bar_mode", str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
-    params = line_params([1])
-    assert type(params).from_dict({**params.to_dict(), "progress_bar_mode": number}).progress_bar_mode == mode
-    params.progress_bar_mode = number  # type: ignore[assignment]
-    assert train(params).params.to_dict()["progress_bar_mode"] == mode
+def test_numbers_of_tfaip_1_2() -> None:
+    """They mean the same on the command line, in files and in Python."""
+    parser, params = TrainingParser("train", "", LineScenario), line_params([1])
+    for number, mode in enumerate(["plain", "auto", "lines"]):
+        assert parser.parse(["--progress_bar_mode", str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
+        assert type(params).from_dict({**params.to_dict(), "progress_bar_mode": number}).progress_bar_mode == mode
+    params.progress_bar_mode = 0  # type: ignore[assignment]
+    assert train(params).params.to_dict()["progress_bar_mode"] == "plain"
     with pytest.raises(UsageError, match=r"expected auto \| bar \| lines \| plain, got '3'"):
         parser.parse(["--progress_bar_mode", "3"])
 
@@ -271,27 +225,13 @@ def test_what_does_not_fit_is_left_out_by_turns() -> None:
     assert {len(line) for line in header[2:]} == {79, 72}  # the titles end with the bar before the seconds
 
 
-def test_names_take_two_lines_before_a_value_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["loss", "worst_class_acc", "val_loss", "val_worst_class_acc"]
-    for width, first in ((77, "       |          train          "), (76, "       |       train       ")):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines = table(*names).row(1, {}).splitlines()[1:]
-        assert lines[0].startswith(first)
-        assert len(lines) == (4 if width == 77 else 5)
-    assert [line[:46].rstrip() for line in lines[:3]] == [
-        "       |       train       |        val",
-        "       |            worst_ |            worst_",
-        "epoch  |    loss class_acc |    loss class_acc",
-    ]
-
-
 def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = [f"metric_{number}" for number in range(20)]
     names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
     monkeypatch.setenv("COLUMNS", "40")
     shown = table(*names, monitor="val_metric_13").row(1, {"val_metric_13": 0.5}).splitlines()
     assert shown[1] == "41 more in train.log: loss, metric_0,..."
-    assert shown[-1] == "    1  |  0.5000 |  3.1e-5 |    4.2"
+    assert shown[-1] == "    1  |    0.5000 |  3.1e-5 |    4.2"
 
 
 @given(
@@ -315,17 +255,6 @@ def test_no_name_and_no_value_makes_a_line_longer_than_the_terminal(
     assert bars.count(bars[0]) == 3 or any("|" in base for base, _ in bases)
 
 
-def test_columns_appear_with_the_first_lav_and_stay() -> None:
-    rows = table("loss", "val_loss")
-    values = {"loss": 1.0, "val_loss": 2.0, "lav_l0_loss": 3.0}
-    texts = [rows.row(epoch, dict([*values.items()][:count])) for epoch, count in enumerate([1, 2, 3, 1], 1)]
-    assert texts[0].splitlines()[-1] == "    1  |   1.000 |         |  3.1e-5 |    4.2"
-    assert texts[1] == "    2  |   1.000 |   2.000 |  3.1e-5 |    4.2"
-    assert texts[2].splitlines()[1] == "epoch  |    loss |    loss |    loss |      lr |    sec"
-    assert texts[2].splitlines()[3] == "    3  |   1.000 |   2.000 |   3.000 |  3.1e-5 |    4.2"
-    assert texts[3] == "    4  |   1.000 |         |         |  3.1e-5 |    4.2"
-
-
 def test_what_is_scheduled_is_beside_the_rate() -> None:
     scheduled = {"schedule/model.graph.dropout": 0.25, "schedule/gen.max_length": 4000.0}
     shown = table("loss", stage="small").row(1, {"loss": 1.0, **scheduled})
@@ -339,29 +268,24 @@ def test_what_is_scheduled_is_beside_the_rate() -> None:
     ]
 
 
-def test_colors_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"val_loss": 1.0}
-    assert "\x1b" not in table().row(1, values, is_best=True)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    lines = table().row(1, values, is_best=True).splitlines()
-    assert lines[2] == "\x1b[1mepoch  |    loss |      lr |    sec\x1b[0m"
-    assert lines[4] == "    1\x1b[1;32m*\x1b[0m |   1.000 |  3.1e-5 |    4.2"
-    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            assert "\x1b" not in table().row(1, values, is_best=True)
-
-
 def test_the_header_comes_again_after_twenty_rows_and_with_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, values = table("loss", "val_loss", "val_acc"), {"loss": 1.0, "val_loss": 2.0, "val_acc": 0.5}
     lines = [rows.row(epoch, values).count("\n") for epoch in range(1, 43)]
     # Before the first row the legend, too.
     assert {epoch: count for epoch, count in enumerate(lines, start=1) if count} == {1: 4, 21: 3, 41: 3}
-    monkeypatch.setenv("COLUMNS", "49")
+    # A new value has a column from then on.
+    assert rows.row(43, {**values, "lav_l0_acc": 0.25}).splitlines()[1].split("|")[3].split() == ["acc"]
+    assert rows.row(43, values) == "   43  |   1.000 |   2.000  0.5000 |         |  3.1e-5 |    4.2"
+    monkeypatch.setenv("COLUMNS", "59")
     assert rows.row(43, values).splitlines()[0] == "1 more in train.log: val_acc"
     assert rows.row(44, values).count("\n") == 0
+    # Colours on a terminal only.
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1;32m*\x1b[0m |   1.000" in rows.row(45, values, is_best=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in rows.row(46, values, is_best=True)
 
 
 def test_names_are_hidden_since_they_mean_the_same_and_control_characters_are_replaced() -> None:

@@ -17,7 +17,7 @@ from tfaip.util.text import NUMBER_WIDTH, metric_text, number_text, setting_text
 from tfaip.util.typing import Logs
 
 ROWS_PER_HEADER = 20
-# Longest line of the name of a column.
+# Longest name of a column.
 NAME_WIDTH = 24
 # Title of the group of the rate.
 SETTINGS = "scheduled"
@@ -64,11 +64,11 @@ def _column_name(name: str, names: Collection[str], only_loss: str | None) -> st
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a value, in a group with a title, with its name on two lines; the first one may be empty."""
+    """Column of a value, in a group with a title."""
 
     name: str
     group: tuple[int, str]
-    lines: tuple[str, str]
+    text: str
     width: int
 
 
@@ -128,46 +128,34 @@ class EpochTable:
     def _choose_columns(self, width: int) -> None:
         """Choose the columns that fit, which follow from names and width alone.
 
-        If they do not fit, names take two lines. If that is not enough, the monitored value and the rate come first,
-        then the first value of each group, the second of each group, and so on.
+        The monitored value and the rate come first, then the first value of each group, the second of each group, and
+        so on.
         """
         shown = [name for name in self._names if _column_name(name, self._names, self._only_loss) == name]
-        trained = [TOTAL_LOSS, *(name for name in shown if _group(name)[1] == TRAIN)]
-        ranks = {base: rank for rank, base in reversed([*enumerate(trained)])}
-
-        def place(name: str) -> tuple[object, ...]:
-            # Within a group the loss comes first, then what the training logs too, in its order, then the rest; the
-            # losses of single outputs come last, since there may be no room for them.
-            base = split_name(name)[1]
-            return _group(name)[0], name != RATE, base.endswith(f"_{TOTAL_LOSS}"), ranks.get(base, len(trained))
-
-        shown.sort(key=place)
-        for on_two_lines in (False, True):
-            self._columns = [_column(name, on_two_lines) for name in shown]
-            if _width(self._columns) <= width:
-                return
+        # Within a group the loss comes first, then what the training logs too, in its order, then the rest.
+        bases = [TOTAL_LOSS, *(split_name(name)[1] for name in sorted(shown, key=lambda name: _group(name)[0]))]
+        shown.sort(key=lambda name: (_group(name)[0], name != RATE, bases.index(split_name(name)[1])))
+        columns = [_column(name) for name in shown]
         first = [_column_name(self._monitor, self._names, self._only_loss), RATE]
-        turns = zip_longest(*(columns for _, columns in _grouped(self._columns)))
+        turns = zip_longest(*(of_group for _, of_group in _grouped(columns)))
         by_turns = [column for turn in turns for column in turn if column is not None]
         chosen: list[Column] = []
         for column in sorted(by_turns, key=lambda column: [*first, column.name].index(column.name)):
             if _width([*chosen, column]) <= width:
                 chosen.append(column)
-        left_out = [column.name for column in self._columns if column not in chosen]
-        self._columns = [column for column in self._columns if column in chosen]
-        self._notes.append(f"{len(left_out)} more in {self._complete}: {', '.join(left_out)}")
+        self._columns = [column for column in columns if column in chosen]
+        if len(chosen) < len(columns):
+            left_out = ", ".join(column.name for column in columns if column not in chosen)
+            self._notes.append(f"{len(columns) - len(chosen)} more in {self._complete}: {left_out}")
 
     def _header(self) -> list[str]:
-        titles, names, rule = " " * 6, [" " * 6, "epoch "], "-" * 6
+        titles, names, rule = " " * 6, "epoch ", "-" * 6
         for title, columns in _grouped(self._columns):
             width = sum(column.width + 1 for column in columns)
             titles += f" | {'rate' if title == SETTINGS and len(columns) == 1 else title:^{width - 1}}"
             rule += f"-+{'-' * width}"
-            for i in (0, 1):
-                cells = [terminal.align_right(column.lines[i], column.width + 1) for column in columns]
-                names[i] += f" |{''.join(cells)}"
-        divided = [f"{names[0]} |"] if any(column.lines[0] for column in self._columns) else []
-        return [f"{titles} |", *divided, f"{names[1]} |    sec", f"{rule}-+-------"]
+            names += " |" + "".join(terminal.align_right(column.text, column.width + 1) for column in columns)
+        return [f"{titles} |", f"{names} |    sec", f"{rule}-+-------"]
 
 
 def _group(name: str) -> tuple[int, str]:
@@ -189,17 +177,10 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(column.width + 1 for column in columns) + 2 * len({column.group for column in columns}) + 15
 
 
-def _column(name: str, on_two_lines: bool) -> Column:
-    """Return a column with its name on one line, or a long one on two, divided between words or within the only one."""
+def _column(name: str) -> Column:
     base = name.rpartition(".")[2] if name.startswith(SCHEDULED_PREFIX) else split_name(name)[1]
-    text = "".join(character if character.isprintable() else "?" for character in base)
-    place = 0
-    if on_two_lines and terminal.text_width(text) > NUMBER_WIDTH:
-        places = [place for place in range(1, len(text)) if not text[place - 1].isalnum()]
-        place = min(places or [(len(text) + 1) // 2], key=lambda place: max(place, len(text) - place))
-    first = text[:place] + "-" * (place > 0 and text[place - 1].isalnum())
-    lines = terminal.cut(first, NAME_WIDTH), terminal.cut(text[place:], NAME_WIDTH)
-    return Column(name, _group(name), lines, max(NUMBER_WIDTH, *map(terminal.text_width, lines)))
+    text = terminal.cut("".join(character if character.isprintable() else "?" for character in base), NAME_WIDTH)
+    return Column(name, _group(name), text, max(NUMBER_WIDTH, terminal.text_width(text)))
 
 
 def result_line(epoch: int, logs: Logs) -> str:

@@ -54,7 +54,6 @@ class TensorBoardEvents:
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}
-        self._tf_summary: Any = None
         self._has_layer_values = self.directory is not None
 
     def collect(self) -> list[CollectedValue]:
@@ -102,10 +101,14 @@ class TensorBoardEvents:
             if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
                 for path, weight in variable_arrays(variables_by_path(self.scenario.graph)).items():
                     writer(TRAIN).histogram(f"weights/{path}", weight, epoch)
-            for collected in layer_values:
-                drawing = self._drawing(self.directory.root / VALIDATION, collected, epoch)
-                if drawing is not None:
-                    writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
+            for sent in layer_values:
+                drawing = sent.writer.func(sent.writer.name, sent.value, epoch)
+                if drawing is None:
+                    raise TypeError(
+                        f"the function of the TensorboardWriter {sent.writer.name!r} returned nothing: return an "
+                        "image, a number or a curve, instead of writing it with tf.summary"
+                    )
+                writer(VALIDATION).drawing(sent.writer.name, drawing, epoch)
             for opened in self._writers.values():
                 opened.flush()
 
@@ -136,9 +139,6 @@ class TensorBoardEvents:
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
-        if self._tf_summary is not None:
-            self._tf_summary.close()
-            self._tf_summary = None
 
     def _writer(self, directory: RunDirectory, epoch: int, kind: str) -> EventWriter:
         """Return the writer of a directory; the first one also writes the hyper-parameters of the run."""
@@ -151,32 +151,6 @@ class TensorBoardEvents:
             if kind == TRAIN and self.stage is not None:
                 writer.text("stage", self.stage, epoch)
         return self._writers[kind]
-
-    def _drawing(self, events: Path, collected: CollectedValue, epoch: int) -> Any:
-        """Return what the function of a layer's value returns; None: it has written with `tf.summary`."""
-        name, func = collected.writer.name, collected.writer.func
-        if self._tf_summary is None:
-            drawing = func(name, collected.value, epoch)
-            if drawing is not None:
-                return drawing
-            # Called again, once: a run without such a function has no empty event file.
-            self._tf_summary = backend.summary_writer(events)
-        if self._tf_summary is not None:
-            before = _written_bytes(events)
-            with self._tf_summary.as_default(step=epoch):
-                drawing = func(name, collected.value, epoch)
-            self._tf_summary.flush()
-            if drawing is not None or _written_bytes(events) > before:
-                return drawing
-        called = getattr(func, "__qualname__", type(func).__name__)
-        raise TypeError(
-            f"the function {called} of the TensorboardWriter {name!r} returned nothing: return an image, a number or a "
-            "curve (on TensorFlow it may also write with tf.summary)"
-        )
-
-
-def _written_bytes(events: Path) -> int:
-    return sum(path.stat().st_size for path in events.glob("*.v2"))
 
 
 PLUGIN = "tensorboard_plugin_profile"
@@ -193,21 +167,17 @@ class Profiler:
         directory: directory of TensorBoard events; the trace is written to `plugins/profile` in it.
         first: first batch, counted from 1 over all epochs that this process trains.
         last: last batch, at least `first`.
-        flag: that sets both, for messages.
 
     Raises:
         FieldAdvice: if the plugin that shows traces is not installed.
     """
 
-    def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
+    def __init__(self, directory: Path, first: int, last: int) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
                 "profiling needs a package: pip install tensorboard-plugin-profile, or set {profile} False", "profile"
             )
-        self._directory = directory
-        self._first = first
-        self._last = last
-        self._flag = flag
+        self._directory, self._first, self._last = directory, first, last
         self._done = 0
         self._begin = 0  # first batch of the trace; 0: not begun
         self._is_active = False
@@ -242,8 +212,8 @@ class Profiler:
         if self._is_active:
             self._stop()
         elif self._done and not self._begin:
-            text = "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change %s"
-            log.warning(text, self._done, self._first, self._flag)
+            text = "nothing was profiled: %d batches were trained, and profiling (profile_steps) begins at batch %d"
+            log.warning(text, self._done, self._first)
 
     def _stop(self) -> None:
         self._is_active = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FI
 from tfaip.util import files
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
 from tfaip.util.reading import read_json
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 
 # Of a stage; the second one of a process that was killed before the first had its name.
 STAGE_MARKS = (STAGE_FILE, files.TEMPORARY_PREFIX + STAGE_FILE)
@@ -36,14 +37,11 @@ class RunDirectory:
         best_model_name: str = names.BEST_DIR,
         params_copy: str = "",
     ) -> None:
-        problem = files.path_problem(root)
-        if problem is not None:
-            raise UsageError(f"{shorten(str(root))} is not a directory of a run: the path {problem}")
         names.check_directory_names(checkpoint_sub_dir, best_model_name, params_copy)
         self.root, self.params_copy = root, params_copy
         self.params_file, self.history_file, self.log_file = root / PARAMS_FILE, root / HISTORY_FILE, root / LOG_FILE
         self._files = [PARAMS_FILE, HISTORY_FILE, LOG_FILE, names.HPARAMS_FILE, *filter(None, [params_copy])]
-        self.checkpoints = root.joinpath(*names.checkpoint_parts(checkpoint_sub_dir))
+        self.checkpoints = root / names.checkpoint_directory(checkpoint_sub_dir)
         self.best, self.export, self.stages = (root / n for n in (best_model_name, names.EXPORT_DIR, names.STAGES_DIR))
 
     @classmethod
@@ -65,10 +63,6 @@ class RunDirectory:
     def stage_directories(self) -> StageDirectories:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
-
-    def possible_runs(self) -> list[RunDirectory]:
-        """Return the paths that an existing run may have: flags may have changed their names."""
-        return [self, RunDirectory.stored(self.root), RunDirectory(self.root)]
 
     def check_free(self, overwrite: bool) -> None:
         """Raise unless a new run may use the directory; change nothing.
@@ -113,31 +107,18 @@ class RunDirectory:
 
     def foreign_entries(self) -> list[Path]:
         """Return what is in the directory, at the places where a run writes, and no run has written."""
-        runs = self.possible_runs()
-        plain = {self.root / name for run in runs for name in run._files}
-        models = {self.export, *(run.best for run in runs)}
-        checkpoints = {run.checkpoints for run in runs}
-        stores = {parent for path in checkpoints for parent in (path, *path.parents) if self.root in parent.parents}
-        known = {path.name for path in (*plain, *models, *stores, self.stages) if path.parent == self.root}
-
-        def is_of_run(path: Path) -> bool:
-            name = files.final_name(path)
-            return name in known or names.EVENTS_NAME.fullmatch(name) is not None or names.is_id_file(path)
-
-        def is_of_store(path: Path) -> bool:
-            return path in stores or (path.parent in checkpoints and _is_saved(path))
-
-        tests: dict[Path, Callable[[Path], bool]] = {self.root: is_of_run, self.stages: _is_of_stages}
-        tests |= dict.fromkeys(self._event_directories(), _is_of_events) | dict.fromkeys(sorted(stores), is_of_store)
-        found = []
-        for path in (*tests, *models, *plain):
-            is_link = path.is_symlink() and path != self.root
-            if is_link or not path.exists() or (path in plain and path.is_file()):
+        run = RunDirectory.stored(self.root)
+        places = run._places()
+        known = {path.name for path in places}
+        entries = sorted(self.root.iterdir())
+        found = [path for path in entries if files.final_name(path) not in known and not names.is_id_file(path)]
+        for path, is_own in places.items():
+            if path.is_symlink() or not path.exists() or (path.name in run._files and path.is_file()):
                 continue  # a link is removed, not what it leads to
-            if path in models and files.is_ours(path, MODEL_MARKS):
+            if path.is_dir() and is_own is not None:
+                found += [entry for entry in sorted(path.iterdir()) if not is_own(entry)]
+            elif path in (run.best, run.export) and files.is_ours(path, MODEL_MARKS):
                 found += [path / added for added in ModelDirectory.at(path).foreign_entries()]
-            elif path in tests and path.is_dir():
-                found += [entry for entry in sorted(path.iterdir()) if not tests[path](entry)]
             else:
                 found.append(path)
         return found
@@ -146,37 +127,35 @@ class RunDirectory:
         """Return True if the directory contains a run that ended before its first checkpoint and epoch.
 
         A best model that is there belongs to the epoch that was not completed: only then the history is there too, and
-        empty. Links may lead to results that cannot be read now.
+        empty.
         """
-        runs = self.possible_runs()
-        if not self.params_file.exists() or any(path.is_symlink() for run in runs for path in run._paths()):
+        run = RunDirectory.stored(self.root)
+        if not self.params_file.exists():
             return False
-        for path in {run.checkpoints for run in runs if run.checkpoints.exists()}:
-            # Something else is in the place of the checkpoints than a half-written one.
-            if not path.is_dir() or any(not saved.name.startswith(files.TEMPORARY_PREFIX) for saved in path.iterdir()):
-                return False
-        if self.export.exists() or (self.stages.is_dir() and any(self.stages.glob(f"*/{DONE_FILE}"))):
+        saved = run.checkpoints.iterdir() if run.checkpoints.is_dir() else [run.checkpoints]
+        kept = [path for path in saved if not path.name.startswith(files.TEMPORARY_PREFIX)]
+        kept += [run.export, *run.stages.glob(f"*/{DONE_FILE}")]
+        has_history = self.history_file.exists()
+        if any(map(os.path.lexists, kept if has_history else [*kept, run.best])):
             return False
-        if not self.history_file.exists():
-            return not any(run.best.exists() for run in runs)
         try:
-            return read_json_object(self.history_file) == {}
+            return not has_history or read_json_object(self.history_file) == {}
         except TfaipError:
             return False
 
     def check_resumable(self) -> None:
         """Raise a UsageError if something that a continued run writes to is a link, which may lead elsewhere."""
         events = [path for directory in self._event_directories() for path in directory.rglob("*")]
-        for path in (*self._paths(), *events):
+        for path in (*self._places(), *events):
             if path.is_symlink():
                 text = "a run writes within its own directory only; put there what it leads to"
                 raise UsageError(f"{shorten_text(str(path), 160)} is a link: {text}")
 
-    def _paths(self) -> list[Path]:
-        """Return the paths that a run writes to and that may exist already."""
-        stores = [parent for parent in (self.checkpoints, *self.checkpoints.parents) if self.root in parent.parents]
-        own = [self.root / name for name in self._files]
-        return [*own, self.best, self.export, self.stages, *stores, *self._event_directories()]
+    def _places(self) -> dict[Path, Callable[[Path], bool] | None]:
+        """Return where a run writes: files and models, and directories with a test of what is in them."""
+        plain = dict.fromkeys([*(self.root / name for name in self._files), self.best, self.export])
+        tests = {self.stages: _is_of_stages, self.checkpoints: _is_saved}
+        return {**plain, **tests, **dict.fromkeys(self._event_directories(), _is_of_events)}
 
     def _event_directories(self) -> list[Path]:
         entries = self.root.iterdir() if self.root.is_dir() else ()
@@ -204,8 +183,8 @@ class RunDirectory:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        own = {PARAMS_FILE, HISTORY_FILE, names.HPARAMS_FILE, self.params_copy, names.EXPORT_DIR, self.best.name}
-        files.remove_temporaries(self.root, lambda name: name in own)
+        known = {path.name for path in self._places()}
+        files.remove_temporaries(self.root, lambda name: name in known)
         for path in self._event_directories():
             if path.is_dir() and not path.is_symlink():
                 files.remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
@@ -243,22 +222,17 @@ def model_of_run(root: Path) -> Path | None:
 
 def find_run(path: Path) -> tuple[Path, str | None]:
     """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint."""
-    problem = files.path_problem(path)
-    if problem is not None:
-        raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
     shown = shorten_text(str(path), 160)
-    if not path.exists():
+    if not os.path.exists(path):
         raise UsageError(f"no run at {shown}: the path does not exist")
     # `.` and `..` have parents only when they are resolved.
     for start in (path, path.resolve()):
-        for depth, root in enumerate([start, *start.parents][: names.MAX_PARTS + 2]):
-            if not (root / PARAMS_FILE).is_file():
-                continue
-            checkpoints = RunDirectory.stored(root).checkpoints
-            if depth < 2 or checkpoints.is_relative_to(start):
-                return root, None
-            if depth == 2 or start.parent == checkpoints:
-                return root, start.name
+        for depth, root in enumerate([start, *start.parents][:3]):
+            if (root / PARAMS_FILE).is_file():
+                if depth < 2:
+                    return root, None
+                if start.parent == RunDirectory.stored(root).checkpoints:
+                    return root, start.name
     raise UsageError(f"no run at {shown}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")
 
 
@@ -285,15 +259,13 @@ class StageDirectories:
     def records(self) -> list[dict[str, Any]]:
         """Return the records of all stages that have begun, in order; those that are done have a `result`."""
         found = []
-        for path in self._directory.iterdir() if self._directory.is_dir() else ():
-            if (path / STAGE_FILE).is_file():
-                record = read_json(path / STAGE_FILE)
-                named = record.get("name") == path.name and isinstance(record.get("kind"), str)
-                if type(record.get("number")) is not int or not named:
-                    raise UsageError(f"{path / STAGE_FILE} has {shorten(record)}: it is damaged")
-                if (path / DONE_FILE).is_file():
-                    record["result"] = read_json(path / DONE_FILE)
-                found.append(record)
+        for file in self._directory.glob(f"[!.]*/{STAGE_FILE}"):
+            record, done = read_json(file), file.with_name(DONE_FILE)
+            if record.get("name") != file.parent.name:
+                raise UsageError(f"{file} is damaged, or its directory has another name")
+            if done.is_file():
+                record["result"] = read_json(done)
+            found.append(record)
         return sorted(found, key=lambda record: record["number"])
 
     def begin(self, record: Mapping[str, Any]) -> Path:
@@ -334,8 +306,6 @@ class StageDirectories:
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
-        if self._directory.is_dir():
-            files.remove_temporaries(self._directory, lambda name: True)
-            for path in self._directory.iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    files.remove_temporaries(path, lambda name: True)
+        for path in (self._directory, *self._directory.glob("*")):
+            if path.is_dir() and not path.is_symlink():
+                files.remove_temporaries(path, lambda name: True)

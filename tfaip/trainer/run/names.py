@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
@@ -41,7 +41,6 @@ STAGES_DIR = "stages"
 STAGE_FILE = "stage.json"
 DONE_FILE = "DONE"
 STAGE_STATE_DIR = "state"
-MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|{UPDATES}|lav_l\d+", re.ASCII)
@@ -51,7 +50,7 @@ _FIXED = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, HPARAMS_FILE, LATEST_FILE, "manif
 _RESERVED = re.compile(
     "|".join([*map(re.escape, _FIXED), EVENTS_NAME.pattern, CHECKPOINT_NAME.pattern]), re.ASCII | re.IGNORECASE
 )
-_EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
+_EPOCH = re.compile(r"(?:^|/)[^/]*\{epoch(?::[^{}]*)?\}.*")
 
 
 def is_of_checkpoints(name: str) -> bool:
@@ -87,48 +86,36 @@ def measured_name(name: str, logged: Sequence[str], logs_lav: bool) -> str:
 def check_logged(values: Mapping[str, object]) -> None:
     """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by."""
     for name, value in values.items():
-        if name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN:
-            raise UsageError(f"the loss or metric {name!r} has a name of other values: give it another name")
-        if not name.isprintable() or name.split() != [name]:
-            raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
+        is_taken = name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN
+        if is_taken or name.split() != [name]:
+            raise UsageError(f"the loss or metric {name!r} has a name of other values, or blanks: give it another name")
         if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
             raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
 
 
-def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
-    """Return the parts of the path of the checkpoints, relative to the run directory.
+def checkpoint_directory(checkpoint_sub_dir: str) -> str:
+    """Return the name of the directory of the checkpoints.
 
     A part with `{epoch}` (`checkpoint/checkpoint_{epoch:04d}`) asks for a directory per epoch, which checkpoints have
-    anyway (`epoch_0007`): it ends the path. If nothing is left the default is taken.
+    anyway (`epoch_0007`): it is left out. If nothing is left the default is taken.
     """
-    parts: list[str] = []
-    for part in PurePosixPath(checkpoint_sub_dir).parts:
-        if _EPOCH.search(part):
-            return tuple(parts) or (CHECKPOINT_DIR,)
-        parts.append(part)
-    return tuple(parts)
+    name, count = _EPOCH.subn("", checkpoint_sub_dir)
+    return CHECKPOINT_DIR if count and not name else name
 
 
 def check_directory_names(checkpoint_sub_dir: str, best_model_name: str, params_copy: str = "") -> None:
     """Raise unless they name directories within the run, and a file if there is a copy, which hold nothing else."""
-    problem = _name_problem(best_model_name)
-    _require(problem, "early_stopping.best_model_name", best_model_name, "the name of a directory of its own")
-    problem, parts = path_problem(checkpoint_sub_dir), checkpoint_parts(str(checkpoint_sub_dir))
-    if problem is None and PurePosixPath(checkpoint_sub_dir).is_absolute():
-        problem = "is an absolute path"
-    elif problem is None and not 1 <= len(parts) <= MAX_PARTS:
-        problem = f"has {len(parts)} parts"
-    elif problem is None:
-        problems = [f"has a part that {part}" for part in map(_name_problem, parts) if part is not None]
-        if parts[0].casefold() == best_model_name.casefold():
-            problems.append("begins with early_stopping.best_model_name")
-        problem = next(iter(problems), None)
-    expected = "the name of a directory of its own below output_dir"
-    _require(problem, "checkpoint_sub_dir", checkpoint_sub_dir, expected)
-    problem = _name_problem(params_copy) if params_copy else None
-    if problem is None and params_copy.casefold() in (best_model_name.casefold(), parts[0].casefold()):
-        problem = "is the name of a directory of the run"
-    _require(problem, "scenario.trainer_params_filename", params_copy, "the name of a file")
+    taken = set[str]()
+    for field, value, name, kind in [
+        ("early_stopping.best_model_name", best_model_name, best_model_name, "directory"),
+        ("checkpoint_sub_dir", checkpoint_sub_dir, checkpoint_directory(str(checkpoint_sub_dir)), "directory"),
+        *([("scenario.trainer_params_filename", params_copy, params_copy, "file")] if params_copy else []),
+    ]:
+        problem = _name_problem(name)
+        if problem is None and name.casefold() in taken:
+            problem = "is the name of something else in the run"
+        _require(problem, field, value, f"the name of a {kind} of its own in output_dir")
+        taken.add(name.casefold())
 
 
 def _require(problem: str | None, field: str, value: object, expected: str) -> None:
@@ -145,27 +132,26 @@ def expected_directory(path: str) -> str | None:
 
 def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
     """Raise unless the history can be kept in a file that the run writes for nothing else."""
-    problem = None if history_file is None else path_problem(history_file)
-    if history_file is not None and problem is None:
+    if history_file is None:
+        return
+    problem = path_problem(history_file)
+    if problem is None:
         file, root = Path(os.path.realpath(history_file)), os.path.realpath(output_dir or "")
         parts = file.relative_to(root).parts if output_dir is not None and file.is_relative_to(root) else ()
         if os.path.isdir(history_file):
             problem = "is a directory"
-        elif os.path.lexists(history_file) and not os.path.isfile(history_file):
-            problem = "is not a regular file"
-        elif parts and (parts[0] in set(directories) or EVENTS_NAME.fullmatch(parts[0])):
-            problem = f"is in {parts[0]}/, which the run replaces"
-        elif parts in ((PARAMS_FILE,), (LOG_FILE,)):
-            problem = "is another file of the run"
+        elif parts and (parts[0] in {*directories} or (parts[0] != HISTORY_FILE and _RESERVED.fullmatch(parts[0]))):
+            problem = "is in the place of something else in the run"
         else:
-            problem = name_problem(Path(history_file).name)
+            problem = name_problem(file.name)
     _require(problem, "history_file", history_file, "a file of its own")
 
 
 def _name_problem(name: object) -> str | None:
     """Return why a directory of the run cannot have this name, or None."""
-    text, problem = str(name), name_problem(name)
-    if problem is None and not {"{", "}"}.isdisjoint(text):
-        return "has braces"
-    is_reserved = problem is None and _RESERVED.fullmatch(text)
-    return "is the name of something else in the run" if is_reserved else problem
+    problem = name_problem(name)
+    if problem is None and not {"{", "}"}.isdisjoint(str(name)):
+        problem = "has braces"
+    elif problem is None and _RESERVED.fullmatch(str(name)):
+        problem = "is the name of something else in the run"
+    return problem

@@ -276,7 +276,7 @@ class CheckpointStore:
 
         Until it is called, only the arrays must stay as they are.
         """
-        state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
+        state, name = _state_text(checkpoint.state), checkpoint_name(epoch, step)
 
         def save() -> Path:
             with files.failures_named(self._directory):
@@ -289,7 +289,7 @@ class CheckpointStore:
 
     def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
         """Commit a checkpoint under a name; see `saving`."""
-        return self._commit(name, checkpoint.arrays, _state_text(checkpoint), best)
+        return self._commit(name, checkpoint.arrays, _state_text(checkpoint.state), best)
 
     def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -324,14 +324,15 @@ class CheckpointStore:
         Damaged ones are passed over with a warning, unless one is given by name.
         """
         if name is None:
-            for path in self.checkpoints():
+            found = self.checkpoints()
+            for path in found:
                 try:
                     return path.name, read_checkpoint(path)
                 except TfaipError as error:
                     log.warning("damaged checkpoint passed over: %s", error)
-            damaged = f"all checkpoints in {self._directory} are damaged"
+            place = f"in {self._directory}"
             raise UsageError(
-                damaged if self.checkpoints() else f"no checkpoint in {self._directory}: nothing to resume"
+                f"all checkpoints {place} are damaged" if found else f"no checkpoint {place}: nothing to resume"
             )
         try:
             checkpoint = read_checkpoint(self._directory / name)
@@ -363,12 +364,12 @@ def checkpoint_name(epoch: int, step: int = 0) -> str:
     return f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
 
 
-def _state_text(checkpoint: Checkpoint) -> str:
-    history = checkpoint.state.get("history")
+def _state_text(state: Mapping[str, Any]) -> str:
+    history = state.get("history")
     if not isinstance(history, HistoryDict):
-        return json.dumps(checkpoint.state, indent=1)
-    others = {name: value for name, value in checkpoint.state.items() if name != "history"}
-    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text}\n}}'
+        return json.dumps(state)
+    others = {name: value for name, value in state.items() if name != "history"}
+    return f'{json.dumps(others)[:-1]}, "history": {history.text}}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

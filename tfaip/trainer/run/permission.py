@@ -64,10 +64,6 @@ def read_permission(params_file: Path) -> Permission:
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
         packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
-        paths = [path for path in (root, history_file) if path is not None]
-        is_valid = isinstance(packages, list) and all(map(str.isidentifier, packages))
-        if not is_valid or not all(path.isprintable() and os.path.isabs(path) for path in paths):
-            raise ValueError("it names no packages and absolute paths")
         # A run that was stored there later must not become importable.
         is_usable = root is not None and os.path.isdir(root) and not importpath.is_stored(root)
         return Permission(tuple(packages), root if is_usable else None, history_file)

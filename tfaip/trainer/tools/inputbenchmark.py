@@ -5,17 +5,13 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import count, islice, takewhile
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain, islice, takewhile
+from typing import Any, TypeVar
 
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
-from tfaip.data.pipeline.sampler import Sampler
-from tfaip.data.pipeline.workerpool import WorkerStats
 from tfaip.params.settings import flags_of
 from tfaip.trainer.datasets import create_training_pipeline
 from tfaip.trainer.params import TrainerParams
@@ -26,6 +22,7 @@ T = TypeVar("T")
 
 PARTS_S = 2.0
 REPORT_S = 1.0
+_MAX_PASSES = 1000
 
 log = logger(__name__)
 
@@ -48,110 +45,50 @@ def benchmark_input(
     with flags_of(seeded, "trainer"):
         pipeline = create_training_pipeline(seeded, scenario)
     with StopRequest() as stop:
-        log_parts(pipeline)
+        if pipeline.params.allowed_failures() == 0:  # else a sample may fail, which only workers and streams leave out
+            log_parts(pipeline)
         log.info("reading %s:", "until Ctrl-C" if time_limit is None else f"for {time_limit:g} s")
-        done, next_report_s = Throughput(), REPORT_S
         with pipeline.generate_input_batches(auto_repeat=True) as batches:
-            while stop.received is None and (time_limit is None or done.seconds < time_limit):
-                begin = time.perf_counter()
-                batch = next(batches)
-                done.add(batch, time.perf_counter() - begin)
-                if done.seconds >= next_report_s:
-                    next_report_s = done.seconds + REPORT_S
-                    rates = f"{done.rate(done.samples):12,.0f} samples/s {done.rate(done.nbytes) / 1e6:9,.1f} MB/s"
-                    wait = f"longest wait for a batch {done.longest_s * 1e3:,.1f} ms"
-                    log.info("%6.1f s %s   %s%s", done.seconds, rates, wait, _load(pipeline.worker_stats()))
-        log.info("%s", done)
+            started = time.perf_counter()
+            next(batches)  # waits for workers to start
+            begin = shown = time.perf_counter()
+            samples, is_done = 0, False
+            while not is_done:
+                samples += next(batches).size
+                now = time.perf_counter()
+                is_done = stop.received is not None or (time_limit is not None and now - started >= time_limit)
+                if is_done or now - shown >= REPORT_S:
+                    log.info("%6.1f s %s samples/s", now - started, f"{samples / (now - begin):12,.0f}")
+                    shown = now
         if pipeline.dropped.total:
             log.info("dropped while measuring: %s", pipeline.dropped)
         if stop.received is not None:
             raise TrainingInterrupted(stop.received)
 
 
-@dataclass
-class Throughput:
-    """Batches that came out of a pipeline.
-
-    Args:
-        seconds: since the first batch was requested.
-        batches: number of batches.
-        samples: number of samples in them.
-        nbytes: of their arrays.
-        first_s: seconds until the first batch, which waits for workers to start.
-        longest_s: longest time between two later batches.
-    """
-
-    seconds: float = 0.0
-    batches: int = 0
-    samples: int = 0
-    nbytes: int = 0
-    first_s: float = 0.0
-    longest_s: float = 0.0
-
-    def add(self, batch: Batch, seconds: float) -> None:
-        """Count a batch that came this time after the one before."""
-        if self.batches == 0:
-            self.first_s = seconds
-        else:
-            self.longest_s = max(self.longest_s, seconds)
-        self.seconds += seconds
-        self.batches += 1
-        self.samples += batch.size
-        self.nbytes += sum(array.nbytes for array in [*batch.inputs.values(), *batch.targets.values()])
-
-    def rate(self, amount: int) -> float:
-        """Return an amount per second after the first batch."""
-        seconds = self.seconds - self.first_s
-        return amount * (1 - 1 / self.batches) / seconds if seconds > 0 else 0.0
-
-    def __str__(self) -> str:
-        rates = f"{self.rate(self.samples):,.0f} samples/s, {self.rate(self.nbytes) / 1e6:,.1f} MB/s"
-        count = f"{self.samples:,} samples in {self.batches:,} batches"
-        return f"{count}: {rates}; the first batch came after {self.first_s:.2f} s"
-
-
-def _load(stats: WorkerStats | None) -> str:
-    """Return the load of the workers as the end of a line; empty without workers."""
-    if stats is None:
-        return ""
-    seconds = time.perf_counter() - stats.started
-    shares = f"{stats.busy_s / (seconds * stats.workers):.0%} busy, waited for {stats.wait_s / seconds:.0%} of the time"
-    return f"   {stats.workers} workers {shares}"
-
-
-class Part(NamedTuple):
-    """Seconds that a part of a pipeline takes for a sample that is trained, and if worker processes can do it."""
-
-    name: str
-    sample_s: float
-    in_workers: bool
-
-
 def log_parts(pipeline: DataPipeline) -> None:
     """Log a table of the time per sample, unless no sample comes out."""
-    try:
-        parts = measure_parts(pipeline, PARTS_S)
-    except Exception as error:
-        if pipeline.params.allowed_failures() == 0:
-            raise
-        log.warning("the parts are not timed, since a sample failed: %s: %s", type(error).__name__, error)
-        return
-    total = sum(part.sample_s for part in parts)
-    if not total:
-        return
-    log.info("time per sample in one process:")
-    for name, sample_s, in_workers in parts:
-        where = "  can run in workers" if in_workers else ""
-        log.info("  %-30s %10.4f ms %4.0f%%%s", name, sample_s * 1e3, 100 * sample_s / total, where)
-    log.info("  %-30s %10.4f ms  %s samples/s", "together", total * 1e3, f"{1 / total:,.0f}")
+    parts = measure_parts(pipeline, PARTS_S)
+    total = sum(sample_s for _, sample_s in parts)
+    if total > 0:
+        log.info("time per sample in one process:")
+        for name, sample_s in parts:
+            log.info("  %-30s %10.4f ms %4.0f%%", name, sample_s * 1e3, 100 * sample_s / total)
+        log.info("  %-30s %10.4f ms  %s samples/s", "together", total * 1e3, f"{1 / total:,.0f}")
 
 
-def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
-    """Send samples through the parts of a pipeline one by one, all in this process, for about so many seconds."""
+def measure_parts(pipeline: DataPipeline, seconds: float) -> list[tuple[str, float]]:
+    """Send samples through the parts of a pipeline one by one, in this process, for about so many seconds.
+
+    Returns:
+        Name of each part, and its seconds for a sample that is trained; empty if there is none.
+    """
     reader = pipeline._sample_stream
     next(reader.sampler.samples(0), None)  # the first sample may load the data
     end = time.perf_counter() + seconds
-    timed: list[_Timed[Any]] = [_Timed("generator", _passes(reader.sampler))]
+    timed: list[_Timed[Any]] = [
+        _Timed("generator", chain.from_iterable(map(reader.sampler.samples, range(_MAX_PASSES))))
+    ]
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, timed[0])
     # New processors: those of the reader keep their state.
     processors = pipeline._input_processors.create(pipeline.params, pipeline.data.params)
@@ -161,27 +98,11 @@ def measure_parts(pipeline: DataPipeline, seconds: float) -> list[Part]:
         timed.append(samples)
     samples = filter(reader.filter.accepts, samples)
     groups = iter(lambda: list(islice(samples, reader.samples_per_batch)), [])
-    batches = _Timed("batching", map(reader.stack, groups))
-    trained = sum(batch.size for batch in batches)
-    parallel = len(reader.processors.parallel)
-    has_workers = reader.workers_read or parallel > 0  # without work there are none
-    in_workers = [reader.workers_read, *(number < parallel for number in range(len(processors.processors)))]
-    parts, sources_s = [], 0.0
-    for part, is_parallel in zip([*timed, batches], [*in_workers, has_workers and reader.workers_stack], strict=True):
-        parts.append(Part(part.name, max(part.seconds - sources_s, 0.0) / max(trained, 1), is_parallel))
-        sources_s = part.seconds
-    return parts if trained else []
-
-
-def _passes(sampler: Sampler) -> Iterator[Sample]:
-    """Yield pass after pass, up to one without samples."""
-    for pass_index in count():
-        is_empty = True
-        for sample in sampler.samples(pass_index):
-            is_empty = False
-            yield sample
-        if is_empty:
-            return
+    timed.append(_Timed("batching", map(reader.stack, groups)))
+    trained = sum(batch.size for batch in timed[-1])
+    # The time of a part includes that of the part that it reads from.
+    own = [part.seconds - before for part, before in zip(timed, [0.0, *(part.seconds for part in timed)], strict=False)]
+    return [(part.name, max(part_s, 0.0) / trained) for part, part_s in zip(timed, own, strict=True) if trained]
 
 
 class _Timed(Iterator[T]):
