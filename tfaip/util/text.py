@@ -1,12 +1,10 @@
-"""Short, single-line forms of values for messages, and the character that no argument may hold."""
+"""Short, single-line forms of values for messages."""
 
 from __future__ import annotations
 
 import re
 import reprlib
 from collections.abc import Sequence
-
-from tfaip.errors import UsageError
 
 MESSAGE_LIMIT = 80
 # Of the text of another error inside a message.
@@ -21,23 +19,11 @@ NUMBER_WIDTH = 7
 _SPLIT_END, _SPLIT_START = re.compile(r" \S{,20}$"), re.compile(r"^\S{,20} ")
 
 
-class _ShortRepr(reprlib.Repr):
-    """`repr` with bounded depth, number of items and length, whatever the value holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 2
-        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 6
-        self.maxstring = self.maxother = 2 * MESSAGE_LIMIT
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Return the digits; Python refuses to print integers of more than 4300 digits."""
-        return repr(x) if x.bit_length() < 1024 else f"<integer of {x.bit_length()} bits>"
-
-    repr_bool = repr_int
-
-
-_REPR = _ShortRepr()
+# `repr` with bounded depth, number of items and length, whatever the value holds.
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 2
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = _REPR.maxarray = 6
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 2 * MESSAGE_LIMIT
 
 
 def number_text(value: float) -> str:
@@ -83,7 +69,7 @@ def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """
     try:
         text = _REPR.repr(value)
-    except Exception as error:  # in a `__repr__` of the user
+    except Exception as error:  # in a `__repr__` of the user, or an integer of more than 4300 digits
         text = f"<{type(value).__name__}, whose repr fails: {type(error).__name__}>"
     return shorten_text(text, limit)
 
@@ -99,10 +85,3 @@ def shorten_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     size = (limit - 3) * 2 // 3
     head, tail = line[:size], line[size + 3 - limit :]
     return _SPLIT_END.sub(" ", head) + "..." + _SPLIT_START.sub(" ", tail)
-
-
-def refuse_nul(argv: Sequence[str]) -> None:
-    """Raise a UsageError if an argument holds a NUL character, which only a Python program can pass."""
-    for word in argv:
-        if "\0" in word:
-            raise UsageError(f"the argument {shorten(word)} holds a NUL character")
