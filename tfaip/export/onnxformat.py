@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -53,12 +54,18 @@ class OnnxExporter:
     def write(self, directory: Path) -> None:
         """Create `directory` and write the files, with the current weights.
 
-        Operations that ONNX does not have are written nevertheless: such a file cannot be loaded.
+        Raises:
+            TfaipError: if a graph uses operations that ONNX does not have.
         """
         directory.mkdir()
         for name, graph in self._graphs.by_name.items():
             with quiet_tensorflow():
-                model = _convert(graph, self._graphs.inputs)
+                model, missing = _convert(graph, self._graphs.inputs)
+            if missing:
+                raise TfaipError(
+                    f"graph {name!r} cannot be written as ONNX, which has no counterpart of the TensorFlow operations "
+                    f"{', '.join(missing)}"
+                )
             (directory / f"{name}{SUFFIX}").write_bytes(model.SerializeToString())
 
     @staticmethod
@@ -88,18 +95,28 @@ def import_onnxruntime() -> ModuleType:
     return onnxruntime
 
 
-def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> Any:
-    """Return the ONNX model."""
+def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tuple[Any, list[str]]:
+    """Return the ONNX model, and the operations in it that ONNX does not know."""
+    import onnx
     import tensorflow as tf  # what is converted is a TensorFlow program
     import tf2onnx
 
     selected = graph.select(inputs)
     specs = {key: tf.TensorSpec(tensor.shape, tensor.dtype, name=export_name(key)) for key, tensor in selected.items()}
+    log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
     function = tf.function(graph, autograph=False)
-    model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_unknown])
+    try:
+        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_unknown])
+    finally:
+        log.setLevel(level)
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    if missing := sorted({node.op_type for node in model.graph.node if node.op_type not in known}):
+        return model, missing
     _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
     _name_dimensions(model.graph)
-    return model
+    return model, []
 
 
 def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
