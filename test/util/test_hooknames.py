@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from test.support.commands import REPOSITORY, finish_command, start_python
-from tfaip import Data, Evaluator, Generator, Processor, Sample, Scenario, Spec, shared
+from tfaip import Data, Evaluator, Generator, Processor, Sample, Spec, shared
 from tfaip.components import scenario as components
 from tfaip.data import data
 from tfaip.data.pipeline import datagenerator
 from tfaip.data.pipeline.processor import dataprocessor
 from tfaip.evaluator import evaluator
-from tfaip.imports import DataBase, DataGenerator, GraphBase, ModelBase, ScenarioBase
+from tfaip.imports import DataBase, DataGenerator, ModelBase, ScenarioBase
 from tfaip.model import graphbase, modelbase
 from tfaip.scenario.declared import NAMES
 
@@ -37,16 +37,12 @@ def method(*args: Any) -> Any:
 @pytest.mark.parametrize(
     ("base", "name", "hook"),
     [
-        (Scenario, "default_param", "default_params"),
         (ScenarioBase, "additional_graph_kwarg", "additional_graph_kwargs"),
-        (DataBase, "_padding_value", "_padding_values"),
         (Data, "lenght_of", "length_of"),
         (Generator, "yield_batches", "yields_batches"),
         (Processor, "support_preload", "supports_preload"),
         (ModelBase, "metircs", "metrics"),
-        (ModelBase, "_metrics", "_metric"),
         (ModelBase, "sample_weights", "_sample_weights"),
-        (GraphBase, "biuld_graph", "build_graph"),
         (Evaluator, "__entr__", "__enter__"),
     ],
 )
@@ -68,9 +64,7 @@ def test_a_name_near_to_a_hook_is_a_line(base: type, name: str, hook: str, caplo
     [
         (ModelBase, "build_modle", "build_model", "_loss"),
         (Generator, "__getitm__", "__getitem__", "generate"),
-        (DataGenerator, "__getitm__", "__getitem__", "generate"),
         (Processor, "aply", "apply", "apply"),
-        (dataprocessor.MappingDataProcessor, "aply", "apply", "apply"),
     ],
 )
 def test_a_class_that_cannot_work_without_the_hook_is_refused(

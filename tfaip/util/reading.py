@@ -49,9 +49,7 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_lin
         status = os.fstat(descriptor)
         _require_regular(status.st_mode, "it")
         if limit is not None and status.st_size > limit:
-            raise OSError(
-                errno.EFBIG, f"it has more than {limit // MIB} MiB, the most that is read of such a file"
-            )
+            raise OSError(errno.EFBIG, f"it has more than {limit // MIB} MiB, the most that is read of such a file")
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
