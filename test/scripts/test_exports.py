@@ -222,8 +222,3 @@ def test_formats_are_added_to_a_finished_model(
     assert ServedModel(model / "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
     rc, text = check(model)
     assert (rc, [name for name in names if f"\n{name}" in text]) == (0, names)
-
-
-def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export.main([str(made), "--format", "keras", "-h"]) == 0
-    assert capsys.readouterr() == (f"{export.USAGE}\n", "")

@@ -315,9 +315,7 @@ class SignalImages(DataGenerator[SignalImagesParams]):
 @pytest.mark.parametrize(
     ("command", "number", "dump"),
     [
-        ("lav", signal.SIGTERM, "dump.jsonl"),
-        ("multi_lav", signal.SIGINT, "dump.npz"),
-        ("predict", signal.SIGTERM, "dump.npz"),
+        ("multi_lav", signal.SIGTERM, "dump.npz"),
         ("predict", signal.SIGINT, "dump.jsonl"),
     ],
 )
