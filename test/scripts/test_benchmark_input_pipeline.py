@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-from typing import Any
 
 import numpy as np
 import pytest
@@ -65,14 +64,6 @@ def test_a_signal_ends_it_with_the_summary(
     assert re.search(r"   1 workers \d+% busy, waited for \d+% of the time$", out, re.MULTILINE)
     assert re.search(r"^[\d,]+ samples in [\d,]+ batches: ", out, re.MULTILINE)
     assert err == ""
-
-
-def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    params: Any = {"batch_size": 2, "num_processes": 0}
-    inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), on_error="skip", **params))
-    assert "the parts are not timed, since a sample failed: OSError: row_2.png is damaged" in caplog.text
-    with pytest.raises(OSError, match="is damaged"):
-        inputbenchmark.log_parts(make_pipeline(FilesParams(count=4, corrupt_every=2), **params))
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from test.support.commands import REPOSITORY, finish_command, start_python
 from tfaip import Data, Evaluator, Generator, Processor, Sample, Spec, shared
 from tfaip.components import scenario as components
 from tfaip.data import data
@@ -130,26 +129,3 @@ def test_hooks_exist() -> None:
             classes += type.__subclasses__(cls)
         ours = [cls for cls in classes if cls.__module__.startswith("tfaip.")]
         assert [name for name in hooks if not any(hasattr(cls, name) for cls in ours) and name not in further] == []
-
-
-IMPORT_ALL = """
-import importlib, logging, sys
-from pathlib import Path
-
-logging.basicConfig(stream=sys.stdout, level="WARNING", format="line: %(message)s")
-from tfaip.model.modelbase import ModelBase
-
-names = [f"test.clients.{'.'.join(path.parts[-2:])[:-3]}" for path in Path("test/clients").glob("*/*.py")]
-for path in Path("examples").glob("*/*/*.py"):
-    sys.path.append(str(path.parents[1]))
-    names.append(f"{path.parent.name}.{path.stem}")
-for name in names:
-    importlib.import_module(name.removesuffix(".__init__"))
-print(len([cls for cls in ModelBase.__subclasses__() if not cls.__module__.startswith("tfaip.")]) > 5)
-"""
-
-
-@pytest.mark.slow
-def test_examples_and_clients_have_no_such_name() -> None:
-    result = finish_command(start_python("-c", IMPORT_ALL, cwd=REPOSITORY))
-    assert result.stdout == "True\n", result

@@ -12,7 +12,6 @@ import termios
 import numpy as np
 import pytest
 
-from tfaip.scripts.runs import cell_texts
 from tfaip.util.chart import needs_log_scale, text_plot
 from tfaip.util.terminal import align_right, cut, is_terminal, print_table, terminal_width
 from tfaip.util.text import number_text, shorten, shorten_text
@@ -100,22 +99,6 @@ def test_every_value_is_one_printable_line_of_bounded_length() -> None:
     assert [shorten(value) for value in ("three", [1, 2.5, None], True)] == ["'three'", "[1, 2.5, None]", "True"]
     assert shorten_text("a" * 30 + "b" * 30, 20) == "a" * 11 + "..." + "b" * 6
     assert shorten_text("first words, then " * 9 + "the last words", 27) == "first words, ... words"
-
-
-@pytest.mark.parametrize(
-    ("values", "texts"),
-    [
-        ([0.123456, 100.0, 123456.75, 1e-7, 1e300], ["0.12346", "100.0", "123456.75", "1e-07", "1e+300"]),
-        ([0.123456, 0.123457, 0.5], ["0.123456", "0.123457", "0.5"]),
-        ([0.1, 0.1 + 2**-55], ["0.1", "0.10000000000000003"]),
-        ([[0.123456, 1], {"a": 0.123456}, None, True], ["[0.123456, 1]", '{"a": 0.123456}', "null", "true"]),
-        ([math.nan, math.nan, -math.inf], ["NaN", "NaN", "-Infinity"]),
-        ([1, "1"], ["1", "1"]),
-        ([], []),
-    ],
-)
-def test_cells_of_a_column_tell_values_apart(values: list[object], texts: list[str]) -> None:
-    assert cell_texts(values) == texts
 
 
 def test_numbers_have_four_decimals() -> None:
