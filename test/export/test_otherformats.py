@@ -286,13 +286,6 @@ def test_missing_packages_are_named(graphs: ExportGraphs, monkeypatch: pytest.Mo
         OnnxExporter(graphs)
 
 
-def test_damaged_files_are_named(tmp_path: Path) -> None:
-    for name, exporter in (("serve.keras", KerasExporter), ("serve.onnx", OnnxExporter)):
-        (tmp_path / name).write_bytes(b"nothing")
-        with pytest.raises(TfaipError, match=f"{tmp_path / name} cannot be loaded"):
-            exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
-
-
 @pytest.mark.slow
 def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")

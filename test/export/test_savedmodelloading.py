@@ -263,16 +263,6 @@ def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> N
     assert any(np.array_equal(array, expected["hidden/kernel"]) for array in moved.arrays.values())
 
 
-@pytest.mark.slow
-def test_a_damaged_model_is_named(keras_model: Path, tmp_path: Path) -> None:
-    model = Path(shutil.copytree(keras_model, tmp_path / "model"))
-    for pattern in ("variables.data*", "variables.index"):
-        for path in (model / "variables").glob(pattern):
-            path.write_bytes(b"nothing")
-        with pytest.raises(TfaipError, match=f"the SavedModel {model} cannot be read"):
-            read_saved_model(model)
-
-
 @pytest.mark.parametrize(
     ("attributes", "name", "expected"),
     [

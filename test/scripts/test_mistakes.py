@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from test.scripts.conftest import read_params, well
+from test.scripts.conftest import read_params
 from test.support.commands import CommandResult
-from test.support.runs import checkpoints, copy_tiny, files_below
+from test.support.runs import copy_tiny, files_below
 
 Run = Callable[..., CommandResult]
 EVIL = "open('executed', 'w').close()\n"
@@ -131,32 +130,6 @@ def test_stored_params(
     refused(run("resume_training", "old"), *fragments)
     # Neither the file that evil.py writes when it is imported, nor anything else.
     assert contents(place) == before
-
-
-def test_a_trusted_package_may_be_named(place: Path, whole: Path, run: Run) -> None:
-    (place / "mine.py").write_text("from tiny.scenario import *\nclass Mine(TinyGenerator): pass\n")
-    params = place / "params.json"
-    params.write_text(changed(read_params(whole / "run"), "gen.train.__cls__", "mine:Mine"))
-    refused(run("train_from_params", params, "--trainer.output_dir", "new", "--print_config"), "'mine:Mine'", "refused")
-    printed = well(run("train_from_params", params, "--trust", "mine", "--trainer.output_dir", "new", "--print_config"))
-    assert any(re.fullmatch("train: .?mine:Mine.?  # default", line) for line in printed.splitlines()), printed
-
-
-@pytest.mark.slow
-def test_output_dir_of_another_run(place: Path, half: Path, run: Run) -> None:
-    before = contents(half)
-    result = run("train", "tiny", "--trainer.output_dir", half)
-    refused(result, f"{half} holds another run", "--trainer.output_dir", "--overwrite", "tfaip-resume-training")
-    assert contents(half) == before
-
-    (half / "notes.txt").write_text("of a user")
-    flags = ["--trainer.output_dir", half, "--overwrite", "--trainer.epochs", "1", "--trainer.export_final", "False"]
-    result = run("train", "tiny", *flags)
-    refused(result, f"{half}/notes.txt is not what a run writes: move it away, or choose another --trainer.output_dir")
-    (half / "notes.txt").unlink()
-    well(run("train", "tiny", *flags))
-    assert checkpoints(half) == ["epoch_0001"]
-    assert not (half / "export").exists()
 
 
 def test_resume_of_a_run_that_lost_its_checkpoints(place: Path, whole: Path, run: Run) -> None:

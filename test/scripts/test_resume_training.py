@@ -124,15 +124,6 @@ def test_the_previous_checkpoint_is_taken(
 
 
 @pytest.mark.slow
-def test_one_checkpoint_is_chosen(run: Run, half: Path, whole: Path, workplace: Path) -> None:
-    """By a relative path; what is newer is forgotten."""
-    path = os.path.relpath(half / "checkpoint" / BEFORE, workplace)
-    printed = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace))
-    assert "resuming in epoch 2, after 10 batches" in printed.splitlines()
-    assert_same_run(half, whole / "run")
-
-
-@pytest.mark.slow
 def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> None:
     store = half / "checkpoint"
     for checkpoint in store.glob("epoch_*"):

@@ -162,23 +162,6 @@ class Bad(TinyScenario):
     assert line.endswith("epochs is 0, expected at least 1: change --trainer.epochs")
 
 
-@pytest.mark.parametrize(
-    ("scenario", "flags", "fragment"),
-    [
-        pytest.param(
-            "test.support.tiny", ["--trainer.epochs", "x" * 5000], "epochs: expected int, got 'xxx", id="value"
-        ),
-        pytest.param("test.support.tiny", ["--" + "x" * 5000, "1"], "unknown flag --xxx", id="flag"),
-        pytest.param("test.support.tiny", ["--device.gpus"] + ["1"] * 500, "gpus is [1", id="list"),
-    ],
-)
-def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str) -> None:
-    ended = run_here(train.main, [scenario, "--trainer.output_dir", "run", *flags])
-    assert ended.rc == 2, ended
-    assert complaints(ended, may_fail=False) == []
-    assert fragment in ended.stderr
-
-
 def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end() -> None:
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
