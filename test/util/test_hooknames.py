@@ -104,7 +104,7 @@ def test_fields_and_names_of_python_are_no_mistakes(caplog: pytest.LogCaptureFix
 
     assert caplog.messages == []
     assert Fields(2, generator="b").generator == "b"
-    assert Counting(None).results == []
+    assert Counting().results == []
 
 
 def test_hooks_exist() -> None:
