@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -258,6 +259,8 @@ def report_failure(error: Exception) -> int:
     """Print the error that ended a command, and return the exit code."""
     if isinstance(error, BrokenPipeError) and _reader_left():
         return FAILURE
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        error = UsageError(f"the name is too long: {shorten_text(str(error.filename))}")
     # A training that ended on request has already reported it, and has its own exit code.
     if isinstance(error, TfaipError) and hasattr(error, "exit_code"):
         return int(error.exit_code)
