@@ -102,8 +102,8 @@ NEWEST, BEFORE = "epoch_0002", "epoch_0001_step_000010"
 @pytest.mark.parametrize(
     ("damage", "name", "complaint"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "state.json", "differs from its manifest"),
-        (Path.unlink, "manifest.json", "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "state.json", " differs from its manifest"),
+        (Path.unlink, "manifest.json", ": cannot be read"),
     ],
     ids=["truncated", "deleted"],
 )
@@ -117,7 +117,7 @@ def test_the_previous_checkpoint_is_taken(
     path = half / "checkpoint" if name == "state.json" else half
     lines = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace)).splitlines()
     (warning,) = [line for line in lines if line.startswith("warning: ")]
-    assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged} {complaint}")
+    assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged}{complaint}")
     assert "resuming in epoch 2, after 10 batches" in lines
     assert warning.removeprefix("warning: ") in (half / "train.log").read_text()
     assert_same_run(half, whole / "run")

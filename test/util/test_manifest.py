@@ -61,7 +61,7 @@ FACTS = {"size": 3, "sha256": SHA_ABC}
             ({"files": {name: FACTS}}, f"names '{name}', which is outside of")
             for name in ("../secret", "/etc/hostname", "inner/../../secret", "link")
         ],
-        ("", "manifest.json cannot be read"),
+        ("", "manifest.json: broken JSON"),
         ({}, "manifest.json is damaged: expected files, backend and versions"),
         ({"files": {"weights": {**FACTS, "more": 1}}}, "damaged: expected size and sha256 of 'weights'"),
         ({"files": {"weights": {**FACTS, "size": -1}}}, "weights differs from its manifest"),

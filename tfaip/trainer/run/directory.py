@@ -14,7 +14,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten, shorten_text
 
@@ -53,7 +53,7 @@ class RunDirectory:
         For readers of a run that do not need its params, which perhaps cannot be loaded.
         """
         try:
-            content = read_json_object(root / PARAMS_FILE)
+            content = read_json(root / PARAMS_FILE)
             groups = [content.get(key) for key in ("early_stopping", "scenario")]
             stopping, scenario = (group if isinstance(group, dict) else {} for group in groups)
             best = stopping.get("best_model_name") or scenario.get("default_serve_dir") or names.BEST_DIR
@@ -160,7 +160,7 @@ class RunDirectory:
         if not self.history_file.exists():
             return not any(run.best.exists() for run in runs)
         try:
-            return read_json_object(self.history_file) == {}
+            return read_json(self.history_file) == {}
         except TfaipError:
             return False
 
