@@ -86,7 +86,7 @@ def test_a_file_that_is_no_history_is_one_short_line(tmp_path: Path) -> None:
         ('{"1": {"lr": "0.1"}}', "'lr' is '0.1', expected a number"),
         ('{"1": {"lr": -0.1}}', "epoch '1': lr is -0.1, expected a finite rate from 0"),
         ('{"1": [0.1, {}, {}]}', r"epoch '1': got \[0.1, {}, {}\]"),
-        ('{"1": {"lr": 1%s}}' % ("0" * 400), "lr' is 1000*\.\.\.0*, which is too large"),
+        ('{"1": {"lr": 1%s}}' % ("0" * 400), "lr' is <integer of 1329 bits>, which is too large"),
         ('{"1": {"lr": 1e999}}', "lr is inf, expected a finite rate from 0"),
         ('{"1": {"values": {"%s": null}}}' % ("s" * 10_000), "is None, expected a number"),
         ('{"%s": {"lr": 1}}' % ("1" * 4000), "at most nine digits"),

@@ -19,11 +19,21 @@ NUMBER_WIDTH = 7
 _SPLIT_END, _SPLIT_START = re.compile(r" \S{,20}$"), re.compile(r"^\S{,20} ")
 
 
-# `repr` with bounded depth, number of items and length, whatever the value holds.
-_REPR = reprlib.Repr()
-_REPR.maxlevel = 2
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = _REPR.maxarray = 6
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 2 * MESSAGE_LIMIT
+class _ShortRepr(reprlib.Repr):
+    """`repr` with bounded depth, number of items and length, whatever the value holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 6
+        self.maxstring = self.maxother = 2 * MESSAGE_LIMIT
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return the digits; Python refuses to print integers of more than 4300 digits."""
+        return repr(x) if x.bit_length() < 1024 else f"<integer of {x.bit_length()} bits>"
+
+
+_REPR = _ShortRepr()
 
 
 def number_text(value: float) -> str:
@@ -69,7 +79,7 @@ def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """
     try:
         text = _REPR.repr(value)
-    except Exception as error:  # in a `__repr__` of the user, or an integer of more than 4300 digits
+    except Exception as error:  # in a `__repr__` of the user
         text = f"<{type(value).__name__}, whose repr fails: {type(error).__name__}>"
     return shorten_text(text, limit)
 

@@ -21,7 +21,6 @@ from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,
     ProgressDisplay,
-    announced,
     can_show_bar,
     is_notebook,
     text_width,
@@ -31,13 +30,13 @@ from tfaip.util.text import metric_text, setting_text
 from tfaip.util.typing import Logs
 
 
-def displays(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str = "utf-8") -> list[type]:
+def displays(monkeypatch: pytest.MonkeyPatch, term: str) -> list[type]:
     """The displays that `auto`, `bar`, `lines` and `plain` lead to on such a terminal."""
     monkeypatch.setenv("TERM", term)
-    with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
+    with io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as output, monkeypatch.context() as patch:
         patch.setattr(output, "isatty", lambda: True, raising=False)
         patch.setattr(sys, "stdout", output)
-        assert can_show_bar() is (term == "xterm" and encoding == "utf-8")
+        assert can_show_bar() is (term == "xterm")
         modes = [ProgressBarMode.AUTO, ProgressBarMode.BAR, ProgressBarMode.LINES, ProgressBarMode.PLAIN]
         return [type(create_progress_display(mode, "loss", None)) for mode in modes]
 
@@ -46,7 +45,6 @@ def test_a_bar_needs_a_terminal_that_can_show_it(monkeypatch: pytest.MonkeyPatch
     others = [ProgressBar, ProgressDisplay, ProgressDisplay]
     assert displays(monkeypatch, "xterm") == [ProgressBar, *others]
     assert displays(monkeypatch, "dumb") == [ProgressDisplay, *others]
-    assert displays(monkeypatch, "xterm", "latin-1") == [ProgressDisplay, *others]
     assert not is_notebook()
     assert type(create_progress_display(ProgressBarMode.AUTO, "loss", None)) is ProgressDisplay  # no terminal
 
@@ -196,16 +194,6 @@ def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
     assert train(params).params.to_dict()["progress_bar_mode"] == mode
     with pytest.raises(UsageError, match=r"expected auto \| bar \| lines \| plain, got '3'"):
         parser.parse(["--progress_bar_mode", "3"])
-
-
-def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for term, is_shown in (("xterm", True), ("dumb", False)):
-        monkeypatch.setenv("TERM", term)
-        with announced("building the model"):
-            assert ("building the model ..." in capsys.readouterr().out) is is_shown
-            print("a line")
-        assert "a line\n" in capsys.readouterr().out
 
 
 @pytest.fixture(autouse=True)
