@@ -31,8 +31,9 @@ def is_notebook() -> bool:
 
 
 def can_show_bar() -> bool:
-    """Return True in a notebook, and on a terminal."""
-    return is_notebook() or is_terminal()
+    """Return True in a notebook, and on a terminal if it shows the signs of a bar."""
+    encoding = getattr(sys.stdout, "encoding", None) or ""
+    return is_notebook() or (is_terminal() and encoding.lower().startswith("utf"))
 
 
 def terminal_width() -> int:

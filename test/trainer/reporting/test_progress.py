@@ -30,13 +30,13 @@ from tfaip.util.text import metric_text, setting_text
 from tfaip.util.typing import Logs
 
 
-def displays(monkeypatch: pytest.MonkeyPatch, term: str) -> list[type]:
+def displays(monkeypatch: pytest.MonkeyPatch, term: str, encoding: str = "utf-8") -> list[type]:
     """The displays that `auto`, `bar`, `lines` and `plain` lead to on such a terminal."""
     monkeypatch.setenv("TERM", term)
-    with io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as output, monkeypatch.context() as patch:
+    with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
         patch.setattr(output, "isatty", lambda: True, raising=False)
         patch.setattr(sys, "stdout", output)
-        assert can_show_bar() is (term == "xterm")
+        assert can_show_bar() is (term == "xterm" and encoding == "utf-8")
         modes = [ProgressBarMode.AUTO, ProgressBarMode.BAR, ProgressBarMode.LINES, ProgressBarMode.PLAIN]
         return [type(create_progress_display(mode, "loss", None)) for mode in modes]
 
@@ -45,6 +45,7 @@ def test_a_bar_needs_a_terminal_that_can_show_it(monkeypatch: pytest.MonkeyPatch
     others = [ProgressBar, ProgressDisplay, ProgressDisplay]
     assert displays(monkeypatch, "xterm") == [ProgressBar, *others]
     assert displays(monkeypatch, "dumb") == [ProgressDisplay, *others]
+    assert displays(monkeypatch, "xterm", "latin-1") == [ProgressDisplay, *others]
     assert not is_notebook()
     assert type(create_progress_display(ProgressBarMode.AUTO, "loss", None)) is ProgressDisplay  # no terminal
 
