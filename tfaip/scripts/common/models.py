@@ -29,9 +29,6 @@ from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.logging import logger
 from tfaip.util.manifest import verify_files
 
-# Known here because the module that writes it imports a backend.
-_SERVE_DIR = "serve"
-
 log = logger(__name__)
 
 
@@ -70,10 +67,6 @@ def exported_model(path: Path) -> Path:
     """Return the model directory that a user means."""
     if is_model(path):
         return path
-    # `.` has a parent only when it is resolved.
-    parent = path.parent if path.name == _SERVE_DIR else path.resolve().parent
-    if path.resolve().name == _SERVE_DIR and (parent / SCENARIO_PARAMS_FILE).is_file():
-        return parent
     if (path / PARAMS_FILE).is_file():
         model = model_of_run(path)
         if model is None:
