@@ -17,7 +17,6 @@ from test.support.commands import REPOSITORY, CommandResult, finish_command, sta
 from test.support.runs import (
     assert_same_run,
     checkpoints,
-    files_below,
     history,
     printed_epochs,
     result_lines,
@@ -121,22 +120,6 @@ def test_the_previous_checkpoint_is_taken(
     assert "resuming in epoch 2, after 10 batches" in lines
     assert warning.removeprefix("warning: ") in (half / "train.log").read_text()
     assert_same_run(half, whole / "run")
-
-
-@pytest.mark.slow
-def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> None:
-    store = half / "checkpoint"
-    for checkpoint in store.glob("epoch_*"):
-        (checkpoint / "state.safetensors").write_bytes(b"damaged")
-    before = files_below(half)
-    newest = run("resume_training", half, cwd=workplace)
-    assert newest.rc == 2, newest
-    assert newest.stderr == f"error: all checkpoints in {store} are damaged\n"
-    named = run("resume_training", store / BEFORE, cwd=workplace)
-    assert named.rc == 2, named
-    damaged = store / BEFORE / "state.safetensors"
-    assert named.stderr == f"error: checkpoint {BEFORE} cannot be used: {damaged} differs from its manifest\n"
-    assert files_below(half) == before
 
 
 SCRIPTS = REPOSITORY / "tfaip" / "scripts"
