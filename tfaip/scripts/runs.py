@@ -68,7 +68,8 @@ def main(first: str, flags: list[str]) -> None:
     columns = []
     for title in ("run", "state", "epoch", "epochs", "monitor", "best", "best_epoch", "seconds"):
         values = ["-" if run[title] is None else run[title] for run in runs]
-        columns.append([title, *(f"{v:.5g}" if isinstance(v, float) else shorten_text(str(v), 160) for v in values)])
+        texts = [f"{v:.5g}" if isinstance(v, float) and abs(v) < 10**5 else shorten_text(str(v), 160) for v in values]
+        columns.append([title, *texts])
     for flag in [flag for flag in differing if flag not in _SECONDARY] or differing:
         values = [params.get(flag, "-") for params in shown]
         texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
