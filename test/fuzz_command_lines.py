@@ -47,7 +47,7 @@ Flags = Mapping[str, Words]
 
 # Odd values: what people mistype, what scripts leave empty, and what attackers try; the words of a text are values.
 NUMBERS = "-1 0 1 2 3.7 -0.0 1e-320 1e400 nan inf -inf 1_000 0x10 1,5 ٣ 2147483648 -9223372036854775808"
-PATHS = ".. ../x / /dev/zero /dev/null a/b ./ ~ tiny .tmp-x export name\0nul @file $HOME `id`"
+PATHS = ".. ../x / /dev/zero /dev/null a/b ./ ~ tiny .tmp-x export @file $HOME `id`"
 CODE = "os:system subprocess:run __main__:x builtins:eval tfaip.errors:UsageError nowhere.at.all:f :"
 PATTERNS = "( [[ [[a] (a+)+$ (?i * .* \\ {epoch} { {0.__class__} %s%n a=b = =1 a=1e400"
 DASHES = "- -- --- -x --trainer.epochs --= -1e5"

@@ -134,11 +134,6 @@ def test_the_tables_of_extras_and_commands_are_complete() -> None:
     assert sorted(set(listed)) == sorted(project["scripts"])
 
 
-def test_no_page_installs_1_2_with_our_extras() -> None:
-    pages = [*DOCS.glob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("benchmarks/*.md")]
-    assert [page.name for page in pages if re.search(r"install '?tfaip\[\w+\]'?(?! @)", page.read_text())] == []
-
-
 def test_files_that_pages_name_exist() -> None:
     for page in [*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")]:
         text = re.sub(BLOCK, "", page.read_text())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from test.docs.test_docs import DOCS, SHORT, UNEXPORTED, commands, shorten, write_files
-from test.support.commands import REPOSITORY, run_several
+from test.support.commands import run_several
 from tfaip.params.commandline import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.scripts import preview_schedule, replay_learning_rate
@@ -81,12 +81,3 @@ def test_commands_print_what_is_shown(
         # Other processors round the last digits of a float32 in other ways.
         for ours, theirs in zip(printed, expected.split(), strict=True):
             assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line
-
-
-def test_commands_of_the_stages_page_are_those_of_known_tests() -> None:
-    # The trainings: test/examples/test_stages.py; resuming: test/trainer/stages/test_resuming.py.
-    typed = [line for line in re.findall(r"^(?:tfaip|python)[^\n]+", text_of("stages.md"), re.MULTILINE)]
-    named = [line.split()[-1] for line in typed if not line.startswith("tfaip-preview-schedule")]
-    runs = ["runs/growing", "runs/at_once", "runs/at_once", "runs/ctc_first", "runs/linear_first"]
-    assert named == ["model.graph.units=32", "main", *runs]
-    assert all((REPOSITORY / "examples" / "lines" / name).is_file() for name in ("growing.yaml", "ctc_first.yaml"))

@@ -68,17 +68,6 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path: Path) ->
     assert points(tmp_path, "old") == [(1, 1.0), (2, 1.0)]
 
 
-def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
-    write(tmp_path, {1: {"loss": 1.0}, 2: {"loss": 2.0}})
-    (old,) = tmp_path.iterdir()
-    old.rename(tmp_path / "events.out.tfevents.9876543210.host.99999")
-    for step in (3, 4):
-        write(tmp_path, {step: {"loss": 1.0 * step}})
-    assert points(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)]
-    seconds = sorted(int(path.name.split(".")[3]) for path in tmp_path.iterdir())
-    assert seconds == [9876543210, 9876543211, 9876543212]
-
-
 def test_images(tmp_path: Path) -> None:
     ramp = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3, 1)
     colours = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
@@ -160,17 +149,6 @@ print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
     assert points(tmp_path, "loss") == [(1, 1.0)]
-
-
-def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> None:
-    theirs, hparams = tmp_path / "theirs", tmp_path / "hparams"
-    theirs.write_text("theirs")
-    for name in (".tmp-hparams", "hparams"):
-        (tmp_path / name).symlink_to(theirs)
-    write_hparams(hparams, {"lr": 0.1})
-    assert theirs.read_text() == "theirs"
-    assert hparams.is_file()
-    assert not hparams.is_symlink()
 
 
 def test_a_full_disk_is_told_with_the_directory_and_leaves_earlier_hyper_parameters(tmp_path: Path) -> None:

@@ -87,19 +87,6 @@ def test_resources_travel_and_are_found_after_a_move(tmp_path):
     assert loaded.vocabulary.path.read_text() == "a b c"
 
 
-def test_a_missing_resource_leaves_the_old_export(tmp_path):
-    params = WithVocabulary.default_params()
-    params.export_serve = False
-    writer = ModelDirectoryWriter(built(WithVocabulary(params)))
-    writer.write(tmp_path / "best")
-    before = (tmp_path / "best" / "weights.safetensors").read_bytes()
-    params.vocabulary = Resource(tmp_path / "nowhere.txt")
-    with pytest.raises(Exception, match="nowhere.txt is not a file"):
-        writer.write(tmp_path / "best")
-    assert (tmp_path / "best" / "weights.safetensors").read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["best"]
-
-
 def test_files_of_a_user_within_a_format_stay_or_are_named(tmp_path, caplog):
     scenario = built(TinyScenario(TinyScenario.default_params()))
     scenario.params.export_serve = True

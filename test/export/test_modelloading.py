@@ -12,7 +12,7 @@ import pytest
 
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerParams
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError
 from tfaip.export.modelloading import load_exported, load_exported_params, load_weights
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.savedmodelformat import ServedModel
@@ -128,16 +128,3 @@ def test_weights_that_do_not_fit(written: tuple[Helped, Path], tmp_path: Path) -
     save_arrays(file, {**arrays, "out/bias": arrays["out/bias"] + 1})
     with pytest.raises(TfaipError, match=f"{file} differs from its manifest"):
         load_weights(Helped(load_exported_params(path)[1]), tmp_path)
-
-
-def test_what_is_no_model(written: tuple[Helped, Path], tmp_path: Path) -> None:
-    _, path = written
-    (tmp_path / "file").touch()
-    for place, reason in (
-        (tmp_path / "nowhere", "the path does not exist"),
-        (tmp_path / "file", "not a directory"),
-        (path.parent, f"it holds exported models, give one of them: {path}"),
-        (path / "serve", "the directory has no scenario_params.json"),
-    ):
-        with pytest.raises(UsageError, match=f"no exported model at {place}: {reason}"):
-            load_exported(place)

@@ -87,7 +87,7 @@ def test_plain_keras_on_the_other_backend_gives_the_same(
 def test_every_format_writes_the_weights_of_the_moment(tmp_path: Path) -> None:
     graph, inputs = ScaleGraph(), keras_inputs({"x": (1,)})
     graph.predict(inputs)
-    names = [name for name in FORMATS if name != "serve" and (name != "onnx" or keras.backend.backend() != "jax")]
+    names = [name for name in FORMATS if name != "onnx" or keras.backend.backend() != "jax"]
     formats = ExportFormats(ExportGraphs(graph, {"serve": graph.predict}, inputs), names)
     for step, weight in enumerate((2.0, 10.0)):
         graph.dense.kernel.assign([[weight]])
@@ -280,19 +280,10 @@ def test_on_jax_onnx_says_what_to_do(graphs: ExportGraphs) -> None:
 
 
 @on_tensorflow
-def test_missing_packages_are_named(graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(graphs: ExportGraphs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs tf2onnx, which is not installed: pip install tf2onnx onnxruntime"):
         OnnxExporter(graphs)
-    with pytest.raises(UsageError, match="needs onnxruntime"):
-        OnnxExporter.load(tmp_path, "serve")
-
-
-def test_damaged_files_are_named(tmp_path: Path) -> None:
-    for name, exporter in (("serve.keras", KerasExporter), ("serve.onnx", OnnxExporter)):
-        (tmp_path / name).write_bytes(b"nothing")
-        with pytest.raises(TfaipError, match=f"{tmp_path / name} cannot be loaded"):
-            exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -53,20 +53,3 @@ def test_every_named_test_exists() -> None:
                 if not tests:
                     gone.append(f"{document}, {section}: {fact}: no test")
     assert not gone, "\n".join(gone)
-
-
-def test_what_is_gone_is_found(tmp_path: Path) -> None:
-    cases = "@pytest.mark.parametrize('flag', ['--a 1', '--b 2'])\n"
-    method = "class TestIt:\n    def test_method(self): pass\n"
-    (tmp_path / "test_a.py").write_text(f"{cases}def test_flags(flag): pass\n{method}def helper(): pass\n")
-    named = {
-        "test_a.py::test_flags": False,
-        "test_a.py::test_flags[--b 2]": False,
-        "test_a.py::test_flags[--b]": True,
-        "test_a.py::TestIt::test_method": False,
-        "test_a.py::test_method": True,
-        "test_a.py::helper": True,
-        "test_a.py": True,
-        "test_b.py::test_flags": True,
-    }
-    assert {test: is_gone(test, tmp_path) for test in named} == named

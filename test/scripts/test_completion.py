@@ -45,17 +45,12 @@ def without_backend(tmp_path: Path) -> Path:
         ("train", f"tfaip-train {FULL} --data.dataset=di", ["digits"]),
         ("train", "tfaip-train ./scenarios/mi", ["./scenarios/mine.py"]),
         ("export", "tfaip-export x --format o", ["onnx"]),
-        ("train", f"tfaip-train {FULL} --learning_rate Newbob", ["NewbobRel", "NewbobAbs", "NewbobMultiEpoch"]),
-        ("train", f"tfaip-train {FULL} --model.graph MLP --model.graph.u", ["--model.graph.units"]),
-        ("train", f"tfaip-train {FULL} --trainer.export_best ", ["True", "False"]),
         ("train", f"tfaip-train {FULL} --train.num_processes ", []),
         ("train", f"tfaip-train {FULL} --data.pre_proc.processors Normalize Ran", ["RandomShift"]),
         ("train", f"tfaip-train {FULL} --optimizer Nothing --trainer.ep", []),
         ("train", "tfaip-train no.such.module --dry", ["--dry_run"]),
-        ("train", f"tfaip-train {FULL} --trainer.progress_bar_mode p", ["plain"]),
         ("preview_schedule", f"tfaip-preview-schedule {FULL} --pn", ["--png"]),
         ("lav", "tfaip-lav --exp", ["--export_dir"]),
-        ("export", "tfaip-export x --tol", ["--tolerance"]),
     ],
 )
 def test_no_answer_needs_a_backend(

@@ -28,7 +28,6 @@ from tfaip.scripts import export
 from tfaip.scripts.common.models import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
-from tfaip.util.text import LINE_LIMIT
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 OTHER = "jax" if ON_TENSORFLOW else "tensorflow"
@@ -85,17 +84,6 @@ def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_pa
         assert graph["graph"] == "serve"
         assert (graph["inputs"], graph["outputs"]) == ({"x": "float32[None, 4]"}, {"y": "float32[None, 1]"})
         assert graph["difference"] < 1e-6
-
-
-def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
-    check: Callable[..., tuple[int, str]], model: Path
-) -> None:
-    write_manifest(model, {"backend": "\x1b]0;title\x07", "versions": {"a\nb": "1" * 5000}})
-    rc, text = check(model)
-    assert rc == 0, text
-    first, *_ = text.splitlines()
-    assert first.isprintable()
-    assert len(first) <= LINE_LIMIT
 
 
 @pytest.mark.slow
@@ -222,8 +210,3 @@ def test_formats_are_added_to_a_finished_model(
     assert ServedModel(model / "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
     rc, text = check(model)
     assert (rc, [name for name in names if f"\n{name}" in text]) == (0, names)
-
-
-def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert export.main([str(made), "--format", "keras", "-h"]) == 0
-    assert capsys.readouterr() == (f"{export.USAGE}\n", "")

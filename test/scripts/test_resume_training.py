@@ -17,7 +17,6 @@ from test.support.commands import REPOSITORY, CommandResult, finish_command, sta
 from test.support.runs import (
     assert_same_run,
     checkpoints,
-    files_below,
     history,
     printed_epochs,
     result_lines,
@@ -102,8 +101,8 @@ NEWEST, BEFORE = "epoch_0002", "epoch_0001_step_000010"
 @pytest.mark.parametrize(
     ("damage", "name", "complaint"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "state.json", "differs from its manifest"),
-        (Path.unlink, "manifest.json", "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "state.json", " differs from its manifest"),
+        (Path.unlink, "manifest.json", ": cannot be read"),
     ],
     ids=["truncated", "deleted"],
 )
@@ -117,35 +116,10 @@ def test_the_previous_checkpoint_is_taken(
     path = half / "checkpoint" if name == "state.json" else half
     lines = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace)).splitlines()
     (warning,) = [line for line in lines if line.startswith("warning: ")]
-    assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged} {complaint}")
+    assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged}{complaint}")
     assert "resuming in epoch 2, after 10 batches" in lines
     assert warning.removeprefix("warning: ") in (half / "train.log").read_text()
     assert_same_run(half, whole / "run")
-
-
-@pytest.mark.slow
-def test_one_checkpoint_is_chosen(run: Run, half: Path, whole: Path, workplace: Path) -> None:
-    """By a relative path; what is newer is forgotten."""
-    path = os.path.relpath(half / "checkpoint" / BEFORE, workplace)
-    printed = well(run("resume_training", path, "--trainer.epochs", "4", cwd=workplace))
-    assert "resuming in epoch 2, after 10 batches" in printed.splitlines()
-    assert_same_run(half, whole / "run")
-
-
-@pytest.mark.slow
-def test_nothing_is_left_to_resume(run: Run, half: Path, workplace: Path) -> None:
-    store = half / "checkpoint"
-    for checkpoint in store.glob("epoch_*"):
-        (checkpoint / "state.safetensors").write_bytes(b"damaged")
-    before = files_below(half)
-    newest = run("resume_training", half, cwd=workplace)
-    assert newest.rc == 2, newest
-    assert newest.stderr == f"error: all checkpoints in {store} are damaged\n"
-    named = run("resume_training", store / BEFORE, cwd=workplace)
-    assert named.rc == 2, named
-    damaged = store / BEFORE / "state.safetensors"
-    assert named.stderr == f"error: checkpoint {BEFORE} cannot be used: {damaged} differs from its manifest\n"
-    assert files_below(half) == before
 
 
 SCRIPTS = REPOSITORY / "tfaip" / "scripts"

@@ -141,14 +141,3 @@ def test_a_class_without_scenario() -> None:
 
     with pytest.raises(TypeError, match="TestNothing tests no scenario: write scenario = MyScenario in its body"):
         TestNothing().test_params_can_be_stored()
-
-
-def test_the_error_of_the_training_is_raised_in_each_test() -> None:
-    class TestWrong(ScenarioTests):
-        scenario = TinyScenario
-        flags = {"trainer.no_train_scope": "nothing"}  # noqa: RUF012
-
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no_train_scope"):
-            TestWrong().test_training()
-    TestWrong.teardown_class()

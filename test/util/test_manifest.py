@@ -61,19 +61,13 @@ FACTS = {"size": 3, "sha256": SHA_ABC}
             ({"files": {name: FACTS}}, f"names '{name}', which is outside of")
             for name in ("../secret", "/etc/hostname", "inner/../../secret", "link")
         ],
-        ("", "manifest.json cannot be read"),
-        ([], "manifest.json cannot be read: expected a JSON object, got list"),
-        ("[" * 100_000, "manifest.json cannot be read"),
-        ({}, "manifest.json names no files"),
-        ({"files": ["weights"]}, "names no files"),
-        ({"files": {"weights": 3}}, "gives 3 for 'weights', expected size and sha256"),
-        ({"files": {"weights": {"size": -1, "sha256": SHA_ABC}}}, "for 'weights', expected size and sha256"),
-        ({"files": {"weights": {**FACTS, "more": 1}}}, "expected size and sha256"),
-        ({"files": {}, "backend": ["jax"]}, r"gives \['jax'\] as backend, expected a name"),
-        ({"files": {}, "versions": {"keras": 3}}, r"gives {'keras': 3} as versions"),
+        ("", "manifest.json: broken JSON"),
+        ({}, "manifest.json is damaged: expected files, backend and versions"),
+        ({"files": {"weights": {**FACTS, "more": 1}}}, "damaged: expected size and sha256 of 'weights'"),
+        ({"files": {"weights": {**FACTS, "size": -1}}}, "weights differs from its manifest"),
+        ({"files": {}, "backend": ["jax"]}, "manifest.json is damaged"),
         ({"files": {"a\0b": FACTS}}, "which is outside of"),
         ({"files": {"a" * 10_000: FACTS}}, "aaa.* is missing"),
-        ({"files": {"weights": "x" * 10_000}}, "gives 'xxx.* for 'weights', expected size"),
     ],
 )
 def test_a_manifest_of_another_form_is_damage(directory: Path, manifest: Any, message: str) -> None:

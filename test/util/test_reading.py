@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import io
 import os
-import socket
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -42,11 +40,6 @@ def make_directory(path: Path) -> None:
     path.mkdir()
 
 
-def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-
-
 def make_circle(path: Path) -> None:
     path.symlink_to(path)
 
@@ -59,10 +52,9 @@ def make_huge(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (make_pipe, "it is a pipe, not a regular file"),
-        (make_endless, "it is a device, not a regular file"),
+        (make_pipe, "it is a pipe or device, not a regular file"),
+        (make_endless, "it is a pipe or device, not a regular file"),
         (make_directory, "it is a directory, not a regular file"),
-        (make_socket, "No such device or address"),
         (make_circle, "Too many levels of symbolic links"),
         (make_huge, "it has more than 16 MiB"),
         (lambda path: None, "No such file or directory"),
@@ -71,7 +63,7 @@ def make_huge(path: Path) -> None:
 def test_what_is_not_a_file_of_limited_size_is_refused(
     make: Callable[[Path], None], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    monkeypatch.chdir(tmp_path)
     make(Path("file"))
     with pytest.raises(OSError, match=reason):
         read_bytes("file")
@@ -84,14 +76,9 @@ def test_what_is_not_a_file_of_limited_size_is_refused(
         assert len(str(caught.value)) < 300
 
 
-def test_a_file_that_is_larger_than_it_says() -> None:
-    # The system says that its size is 0.
-    assert b"Name:" in read_bytes("/proc/self/status")
-    with pytest.raises(OSError, match="it has more than 0 MiB"):
-        read_bytes("/proc/self/status", limit=3)
-
-
 def test_a_good_file_behind_a_link(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="it is larger than it says"):  # 0 bytes
+        read_bytes("/proc/self/status")
     (tmp_path / "file").write_text("é")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     assert read_text(tmp_path / "link") == "é"
@@ -123,7 +110,7 @@ def test_directories_for_other_libraries(tmp_path: Path) -> None:
     (tmp_path / "inner" / "file").write_text("abc")
     assert require_regular_files(tmp_path) == 3
     make_pipe(tmp_path / "inner" / "pipe")
-    with pytest.raises(OSError, match="pipe is a pipe, not a regular file"):
+    with pytest.raises(OSError, match="pipe is a pipe or device, not a regular file"):
         require_regular_files(tmp_path)
 
 
@@ -132,8 +119,7 @@ def test_json_that_is_refused(subtests: pytest.Subtests) -> None:
         ("", "broken JSON in line 1"),
         ("[1]", "expected a JSON object, got list"),
         ('{"a": 1, "a": 2}', "key 'a' is given twice"),
-        ('{"a": {"b": 1, "c": 2, "b": 3}}', "key 'b' is given twice"),
-        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "broken JSON: maximum recursion depth"),
         ('{"a": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}", "nested too deeply"),
         ('{"a": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
         ('{"a": [' + "0," * 8_000_000 + "0]}", "has more than 8000000 values"),
@@ -161,23 +147,14 @@ def test_whole_numbers() -> None:
         assert parse_whole_number(text) is None
 
 
-def sharing(archive: zipfile.ZipFile, names: int = 3) -> None:
-    """Let so many names share the content of the first member."""
-    for number in range(1, names):
+def sharing(archive: zipfile.ZipFile) -> None:
+    """Let three names share the content of the first member."""
+    for number in (1, 2):
         member = copy.copy(archive.infolist()[0])
         member.filename = f"{number}.npy"
         archive.filelist.append(member)
         archive.NameToInfo[member.filename] = member
     archive._didModify = True
-
-
-def overlapping(names: int, content: bytes) -> bytes:
-    """Return a zip file in which so many names share their content."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("0.npy", content)
-        sharing(archive, names)
-    return buffer.getvalue()
 
 
 def claiming(archive: zipfile.ZipFile) -> None:
@@ -189,8 +166,6 @@ def claiming(archive: zipfile.ZipFile) -> None:
     [
         (lambda archive: None, None),
         (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_DEFLATED), "packed is compressed and may expand"),
-        (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_BZIP2), "packed is compressed and may expand"),
-        (lambda archive: archive.writestr("packed", b"a", zipfile.ZIP_LZMA), "packed is compressed and may expand"),
         (sharing, "npy overlaps another member; what we write never does"),
         (claiming, "member claims to be larger than the file"),
     ],

@@ -80,7 +80,5 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
             TrainingModel(scenario.model, graph).build_symbolically(inputs, scenario.data.create_target_layers())
     variables = variables_by_path(graph)
     assign_arrays(variables, arrays, source)
-    frozen = read_manifest(path).get(FROZEN) if (path / MANIFEST_FILE).is_file() else None
-    for name, variable in variables.items():
-        if isinstance(frozen, list) and name in frozen:
-            variable.trainable = False
+    for name in read_manifest(path).get(FROZEN, ()) if (path / MANIFEST_FILE).is_file() else ():
+        variables[name].trainable = False

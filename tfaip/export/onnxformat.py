@@ -90,8 +90,6 @@ class OnnxExporter:
 
 def import_onnxruntime() -> ModuleType:
     """Import onnxruntime without its telemetry, which would write into the home directory."""
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install onnxruntime")
     with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
         import onnxruntime
     return onnxruntime

@@ -243,7 +243,8 @@ class ServedModel:
             only one.
 
     Raises:
-        UsageError: if TensorFlow is not installed, or `directory` is no SavedModel.
+        ModuleNotFoundError: if TensorFlow is not installed.
+        UsageError: if `directory` is no SavedModel.
         TfaipError: if it is damaged, or has no such endpoint.
     """
 
@@ -251,8 +252,6 @@ class ServedModel:
         directory = Path(directory)
         if not is_saved_model(directory):
             raise UsageError(f"no SavedModel at {directory}: it has no {SAVED_MODEL_FILE}")
-        if importlib.util.find_spec("tensorflow") is None:
-            raise UsageError(f"using the SavedModel {directory} needs tensorflow, which is not installed: install it")
         with quiet_tensorflow():
             import tensorflow as tf  # a SavedModel is a TensorFlow program, on every backend
 
@@ -268,13 +267,13 @@ class ServedModel:
         self._convert = tf.convert_to_tensor
         self._directory = directory
         self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)
-        candidates = _DEFAULT_ENDPOINTS if endpoint is None else (endpoint,)
-        if endpoint is None and len(self.endpoints) == 1:
-            candidates = (*candidates, *self.endpoints)
+        only = self.endpoints if len(self.endpoints) == 1 else []
+        candidates = [*_DEFAULT_ENDPOINTS, *only] if endpoint is None else [endpoint]
         chosen = next((name for name in candidates if name in self._loaded.signatures), None)
         if chosen is None:
-            wanted = "several or no endpoints, name one" if endpoint is None else f"no endpoint {endpoint!r}"
-            raise TfaipError(f"the SavedModel {directory} has {wanted}; it has {sorted(self._loaded.signatures)}")
+            raise TfaipError(
+                f"the SavedModel {directory} has the endpoints {self.endpoints}, expected {endpoint or 'one of them'}"
+            )
         signature = self._loaded.signatures[chosen]
         self._endpoint = signature_endpoint(signature)
         if endpoint is None and chosen == _KERAS_2_ENDPOINT:

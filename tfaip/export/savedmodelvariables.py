@@ -5,7 +5,6 @@ Only their values are read: no program of the file is loaded.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections import Counter, deque
@@ -19,7 +18,7 @@ import numpy as np
 from tfaip.backend.environment import quiet_stderr
 from tfaip.components.modelfiles import FormerModel
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WeightsDoNotFit, assign_arrays, built_within
 from tfaip.model.weightsource import Source, match_tails
@@ -78,11 +77,6 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
     `trim_graph_name` a variable is also found by the end of any of these names (see `Source.by_tail`).
     Optimizer and metrics of a Keras 2 model are left out.
     """
-    if importlib.util.find_spec("tensorflow") is None:
-        raise UsageError(
-            f"reading the SavedModel {path} needs tensorflow, which is not installed: install it, or give an exported "
-            "model or a checkpoint"
-        )
     with quiet_stderr():
         import tensorflow as tf  # the format is TensorFlow's, on every backend
     try:
@@ -150,11 +144,6 @@ def _unique(names: Mapping[str, str]) -> dict[str, str]:
 
 def _variables(reader: Any) -> Iterator[_Variable]:
     """Yield all variables."""
-    if not reader.has_tensor(_OBJECT_GRAPH):
-        # Files of TensorFlow 1 have names of variables only.
-        for name in sorted(reader.get_variable_to_shape_map()):
-            yield _Variable(name, name, name, name)
-        return
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
     graph = TrackableObjectGraph()

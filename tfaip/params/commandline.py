@@ -19,7 +19,7 @@ from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
-from tfaip.util.text import refuse_nul, shorten, shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 _FLAG = re.compile(r"--[A-Za-z_]")
 # -inf, -infinity and -nan are values.
@@ -52,7 +52,6 @@ def split_arguments(
     found: dict[str, Words] = {}
     current: Words | None = None
     takes_dashes = False  # after --flag=-a further words of the list may begin with a dash, too
-    refuse_nul(argv)
     for word in argv:
         if word in short:
             word = f"--{short[word]}"

@@ -9,7 +9,7 @@ from tfaip.backend.environment import select_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.util.classes import construct
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 
 PROG = "tfaip-evaluate"
 USAGE = f"""usage: {PROG} --prediction FILE --scenario SCENARIO [flags]
@@ -64,16 +64,7 @@ def main(names: list[str], flags: list[str]) -> None:
                         f"sample {number} of {args.prediction} has no {part}, which an evaluator compares: predict "
                         "with --predict.include_targets True"
                     )
-            try:
-                evaluator.update_state(sample)
-            except (AttributeError, LookupError, TypeError) as error:
-                found = []
-                for name, part in (("outputs", sample.outputs), ("targets", sample.targets)):
-                    found.append(f"{name}: {shorten(sorted(part) if isinstance(part, dict) else part, 60)}")
-                raise UsageError(
-                    f"sample {number} of {shorten_text(args.prediction)} does not have what {type(evaluator).__name__} "
-                    f"reads ({type(error).__name__}: {shorten_text(str(error), 60)}); it has {', '.join(found)}"
-                ) from error
+            evaluator.update_state(sample)
         results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")

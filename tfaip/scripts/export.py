@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfaip.backend.environment import import_backend, prefer_backend
 from tfaip.errors import TfaipError, UsageError, text_with_notes
@@ -46,13 +46,12 @@ not available). A SavedModel is a program: check only what you trust.
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model, or check it."""
     from tfaip.components.modelfiles import require_model
-    from tfaip.params.names import did_you_mean
     from tfaip.scripts.common.models import exported_model, open_verified
     from tfaip.scripts.common.parser import CommandParser
 
     checks = any(flag.partition("=")[0] == "--check" for flag in flags)
     parser = CommandParser(f"{PROG} {name}", "Write further formats of a model.", writes=["out"] if checks else [])
-    parser.add_option("--format", type=list[str], default=[], help="Formats to write")
+    parser.add_option("--format", type=list[Literal[FORMAT_DIRS]], default=[], help="Formats to write")  # type: ignore[valid-type]
     parser.add_option("--check", help="Check the model")
     if checks:
         parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
@@ -61,17 +60,13 @@ def main(name: str, flags: list[str]) -> None:
     if args.check:
         if args.format:
             raise UsageError("--format compares what it writes, and --check what is there: give one of them")
-        if args.batch_size < 1:
-            raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
-        if args.tolerance is not None and not 0 <= args.tolerance < 1:
-            raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
+        if args.batch_size < 1 or not 0 <= (args.tolerance or 0) < 1:
+            given = f"--batch_size is {args.batch_size} and --tolerance {args.tolerance}"
+            raise UsageError(f"{given}, expected at least 1, and a number from 0 to below 1")
         _check_export(open_verified(Path(name), flags), args)
         return
     if not args.format:
         raise UsageError(f"which format? expected: --format and one or several of {', '.join(FORMAT_DIRS)}, or --check")
-    for word in args.format:
-        if word not in FORMAT_DIRS:
-            raise UsageError(f"--format {shorten_text(word)}{did_you_mean(word, FORMAT_DIRS)}")
     if "onnx" in args.format:
         prefer_backend("tensorflow")
     path = exported_model(Path(name))

@@ -6,10 +6,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
@@ -68,29 +67,18 @@ def main(first: str, flags: list[str]) -> None:
             differing.append(flag)
     columns = []
     for title in ("run", "state", "epoch", "epochs", "monitor", "best", "best_epoch", "seconds"):
-        texts = cell_texts(["-" if run[title] is None else run[title] for run in runs])
-        columns.append([title, *(shorten_text(text, 160) for text in texts)])
+        values = ["-" if run[title] is None else run[title] for run in runs]
+        texts = [f"{v:.5g}" if isinstance(v, float) and abs(v) < 10**5 else shorten_text(str(v), 160) for v in values]
+        columns.append([title, *texts])
     for flag in [flag for flag in differing if flag not in _SECONDARY] or differing:
-        cells = [shorten_text(text, 24) for text in cell_texts([params.get(flag, "-") for params in shown])]
-        columns.append([shorten_text(flag), *cells])
+        values = [params.get(flag, "-") for params in shown]
+        texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
+        columns.append([shorten_text(flag), *(shorten_text(text, 24) for text in texts)])
     header, *rows = columns if compares else zip(*columns, strict=True)
     print_table(header, rows)
     for run in runs:
         if run["problem"]:
             print(f"{shorten_text(run['run'], 160)}: {run['problem']}")
-
-
-def cell_texts(values: Sequence[Any]) -> list[str]:
-    """Return values for a column of a table, what is no text as JSON.
-
-    Fractions have five significant digits, unless different values would look equal then.
-    """
-    exact = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    short = exact.copy()
-    for i, value in enumerate(values):
-        if isinstance(value, float) and abs(value) < 10**5:
-            short[i] = json.dumps(float(f"{value:.5g}"))
-    return short if len(set(short)) == len(set(exact)) else exact
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -110,8 +109,6 @@ def _parse(name: str, scenario: Any, flags: Sequence[str], *configs: Any) -> Any
         raise UsageError(f"--trials is {args.trials} and --jobs is {args.jobs}, expected at least 1")
     if args.trainer.output_dir:
         raise UsageError("--trainer.output_dir is chosen for each trial: give --output_dir for all of them")
-    if find_spec("optuna") is None:
-        raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install optuna")
     return args
 
 

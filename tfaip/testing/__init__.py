@@ -29,7 +29,7 @@ class ScenarioTests:
     tolerance: ClassVar[float] = 1e-4
     """Relative difference that values may have where the order of the computation differs."""
 
-    _training: ClassVar[SmallTraining | Exception | None] = None
+    _training: ClassVar[SmallTraining | None] = None
 
     @classmethod
     def trainer_params(cls) -> Any:
@@ -43,20 +43,18 @@ class ScenarioTests:
         """Return the small training, which runs when it is first needed.
 
         Raises:
-            Exception: the error of the training, in each test that needs it.
+            Exception: the error of the training.
         """
         # Of this class: a subclass with other flags has its own.
-        if vars(cls).get("_training") is None:
-            cls._training = _train(cls.trainer_params(), cls.scenario)
-        if isinstance(cls._training, Exception):
-            raise cls._training
-        assert cls._training is not None  # noqa: S101 (it was made above)
-        return cls._training
+        training = vars(cls).get("_training")
+        if training is None:
+            training = cls._training = SmallTraining(cls.trainer_params(), cls.scenario)
+        return training
 
     @classmethod
     def teardown_class(cls) -> None:
         """Remove what the training wrote; pytest calls it."""
-        if isinstance(vars(cls).get("_training"), SmallTraining):
+        if vars(cls).get("_training") is not None:
             cls.training().close()
         cls._training = None
 
@@ -88,10 +86,3 @@ class ScenarioTests:
     def test_exported_model_predicts_the_same(self) -> None:
         """All exported formats give the outputs of the graph."""
         checks.check_export(self.training(), self.tolerance)
-
-
-def _train(params: Any, scenario: Any) -> SmallTraining | Exception:
-    try:
-        return SmallTraining(params, scenario)
-    except Exception as error:  # of any kind: it is raised again in each test
-        return error

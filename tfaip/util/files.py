@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
 import shutil
 import stat
-import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -22,21 +22,13 @@ from typing import IO, Any
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten, shorten_text
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 # Everything is written under this prefix first.
 TEMPORARY_PREFIX = ".tmp-"
 # Limits of Linux file systems, in bytes.
-MAX_NAME = 255
-MAX_PATH = 4095
+MAX_NAME, MAX_PATH = 255, 4095
 # Arguments of renameat2(2).
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
-# A look at a lock takes microseconds; a directory is locked by another process if it stays so.
-_LOOKS, _LOOK_S = 5, 0.02
 
 # Temporary directories that `commit_directory` will sync as a whole: files in them need not wait for the disk before.
 _synced_later: set[Path] = set()
@@ -61,19 +53,12 @@ def failures_named(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
     """Lock an existing directory until the block or the process ends; raise `taken` if another process locks it."""
-    if fcntl is None:
-        raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
-    for looks in range(_LOOKS):
-        try:
-            descriptor = _lock(path, fcntl.LOCK_EX)
-            break
-        except BlockingIOError as error:
-            # Another process may look at it just now, see `is_locked`.
-            if looks == _LOOKS - 1:
-                raise taken from error
-            time.sleep(_LOOK_S)
-        except OSError as error:  # it is not there, or its file system has no locks
-            raise UsageError(f"cannot lock the directory {shorten_text(str(path), 160)}: {error.strerror}") from error
+    try:
+        descriptor = _lock(path, fcntl.LOCK_EX)
+    except BlockingIOError as error:
+        raise taken from error
+    except OSError as error:  # it is not there, or its file system has no locks
+        raise UsageError(f"cannot lock the directory {shorten_text(str(path), 160)}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -82,13 +67,10 @@ def locked_directory(path: Path, taken: Exception) -> Iterator[None]:
 
 def is_locked(path: Path) -> bool:
     """Return True if a process has locked the directory; False also if that cannot be known."""
-    if fcntl is not None:
-        try:
-            os.close(_lock(path, fcntl.LOCK_SH))
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
+    try:
+        os.close(_lock(path, fcntl.LOCK_SH))
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -240,8 +222,6 @@ def _temporary(path: Path) -> Path:
 
 def _remove_tree(temporary: Path) -> None:
     """Remove a temporary directory with its content, a file, or a link but not its target."""
-    if not temporary.name.startswith(TEMPORARY_PREFIX):
-        raise ValueError(f"{temporary} is no temporary name")
     if temporary.is_dir() and not temporary.is_symlink():
         shutil.rmtree(temporary)
     else:
@@ -299,23 +279,18 @@ def path_problem(path: object) -> str | None:
 
     A path that passes may still not exist, or be refused by the system (permissions).
     """
-    if not isinstance(path, str | os.PathLike):
-        return "is no path"
-    text = os.fspath(path)
-    if not text:
-        return "is empty"
-    if "\0" in text:
-        return "holds a NUL character"
     try:
-        encoded = os.fsencode(text)
-    except UnicodeEncodeError:
-        return "holds characters that no file name can hold"
-    if len(encoded) > MAX_PATH:
-        return f"is longer than {MAX_PATH} bytes"
+        encoded = os.fsencode(path)  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        return "is no path"
+    if not encoded:
+        return "is empty"
+    if b"\0" in encoded:
+        return "holds a NUL character"
     # Files are written under a longer name first.
     longest = MAX_NAME - 2 * len(TEMPORARY_PREFIX)
-    if any(len(part) > longest for part in encoded.split(b"/")):
-        return f"has a part of more than {longest} bytes"
+    if len(encoded) > MAX_PATH or any(len(part) > longest for part in encoded.split(b"/")):
+        return f"has a part of more than {longest} bytes, or more than {MAX_PATH}"
     return None
 
 
@@ -337,16 +312,12 @@ def name_problem(name: object) -> str | None:
 def require_writable(path: Path) -> None:
     """Raise unless a file can be written to `path`; call it before the work that makes the content."""
     _require_possible(path)
-    problem = None
+    problem = "it is no regular file" if path.exists() and not path.is_file() else None
     if not path.parent.is_dir():
         problem = f"there is no directory {shorten_text(str(path.parent))}"
-    elif path.is_dir():
-        problem = "it is a directory"
-    elif path.exists() and not path.is_file():
-        problem = "it is no regular file"
     if problem is not None:
         raise UsageError(f"{shorten_text(str(path))} cannot be written: {problem}")
-    require_creatable(path)
+    _require_creatable(path)
 
 
 def require_directory(path: Path) -> None:
@@ -357,7 +328,7 @@ def require_directory(path: Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise UsageError(f"{shorten_text(str(path))} cannot be written: {shorten_text(str(existing))} is no directory")
-    require_creatable(existing / "file")
+    _require_creatable(existing / "file")
 
 
 def _require_possible(path: Path) -> None:
@@ -366,7 +337,7 @@ def _require_possible(path: Path) -> None:
         raise UsageError(f"{shorten(str(path))} cannot be written: the path {problem}")
 
 
-def require_creatable(path: Path) -> None:
+def _require_creatable(path: Path) -> None:
     """Raise unless entries can be created in the parent of `path`."""
     if not os.access(path.parent, os.W_OK | os.X_OK):
         shown = shorten_text(str(path))

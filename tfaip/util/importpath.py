@@ -23,21 +23,19 @@ def leave_start_directory() -> None:
     """
     if not _is_command():
         return
-    here, package = _working_directory(), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    here, package = os.getcwd(), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     scripts, named = os.path.join(package, "scripts"), _named_by_user()
     if sys.argv[0] == "-m" and not sys.flags.safe_path and _same(sys.path[0], here):
         del sys.path[0]
     sys.path[:] = [p for p in sys.path if not _same(p, scripts) and (not _same(p, here) or _real(p) in named)]
-    if here is not None and _same(os.path.dirname(package), here):
+    if _same(os.path.dirname(package), here):
         # tfaip itself is run from here; data workers must not find another installation.
         add_directory(here, first=True)
 
 
 def add_working_directory(first: bool) -> bool:
     """Let modules be imported from the working directory."""
-    here = _working_directory()
-    if here is None:
-        return True
+    here = os.getcwd()
     if not first and is_stored(here):
         return False
     add_directory(here, first)
@@ -75,15 +73,8 @@ def _named_by_user() -> set[str]:
     return {_real(entry) for entry in text.split(os.pathsep) if entry}
 
 
-def _working_directory() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return None
-
-
-def _same(entry: str, directory: str | None) -> bool:
-    return directory is not None and _real(entry) == _real(directory)
+def _same(entry: str, directory: str) -> bool:
+    return _real(entry) == _real(directory)
 
 
 def _real(entry: str) -> str:

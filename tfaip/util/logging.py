@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import re
 import sys
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tfaip.errors import TfaipError, UsageError, text_with_notes
 from tfaip.util.oldnames import old_names
-from tfaip.util.terminal import announced
 from tfaip.util.text import shorten_text
 
 if not TYPE_CHECKING:
@@ -30,8 +28,6 @@ LOG_FILE_ATTRIBUTE = "tfaip_log_file"
 # Attribute of a record: its text on the console, instead of the message; pass it as `extra`. Empty: it is not printed.
 CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
-# Between two warnings that the log cannot be written.
-REPEAT_S = 60.0
 
 
 def logger(name: str) -> logging.Logger:
@@ -52,7 +48,7 @@ def logger(name: str) -> logging.Logger:
 
 def log_level() -> int:
     """Return the level named by `TFAIP_LOG_LEVEL` (default info)."""
-    name = os.environ.get("TFAIP_LOG_LEVEL", "info").lower()
+    name = _level_name()
     if name not in LEVELS:
         raise UsageError(f"TFAIP_LOG_LEVEL is {name!r}, expected one of {', '.join(LEVELS)}")
     return int(getattr(logging, name.upper()))
@@ -60,7 +56,11 @@ def log_level() -> int:
 
 def is_debug() -> bool:
     """Return True if tracebacks and the start-up lines of the backends should be shown."""
-    return log_level() <= logging.DEBUG
+    return _level_name() == "debug"
+
+
+def _level_name() -> str:
+    return os.environ.get("TFAIP_LOG_LEVEL", "info").lower()
 
 
 def setup_console() -> None:
@@ -88,6 +88,11 @@ def has_console() -> bool:
     return any(type(handler) is ConsoleHandler for handler in logging.getLogger(ROOT).handlers)
 
 
+def has_console_failed() -> bool:
+    """Return True if the log could not be printed, and what stdout still holds is lost."""
+    return any(isinstance(one, ConsoleHandler) and one.has_failed for one in logging.getLogger(ROOT).handlers)
+
+
 @contextlib.contextmanager
 def only_warnings() -> Iterator[None]:
     """Context without messages below a warning, in a process whose chief logs the same."""
@@ -108,38 +113,32 @@ def log_duration(log: logging.Logger, work: str, seconds: float) -> None:
 
 @contextlib.contextmanager
 def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Context that logs how long its block took, unless it failed or took less than a second.
-
-    A terminal shows meanwhile what is done.
-    """
+    """Context that logs how long its block took, unless it failed or took less than a second."""
     begin = clock()
-    with announced(work) if has_console() and log.isEnabledFor(logging.INFO) else contextlib.nullcontext():
-        yield
+    yield
     log_duration(log, work, clock() - begin)
 
 
 class _ReportingHandler(logging.StreamHandler):
-    """Handler that reports a full disk once a minute, instead of by a traceback per line: it does not stop the work."""
+    """Handler that reports a full disk once, instead of by a traceback per line: it does not stop the work."""
 
     target = "stdout"
-    _reported = -math.inf
+    has_failed = False
+    """True once it could not write, and has said so: what the stream still holds is lost."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
         """Report that nothing can be written, unless the reader has gone (`| head`)."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not isinstance(error, BrokenPipeError) and time.monotonic() - self._reported >= REPEAT_S:
-            self._reported = time.monotonic()
+        elif not isinstance(error, BrokenPipeError) and not self.has_failed:
             with contextlib.suppress(OSError, ValueError):
                 print(f"warning: {self.target} cannot be written: {error.strerror}", file=sys.stderr)
+        self.has_failed = True
 
 
 class ConsoleHandler(_ReportingHandler):
     """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
-
-    has_failed = False
-    """True once it could not print, and has said so: what stdout still holds is lost."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -149,11 +148,6 @@ class ConsoleHandler(_ReportingHandler):
         if getattr(record, CONSOLE_TEXT, None) != "":
             self.stream = sys.stdout
             super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Report it, and remember that it failed."""
-        super().handleError(record)
-        ConsoleHandler.has_failed = True
 
 
 class _ProgramConsole(ConsoleHandler):

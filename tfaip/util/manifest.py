@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError
 from tfaip.util.files import write_json
-from tfaip.util.reading import DOCUMENT_BYTES, open_file, read_json
+from tfaip.util.reading import open_file, read_json
 from tfaip.util.text import shorten, shorten_text
 
 MANIFEST_FILE = "manifest.json"
@@ -36,20 +36,15 @@ def fingerprints(directory: Path, known: Mapping[str, Any] = MappingProxyType({}
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`."""
     path = directory / MANIFEST_FILE
-    manifest = read_json_object(path)
+    manifest = read_json(path)
     files, backend, versions = manifest.get("files"), manifest.get("backend", ""), manifest.get("versions", {})
-    if not isinstance(files, dict):
-        raise TfaipError(f"{path} names no files")
+    if not (isinstance(files, dict) and isinstance(backend, str) and isinstance(versions, dict)):
+        raise TfaipError(f"{path} is damaged: expected files, backend and versions")
     for name, facts in files.items():
         if not _is_inside(directory, name):
             raise TfaipError(f"{path} names {shorten(name)}, which is outside of {directory}")
-        is_known = isinstance(facts, dict) and facts.keys() == {"size", "sha256"} and isinstance(facts["sha256"], str)
-        if not (is_known and type(facts["size"]) is int and facts["size"] >= 0):
-            raise TfaipError(f"{path} gives {shorten(facts)} for {shorten(name)}, expected size and sha256")
-    if not isinstance(backend, str):
-        raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
-    if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
-        raise TfaipError(f"{path} gives {shorten(versions)} as versions, expected name: version")
+        if not (isinstance(facts, dict) and facts.keys() == {"size", "sha256"}):
+            raise TfaipError(f"{path} is damaged: expected size and sha256 of {shorten(name)}")
     return manifest
 
 
@@ -70,15 +65,6 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
     added = set(_files_below(directory)) - set(expected) if names is None else set()
     if added:
         raise TfaipError(f"{directory / min(added)} is not in the manifest of {directory}")
-
-
-def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
-    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote."""
-    try:
-        return read_json(path, limit)
-    except UsageError as error:
-        reason = str(error).removeprefix(f"{path}: ")
-        raise TfaipError(f"{path} cannot be read: {reason}") from error
 
 
 def _is_inside(directory: Path, name: str) -> bool:

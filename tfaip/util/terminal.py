@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -23,19 +22,12 @@ log = logging.getLogger(__name__)
 
 def is_terminal() -> bool:
     """Return True if stdout is a terminal that can replace lines; programs may have put an odd object in its place."""
-    try:
-        return bool(sys.stdout.isatty()) and os.environ.get("TERM") not in ("dumb", "unknown")
-    except (AttributeError, ValueError):  # closed, or no file
-        return False
+    return bool(getattr(sys.stdout, "isatty", bool)()) and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def is_notebook() -> bool:
     """Return True in the kernel of a notebook; IPython on a terminal is none."""
-    if "IPython" not in sys.modules:
-        return False
-    from rich.console import Console
-
-    return Console().is_jupyter
+    return "ipykernel" in sys.modules
 
 
 def can_show_bar() -> bool:
@@ -52,21 +44,6 @@ def terminal_width() -> int:
 def styled(text: str, style: str) -> str:
     """Return `text` in a style (`BOLD`, `GREEN`), or unchanged where there are no colours."""
     return f"\033[{style}m{text}\033[0m" if text and is_terminal() and not os.environ.get("NO_COLOR") else text
-
-
-@contextlib.contextmanager
-def announced(work: str) -> Iterator[None]:
-    """Context in which a terminal shows `work ...`, below what is printed meanwhile."""
-    if not is_terminal():
-        yield
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    # A console of its own: another one of these contexts may be active.
-    with Live(Text(f"{work} ..."), console=Console(), transient=True, auto_refresh=False):
-        yield
 
 
 def text_width(text: str) -> int:
@@ -101,20 +78,8 @@ def table_lines(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table to stdout, drawn on a terminal: the first column is aligned left, the others right."""
-    if not is_terminal():
-        print("\n".join(table_lines([header, *rows])))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()  # of texts: brackets in others would be read as markup
-    for position, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if position else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    """Print a table to stdout: the first column is aligned left, the others right."""
+    print("\n".join(table_lines([header, *rows])))
 
 
 class ProgressDisplay:

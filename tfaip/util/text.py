@@ -1,12 +1,10 @@
-"""Short, single-line forms of values for messages, and the character that no argument may hold."""
+"""Short, single-line forms of values for messages."""
 
 from __future__ import annotations
 
 import re
 import reprlib
 from collections.abc import Sequence
-
-from tfaip.errors import UsageError
 
 MESSAGE_LIMIT = 80
 # Of the text of another error inside a message.
@@ -33,8 +31,6 @@ class _ShortRepr(reprlib.Repr):
     def repr_int(self, x: int, level: int) -> str:
         """Return the digits; Python refuses to print integers of more than 4300 digits."""
         return repr(x) if x.bit_length() < 1024 else f"<integer of {x.bit_length()} bits>"
-
-    repr_bool = repr_int
 
 
 _REPR = _ShortRepr()
@@ -99,10 +95,3 @@ def shorten_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     size = (limit - 3) * 2 // 3
     head, tail = line[:size], line[size + 3 - limit :]
     return _SPLIT_END.sub(" ", head) + "..." + _SPLIT_START.sub(" ", tail)
-
-
-def refuse_nul(argv: Sequence[str]) -> None:
-    """Raise a UsageError if an argument holds a NUL character, which only a Python program can pass."""
-    for word in argv:
-        if "\0" in word:
-            raise UsageError(f"the argument {shorten(word)} holds a NUL character")

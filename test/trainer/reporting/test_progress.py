@@ -20,7 +20,6 @@ from tfaip.util.terminal import (
     NotebookProgress,
     ProgressBar,
     ProgressDisplay,
-    announced,
     text_width,
     track,
 )
@@ -150,16 +149,6 @@ def test_numbers_of_tfaip_1_2() -> None:
     assert train(params).params.to_dict()["progress_bar_mode"] == "plain"
     with pytest.raises(UsageError, match=r"expected auto \| bar \| lines \| plain, got '3'"):
         parser.parse(["--progress_bar_mode", "3"])
-
-
-def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for term, is_shown in (("xterm", True), ("dumb", False)):
-        monkeypatch.setenv("TERM", term)
-        with announced("building the model"):
-            assert ("building the model ..." in capsys.readouterr().out) is is_shown
-            print("a line")
-        assert "a line\n" in capsys.readouterr().out
 
 
 @pytest.fixture(autouse=True)

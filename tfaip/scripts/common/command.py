@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import io
 import logging
 import os
 import re
@@ -27,15 +26,15 @@ from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError, UsageError
 from tfaip.util.files import write_json
 from tfaip.util.logging import (
     LOG_FILE_ATTRIBUTE,
-    ConsoleHandler,
     find_place,
+    has_console_failed,
     is_debug,
     kept_for_run,
     setup_console,
     without_styles,
 )
 from tfaip.util.terminal import print_table
-from tfaip.util.text import LINE_LIMIT, refuse_nul, shorten, shorten_text
+from tfaip.util.text import LINE_LIMIT, shorten_text
 
 Main = Callable[..., int]
 
@@ -87,7 +86,6 @@ def entry_point(
 
         def run(argv: Sequence[str]) -> None:
             subject: str | list[str]
-            refuse_nul(argv)
             if flag is None:
                 subject, flags = "", list(argv)
                 if flags and not flags[0].startswith("-"):
@@ -125,9 +123,6 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     if is_own_process:
         atexit.register(_end_process, exit_codes)  # before the libraries: what they register is called first
     _replace_closed_streams()
-    if is_own_process and isinstance(sys.stdout, io.TextIOWrapper):
-        with contextlib.suppress(OSError):  # of a stream whose descriptor was replaced by a pipe
-            sys.stdout.reconfigure(errors="backslashreplace")  # names of files, as on stderr
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr) if is_own_process else ():
         try:
@@ -171,7 +166,7 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
                 work(argv)
             finally:
                 # The results of a command are lost with stdout; those of a training are in its directory.
-                with contextlib.suppress(*([OSError] if ConsoleHandler.has_failed else [])):
+                with contextlib.suppress(*([OSError] if has_console_failed() else [])):
                     sys.stdout.flush()
             return 0
         except KeyboardInterrupt:
@@ -265,16 +260,12 @@ def report_failure(error: Exception) -> int:
     if isinstance(error, BrokenPipeError) and _reader_left():
         return FAILURE
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        error = UsageError(f"the name is too long: {shorten(str(error.filename))}")
+        error = UsageError(f"the name is too long: {shorten_text(str(error.filename))}")
     # A training that ended on request has already reported it, and has its own exit code.
     if isinstance(error, TfaipError) and hasattr(error, "exit_code"):
         return int(error.exit_code)
     exit_code = USAGE if isinstance(error, UsageError) else FAILURE
-    try:
-        debug = is_debug()
-    except UsageError:  # TFAIP_LOG_LEVEL holds an unknown word, which may be the error to report
-        debug = False
-    if debug:
+    if is_debug():
         traceback.print_exception(error)
     else:
         with contextlib.suppress(OSError):  # the exit code tells more than a stream that is full

@@ -24,14 +24,10 @@ from tfaip.params.tree import diff, fill_shared
 from tfaip.predict.params import LAVParams
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
-from tfaip.trainer.run.directory import find_run, model_of_run
+from tfaip.trainer.run.directory import model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.logging import logger
 from tfaip.util.manifest import verify_files
-
-# Known here because the modules that write them import a backend.
-_SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
-_SHOWN = 5
 
 log = logger(__name__)
 
@@ -71,28 +67,12 @@ def exported_model(path: Path) -> Path:
     """Return the model directory that a user means."""
     if is_model(path):
         return path
-    # `.` has a parent only when it is resolved.
-    parent = path.parent if path.name == _SERVE_DIR else path.resolve().parent
-    if path.resolve().name == _SERVE_DIR and (parent / SCENARIO_PARAMS_FILE).is_file():
-        return parent
     if (path / PARAMS_FILE).is_file():
         model = model_of_run(path)
         if model is None:
             raise UsageError(f"the run {path} holds no exported model yet (best/ or export/): train an epoch first")
         return model
-    if _is_checkpoint(path):
-        run = find_run(path)[0]
-        model = model_of_run(run) or run / "best"
-        raise UsageError(f"{path} is a checkpoint, which holds no exported model: give {model}/ or the run {run}")
     return path
-
-
-def _is_checkpoint(path: Path) -> bool:
-    """Return True for a checkpoint, or the directory of checkpoints, of a run."""
-    holds_one = (path / _CHECKPOINT_FILE).is_file()
-    holds_several = path.is_dir() and any((entry / _CHECKPOINT_FILE).is_file() for entry in path.iterdir())
-    parents = [*path.resolve().parents][:2]
-    return (holds_one or holds_several) and any((parent / PARAMS_FILE).is_file() for parent in parents)
 
 
 def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Models:

@@ -15,7 +15,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
-from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory, read_json_object
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, ModelDirectory
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten_text
 
@@ -51,7 +51,7 @@ class RunDirectory:
         For readers of a run that do not need its params, which perhaps cannot be loaded.
         """
         try:
-            content = read_json_object(root / PARAMS_FILE)
+            content = read_json(root / PARAMS_FILE)
             groups = [content.get(key) for key in ("early_stopping", "scenario")]
             stopping, scenario = (group if isinstance(group, dict) else {} for group in groups)
             best = stopping.get("best_model_name") or scenario.get("default_serve_dir") or names.BEST_DIR
@@ -139,7 +139,7 @@ class RunDirectory:
         if any(map(os.path.lexists, kept if has_history else [*kept, run.best])):
             return False
         try:
-            return not has_history or read_json_object(self.history_file) == {}
+            return not has_history or read_json(self.history_file) == {}
         except TfaipError:
             return False
 

@@ -36,12 +36,11 @@ from tfaip.util.manifest import (
     CHECKPOINT_MARKS,
     MODEL_MARKS,
     ModelDirectory,
-    read_json_object,
     shown_names,
     verify_files,
     write_manifest,
 )
-from tfaip.util.reading import RECORDS_BYTES
+from tfaip.util.reading import RECORDS_BYTES, read_json
 from tfaip.util.text import shorten, shorten_text
 from tfaip.version import __version__
 
@@ -375,7 +374,7 @@ def _state_text(state: Mapping[str, Any]) -> str:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify a checkpoint directory."""
     verify_files(path, (ARRAYS_FILE, STATE_FILE))
-    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE, RECORDS_BYTES))
+    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json(path / STATE_FILE, RECORDS_BYTES))
 
 
 def _sort_key(path: Path) -> tuple[int, int]:

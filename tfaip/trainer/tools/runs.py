@@ -21,7 +21,7 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.files import is_locked
-from tfaip.util.manifest import read_json_object
+from tfaip.util.reading import read_json
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 _CLASSES = {"__cls__", "scenario.__cls__", "gen.__cls__"}  # those of the scenario
@@ -77,7 +77,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """
     directory, stored, history, problem = RunDirectory.stored(path), {}, History(), ""
     try:
-        stored = read_json_object(directory.params_file)
+        stored = read_json(directory.params_file)
         history = read_history(directory.history_file) if directory.history_file.exists() else history
     except TfaipError as error:
         problem = shorten_text(str(error))
