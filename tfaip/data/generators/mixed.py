@@ -13,7 +13,6 @@ from tfaip.data.pipeline.datagenerator import (
     Joined,
     check_ratios,
     scaled_sizes,
-    size_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -42,14 +41,11 @@ class Mixed(Generator):
         """Build the generator.
 
         Raises:
-            UsageError: if there is no source, if only some yield batches, or if the weights do not fit.
+            UsageError: if there is no source, or if the weights do not fit.
         """
         if not self.sources:
             raise UsageError(f"{type(self).__name__} has no source: name at least one in sources")
         parts = [source.create(mode) for source in self.sources]
-        if len({part.yields_batches() for part in parts}) > 1:
-            names = ", ".join(type(part).__name__ for part in parts)
-            raise UsageError(f"of the sources {names} some yield batches and some samples: mix those of one kind")
         weights = [1.0] * len(parts)
         if self.weights is not None:
             check_ratios(self, "weights", len(parts))
@@ -80,7 +76,7 @@ class Mixed(Generator):
 
     @cached_property
     def _rows(self) -> Joined:
-        sizes = [size_of(part) for part, _ in self._shares]
+        sizes = [len(part) for part, _ in self._shares]
         if self.has_random_access():
             for (part, _), size in zip(self._shares, sizes, strict=True):
                 if not size:

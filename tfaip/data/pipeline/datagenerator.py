@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice, FieldError, check_fields
@@ -165,16 +165,6 @@ class RawDataGenerator(DataGenerator[Any]):
 
     def in_memory(self) -> bool:
         return True
-
-
-def size_of(generator: DataGenerator[Any]) -> int:
-    """Return the number of samples of one pass; a `TypeError` if it is not known."""
-    try:
-        return len(generator)
-    except Exception as error:
-        if not isinstance(error, TfaipError):
-            error.add_note(f"while {type(generator).__name__}.__len__ ran")
-        raise
 
 
 def usual_flag(mode: PipelineMode, name: str) -> str:

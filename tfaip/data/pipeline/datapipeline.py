@@ -18,7 +18,6 @@ from tfaip.data.pipeline.datagenerator import (
     DataGenerator,
     DataGeneratorParams,
     RawDataGenerator,
-    size_of,
 )
 from tfaip.data.pipeline.definitions import (
     FailedSample,
@@ -411,7 +410,7 @@ class DataPipeline:
         size = samples_per_epoch
         if samples_per_epoch == -1:
             try:
-                size = self.params.limited_size(size_of(self.generator))
+                size = self.params.limited_size(len(self.generator))
             except (TypeError, NotImplementedError) as error:
                 size = self.params.limit
                 if size < 0:
@@ -487,7 +486,7 @@ class _NoRandomness:
 
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
     try:
-        size = params.limited_size(size_of(generator))
+        size = params.limited_size(len(generator))
     except (TypeError, NotImplementedError) as error:
         if params.limit < 0:
             raise FieldAdvice(

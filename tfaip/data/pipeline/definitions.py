@@ -206,21 +206,7 @@ def require_sample(value: Any, origin: str, may_be_list: bool = False) -> Sample
         return value
     if may_be_list and isinstance(value, list | tuple):
         return SampleGroup(require_sample(sample, f"{origin}, in a list,") for sample in value)
-    hint = ""
-    if isinstance(value, list | tuple) and value and isinstance(value[0], Sample):
-        hint = ": a generator whose yields_batches() returns True may give lists"
-    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample{hint}")
-
-
-def require_iterable(value: Any, origin: str) -> Iterable[Any]:
-    """Return what a user's method returned, if it can be many samples.
-
-    Raises:
-        TypeError: if it cannot be iterated, or is a dict; `origin` names the method.
-    """
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
-        return value
-    raise TypeError(f"{origin} gave {_brief(value)}, expected an iterable of samples: yield them one by one")
+    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample")
 
 
 def _brief(value: Any) -> str:

@@ -18,7 +18,7 @@ from itertools import chain, cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, sample_length, shard_batch
-from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.sampler import Block, Cursor, DropCounts, Position, SampleFilter, Sampler
 from tfaip.data.pipeline.worker import WorkerSpec
@@ -104,7 +104,7 @@ class PipelineReader:
             raise TypeError("the samples have no end: auto_repeat=False reads them once")
         if not self.processors.is_mapping or self._generator.yields_batches():
             raise TypeError("the number of samples is not known before they are made")
-        return self._params.limited_size(size_of(self._generator))
+        return self._params.limited_size(len(self._generator))
 
     def batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED, in_order: bool = False

@@ -15,7 +15,6 @@ from tfaip.data.pipeline.definitions import (
     Sample,
     SampleGroup,
     raise_noted,
-    require_iterable,
     require_sample,
 )
 from tfaip.params import ParamsBase, option
@@ -47,7 +46,8 @@ class DataProcessorParams(ParamsBase):
 
     def __init_subclass__(params_cls, *, modes: Modes | None = None, **kwargs: Any) -> None:  # noqa: N804
         if modes is not None:
-            params_cls.modes = _modes(params_cls, modes)  # as if the class body said so
+            items = [modes] if isinstance(modes, str) else modes
+            params_cls.modes = set(map(PipelineMode, items))  # as if the class body said so
         super().__init_subclass__(**kwargs)
 
     @staticmethod
@@ -58,16 +58,6 @@ class DataProcessorParams(ParamsBase):
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         """Build the processor for a pipeline of this mode."""
         return self.cls()(params=self, data_params=data_params, mode=mode)
-
-
-def _modes(cls: type, modes: Modes) -> set[PipelineMode]:
-    """Return the modes that the declaration of a class names."""
-    items = [modes] if isinstance(modes, str) else modes
-    try:
-        return set(map(PipelineMode, items))
-    except (TypeError, ValueError) as error:
-        known = ", ".join(repr(mode.value) for mode in PipelineMode)
-        raise TypeError(f"{cls.__qualname__}: modes={modes!r}, expected one or several of {known}") from error
 
 
 P = TypeVar("P", bound=DataProcessorParams)
@@ -374,10 +364,8 @@ class ProcessorPipeline:
             random = processor._random = RandomStream(number)
             if isinstance(processor, MappingDataProcessor) and not self._streaming:
                 mapping.append((processor, random))
-            elif isinstance(processor, (MappingDataProcessor, GeneratingDataProcessor)):
-                self._streaming.append((processor, random))
             else:
-                raise TypeError(f"{type(processor).__name__} is no MappingDataProcessor and no GeneratingDataProcessor")
+                self._streaming.append((processor, random))
         self.mapper = SampleMapper(mapping)
         """All mapping processors before the first generating one."""
         self.parallel = SampleMapper(mapping[:num_parallel])
@@ -453,7 +441,7 @@ def is_valid(outcome: Outcome) -> bool:
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:
     try:
-        for sample in require_iterable(processor.generate(samples), f"{type(processor).__name__}.generate"):
+        for sample in processor.generate(samples):
             yield require_sample(sample, f"{type(processor).__name__}.generate")
     except BaseException as error:
         raise_noted(error, f"while {type(processor).__name__}.generate ran")
