@@ -64,7 +64,7 @@ def test_rows_of_a_file_are_those_in_memory(name: str, write: Any, page: None, t
         assert [int(sample.targets["y"]) for sample in rows] == list(range(11))
         assert np.array_equal(np.stack([sample.inputs["x"] for sample in rows]), X)
     samples = [Sample(inputs={"x": x}, targets={"y": np.array([row])}) for row, x in enumerate(X)]
-    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
+    options: dict[str, Any] = {"batch_size": 4}
     expected = epoch(make_pipeline(samples, num_processes=0, **options), num_samples=24)
     whole = epoch(make_pipeline(generator, num_processes=0, **options), num_samples=24)
     assert [content[:-1] for content, _ in whole] == [content[:-1] for content, _ in expected]  # without the meta

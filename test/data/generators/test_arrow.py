@@ -38,7 +38,7 @@ def test_batches_are_those_of_data_in_memory(tmp_path: Path) -> None:
     files = [write(tmp_path / "a.parquet", range(7)), write(tmp_path / "b.parquet", range(7, 11))]
     source = Parquet(files=files, cache_mb=0, **COLUMNS)
     samples = [Sample(inputs={"x": x}, targets={"y": np.array([number])}) for number, x in enumerate(X)]
-    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
+    options: dict[str, Any] = {"batch_size": 4}
     expected = contents(epoch(make_pipeline(samples, num_processes=0, **options), num_samples=24))
     whole = epoch(make_pipeline(source, num_processes=0, **options), num_samples=24)
     assert contents(whole) == expected

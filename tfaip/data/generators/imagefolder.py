@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -130,20 +130,13 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
 
     limit = expansion_limit(len(content))
     try:
-        with _allowed(limit):
-            opened = Image.open(BytesIO(content), formats=_IMAGE_FORMATS)
-        with opened as image:
-            pixels = image.width * image.height
-            if pixels * max(_bytes_of_pixel(image), channels) > limit:
+        with _allowed(limit), Image.open(BytesIO(content), formats=_IMAGE_FORMATS) as image:
+            if image.width * image.height * max(_bytes_of_pixel(image), channels) > limit:
                 text = f"{image.width} x {image.height} pixels in {channels} channels"
                 raise ValueError(f"its {text} take more than {limit // MIB} MiB")
-            # Some formats compare again. So large images are decoded one at a time.
-            with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
-                image.load()
             return _array(_upright(_of_8_bits(image)), channels, size)
     except Exception as error:  # Pillow raises errors of many classes, some without a text
-        reason = shorten_text(str(error).replace("<_io.BytesIO object at", "the bytes at").split(" at 0x")[0], 120)
-        raise ValueError(f"no image that can be read: {reason or type(error).__name__}") from error
+        raise ValueError(f"no image that can be read: {shorten_text(str(error) or type(error).__name__)}") from error
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class DatasetGenerator(SequenceGenerator):
                 "with a run: continue a run in Python, with create_trainer(params, restore=True)"
             )
         is_iterable = _has_random_access(dataset) or isinstance(dataset, Iterable)
-        if not is_iterable or isinstance(dataset, Mapping | Iterator) or _is_a("DataLoader", dataset):
+        if not is_iterable or isinstance(dataset, Mapping | Iterator):
             raise UsageError(
                 f"the dataset of {name} is a {type(dataset).__name__}: expected one data set of single items, with a "
                 "length and an index, or one that begins again with each iter()"
@@ -167,14 +167,9 @@ class _Rows(Sequence[Any]):
 
 
 def _has_random_access(dataset: Any) -> bool:
-    if _is_a("IterableDataset", dataset):
+    if any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__):
         return False  # those of PyTorch inherit an index that only raises
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-
-
-def _is_a(name: str, dataset: Any) -> bool:
-    """Return True for an object of a class of this name, or of one derived from it."""
-    return any(base.__name__ == name for base in type(dataset).__mro__)
 
 
 def _value(value: Any) -> Any:

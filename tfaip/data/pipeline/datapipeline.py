@@ -26,7 +26,7 @@ from tfaip.data.pipeline.definitions import (
     Sample,
     SampleGroup,
     SampleSpecs,
-    raise_noted,
+    noted,
     require_sample,
 )
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -88,7 +88,7 @@ class OpenedIterator(Iterator[T]):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError("the number of these batches is not known")
+            raise TypeError("the number of these samples or batches is not known")
         return self._length()
 
     def __bool__(self) -> bool:
@@ -332,7 +332,9 @@ class DataPipeline:
         """
         repeats = self._repeats(auto_repeat)
         stream = self._sample_stream
-        return OpenedIterator(self, stream.samples(repeats), partial(stream.num_samples, repeats))
+        is_known = not repeats and stream.processors.is_mapping and not self.generator.yields_batches()
+        length = (lambda: self.params.limited_size(len(self.generator))) if is_known else None
+        return OpenedIterator(self, stream.samples(repeats), length)
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
@@ -514,10 +516,9 @@ def _preloaded(sample: Outcome, index: int, processors: Sequence[MappingDataProc
         for one in samples:
             try:
                 made += _several(one, processor) if one.is_valid() else [one]
-            except _RandomnessUsed:
-                raise
-            except BaseException as error:
-                raise_noted(error, f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}")
+            except Exception as error:
+                where = f"in {type(processor).__name__}.preload, sample {index} of the data"
+                raise noted(error, f"{where}: {one!r}")  # noqa: B904
         samples = made
     return [one.new_inputs(_read_only(one.inputs)).new_targets(_read_only(one.targets)) for one in samples]
 

@@ -94,18 +94,6 @@ class PipelineReader:
         for sample, _ in self._stream(Position(), sizes, repeat, stacked=False):
             yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
-    def num_samples(self, repeat: bool) -> int:
-        """Return the number of samples that `samples` yields if none is dropped.
-
-        Raises:
-            TypeError: if it is not known.
-        """
-        if repeat:
-            raise TypeError("the samples have no end: auto_repeat=False reads them once")
-        if not self.processors.is_mapping or self._generator.yields_batches():
-            raise TypeError("the number of samples is not known before they are made")
-        return self._params.limited_size(len(self._generator))
-
     def batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED, in_order: bool = False
     ) -> Batches:

@@ -19,7 +19,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
-    as_failure,
+    noted,
     require_sample,
 )
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -253,12 +253,8 @@ def read_sample(generator: Any, index: int) -> Outcome:
         if sample.__class__ is not Sample:
             return require_sample(sample, f"{type(generator).__name__}[{index}]", generator.yields_batches())
         return sample
-    except BaseException as error:
-        failure = as_failure(error)
-        failure.add_note(f"while {type(generator).__name__} read sample {index}")
-        if not isinstance(failure, Exception):
-            raise
-        return FailedSample(failure)
+    except Exception as error:
+        return FailedSample(noted(error, f"while {type(generator).__name__} read sample {index}"))
 
 
 def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:

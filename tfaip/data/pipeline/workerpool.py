@@ -24,7 +24,7 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import Sample, as_failure
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.params import available_cores
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, DropCounts, SampleFilter, WorkerTraceback
@@ -324,9 +324,9 @@ _END: Any = object()
 class BlockExecutor:
     """Executor of blocks; `close` ends the workers.
 
-    Workers may start late, see `DataPipelineParams.worker_start_s`: until then, and while they
-    start, blocks are processed in this process. By default a second of work decides, since the
-    bytes are the same: small data never pay for a process, and the first batch never waits for one.
+    The default number of workers starts late: until then, and while they start, blocks are processed
+    in this process. A second of work decides, since the bytes are the same: small data never pay for
+    a process, and the first batch never waits for one.
 
     Args:
         processors: run in this process.
@@ -345,13 +345,11 @@ class BlockExecutor:
         self.cuts_batches = self._local.arrays is not None
         """True if whole batches are cut from arrays in this process."""
         params = spec.pipeline_params
-        number, self._start_s = params.num_processes, params.worker_start_s
-        # A 4 that the user typed cannot be told from the default; docs/data.md says how to get 4.
-        if params.has_default_workers():  # only the default number is limited to the cores
+        number, self._is_automatic = params.num_processes, params.has_default_workers()
+        # A 4 that the user typed cannot be told from the default.
+        if self._is_automatic:  # only the default number is limited to the cores
             cores = available_cores()
             number = min(number, cores) if cores > 1 else 0
-        elif self._start_s < 0:
-            self._start_s = 0.0
         has_work = (spec.generator_params is not None or processors.parallel) and not self.cuts_batches
         self._num_workers = spec.processors.worker_limit(number) if number and has_work else 0
         self._pool: WorkerPool | None = None
@@ -410,9 +408,7 @@ class BlockExecutor:
     def _workers_are_ready(self) -> bool:
         if self._num_workers == 0:
             return False
-        due_s = self._start_s
-        if due_s < 0:
-            due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
+        due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S) if self._is_automatic else 0.0
         if self._pool is None and self._seconds >= due_s:
             try:
                 self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
@@ -424,7 +420,7 @@ class BlockExecutor:
                     type(error).__name__,
                     error,
                 )
-        return self._pool is not None and (self._start_s == 0 or self._pool.is_ready())
+        return self._pool is not None and (not self._is_automatic or self._pool.is_ready())
 
     def _prepare(self, block: Block) -> Block:
         """Return a block that contains its samples, unless workers read them."""
@@ -488,18 +484,12 @@ def prefetched(items: Iterator[T], buffer_size: int) -> Generator[T, None, None]
         buffer_size: number of finished items that may wait for the reader.
     """
 
-    def make() -> Any:
-        try:
-            return next(items, _END)
-        except BaseException as error:  # of any kind: the reader gets it
-            raise as_failure(error)  # noqa: B904 (it has its cause)
-
     futures: deque[Future[Any]] = deque()
     thread = ThreadPoolExecutor(1, "tfaip-prefetch")
     try:
         while True:
             while len(futures) < buffer_size + 2:  # the one for the reader, and one that is being made
-                futures.append(thread.submit(make))
+                futures.append(thread.submit(next, items, _END))
             item = futures.popleft().result()
             if item is _END:
                 return

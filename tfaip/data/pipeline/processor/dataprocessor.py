@@ -14,7 +14,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
-    raise_noted,
+    noted,
     require_sample,
 )
 from tfaip.params import ParamsBase, option
@@ -277,10 +277,6 @@ class RandomStream:
         return self._generator
 
 
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)
-
-
 class SampleMapper:
     """Mapping processors on single samples: a pure function of the sample and (seed, pass, index).
 
@@ -311,8 +307,8 @@ class SampleMapper:
                 processed = apply(sample)
                 if processed.__class__ is not Sample:
                     require_sample(processed, name)
-            except BaseException as error:
-                raise_noted(error, f"in {name}, sample {index} of its pass: {sample!r}")
+            except Exception as error:
+                raise noted(error, f"in {name}, sample {index} of its pass: {sample!r}")  # noqa: B904
             sample = processed
         return sample
 
@@ -339,9 +335,9 @@ class SampleMapper:
             for number, sample in enumerate(samples):
                 try:
                     done = sample if sample._invalid else require_sample(apply(sample), name)
-                except BaseException as error:
+                except Exception as error:
                     where = f"sample {number} of batch {place[2]} of its pass"
-                    raise_noted(error, f"in {name}, {where}: {sample!r}")
+                    raise noted(error, f"in {name}, {where}: {sample!r}")  # noqa: B904
                 processed.append(done)
             samples = processed
         return SampleGroup(samples)
@@ -443,5 +439,5 @@ def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]
     try:
         for sample in processor.generate(samples):
             yield require_sample(sample, f"{type(processor).__name__}.generate")
-    except BaseException as error:
-        raise_noted(error, f"while {type(processor).__name__}.generate ran")
+    except Exception as error:
+        raise noted(error, f"while {type(processor).__name__}.generate ran")  # noqa: B904
