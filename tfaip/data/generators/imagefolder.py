@@ -45,10 +45,10 @@ class ImageFolder(Generator):
         if len(self.image_size) not in (0, 2):
             raise FieldError("image_size", self.image_size, "height and width")
         try:
-            found = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
+            entries = os.scandir(self.folder)
+            found = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
         except (OSError, ValueError) as error:
             raise unreadable_file("image", self.folder, error, "folder") from error
-        found = [name for name in found if not name.startswith(".")]
         unknown = [name for name in found if self.classes and name not in self.classes]
         if unknown:
             raise UsageError(

@@ -51,8 +51,6 @@ T = TypeVar("T")
 
 log = logger(__name__)
 
-_LARGEST_SIZE = 2**63 - 1  # of an int in the params
-
 
 class OpenedIterator(Iterator[T]):
     """Iterator of a pipeline, and the context that keeps the worker processes while it is used.
@@ -418,7 +416,7 @@ class DataPipeline:
                 if size < 0:
                     text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
                     raise FieldAdvice(text, "samples_per_epoch") from error
-            size = round(min(size * scale_epoch_size, _LARGEST_SIZE))
+            size = round(size * scale_epoch_size)
         if size < 1:
             raise FieldAdvice(
                 f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) "
@@ -550,9 +548,5 @@ def _fresh(sample: Sample) -> Sample:
     """Return a copy whose dicts may get other keys."""
     if isinstance(sample, SampleGroup):
         return SampleGroup(map(_fresh, sample.samples))
-    fresh = sample.copy()
-    if isinstance(sample.inputs, dict):
-        fresh.inputs = dict(sample.inputs)
-    if isinstance(sample.targets, dict):
-        fresh.targets = dict(sample.targets)
-    return fresh
+    inputs, targets = (dict(part) if isinstance(part, dict) else part for part in (sample.inputs, sample.targets))
+    return sample.new_inputs(inputs).new_targets(targets)
