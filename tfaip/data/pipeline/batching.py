@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,14 +72,12 @@ def shard_bounds(size: int, shard: Shard) -> tuple[int, int]:
 
 def shard_batch(batch: Batch, shard: Shard) -> Batch:
     """Return the rows of a shard, consecutive ones; all rows of a batch that cannot be split equally."""
-    if is_whole(batch.size, shard):
-        return replace(batch, is_whole=True)
-    if shard[1] == 1:
+    if shard == UNSHARDED:
         return batch
     rows = slice(*shard_bounds(batch.size, shard))
     inputs = {key: array[rows] for key, array in batch.inputs.items()}
     targets = {key: array[rows] for key, array in batch.targets.items()}
-    return Batch(inputs, targets, batch.meta[rows])
+    return Batch(inputs, targets, batch.meta[rows], is_whole(batch.size, shard))
 
 
 class Batcher:
@@ -99,12 +97,10 @@ class Batcher:
         padding: Mapping[str, Any],
         mode: PipelineMode,
     ) -> None:
-        self._inputs: dict[str, Stacker] = {}
-        self._targets: dict[str, Stacker] = {}
-        if mode in INPUT_PROCESSOR:
-            self._inputs = {key: Stacker("inputs", key, spec, padding[key]) for key, spec in input_specs.items()}
-        if mode in TARGETS_PROCESSOR:
-            self._targets = {key: Stacker("targets", key, spec, padding[key]) for key, spec in target_specs.items()}
+        inputs = input_specs.items() if mode in INPUT_PROCESSOR else ()
+        targets = target_specs.items() if mode in TARGETS_PROCESSOR else ()
+        self._inputs = {key: Stacker("inputs", key, spec, padding[key]) for key, spec in inputs}
+        self._targets = {key: Stacker("targets", key, spec, padding[key]) for key, spec in targets}
         self.needs_inputs = bool(self._inputs)
         """True if a sample without inputs cannot be batched."""
         self.needs_targets = bool(self._targets)

@@ -316,7 +316,8 @@ class DataPipeline:
 
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
-        return self._sample_stream.executor.stats
+        pool = self._sample_stream.executor.pool
+        return None if pool is None else pool.stats
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> OpenedIterator[Sample]:
         """Return an iterator, to be opened by `with`, over the valid processed samples.

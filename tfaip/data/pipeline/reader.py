@@ -113,10 +113,8 @@ class PipelineReader:
         params = self._params
         if params.bucket_boundaries and not in_order:
             if self._generator.yields_batches():
-                raise UsageError(
-                    f"bucket_boundaries is {params.bucket_boundaries}, but "
-                    f"{type(self._generator).__name__} yields batches: buckets need single samples"
-                )
+                name = type(self._generator).__name__
+                raise UsageError(f"bucket_boundaries needs single samples, but {name} yields batches")
             groups = self._kept_stream(start, repeat, in_buckets=True)
             for _, (group, cursor) in zip(sizes, groups, strict=False):
                 yield shard_batch(self.stack(group), shard), cursor.position()
@@ -159,10 +157,7 @@ class PipelineReader:
                 samples.append(outcome)  # type: ignore[arg-type]
         size = len(block.items)
         if not samples:
-            raise TfaipError(
-                f"all {size} samples that process {shard[0]} has in a batch were dropped (so far: "
-                f"{self.filter.drops}): check the data, or make the batch larger"
-            )
+            raise TfaipError(f"all {size} samples of a batch in process {shard[0]} were dropped: {self.filter.drops}")
         return self.stack(list(islice(cycle(samples), size)))
 
     def _blocks(
@@ -259,10 +254,7 @@ class PipelineReader:
                 for outcome in block.outcomes or ():
                     cursor.consumed += 1
                     if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:
-                        raise TypeError(
-                            "the generator yields lists of samples as batches, which generating processors cannot "
-                            "process: yield single samples, or leave these processors out"
-                        )
+                        raise TypeError("generating processors cannot process lists of samples, as the generator has")
                     if self.filter.keeps(outcome):
                         yield outcome  # type: ignore[misc]
 
@@ -276,9 +268,8 @@ class PipelineReader:
         mode = self._params.mode
         if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
             raise TfaipError(
-                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped "
-                f"so far: {self.filter.drops}; check the lists or files of the generator and the "
-                f"processors, and max_element_length"
+                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped so far: "
+                f"{self.filter.drops}; check the files of the generator, the processors, and max_element_length"
             )
 
     def _groups(self, cursor: Cursor, passes: Iterable[Iterable[Sample]], start: Position) -> Iterator[list[Sample]]:

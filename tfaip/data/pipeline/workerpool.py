@@ -306,10 +306,9 @@ class WorkerProcess:
             return ""
         block = self.tasks[0]
         places = list(block.places())
-        (first_pass, first), (last_pass, last) = places[0], places[-1]
-        begin = "" if last_pass == first_pass else f" of pass {first_pass}"
+        (_, first), (last_pass, last) = places[0], places[-1]
         indices = "" if isinstance(block.items, list) else f" (in the data: {', '.join(map(str, block.items))})"
-        return f" while it processed samples {first}{begin} to {last} of pass {last_pass}{indices}"
+        return f" while it processed samples {first} to {last} of pass {last_pass}{indices}"
 
 
 AUTOMATIC_START_S = 1.0
@@ -352,20 +351,15 @@ class BlockExecutor:
             number = min(number, cores) if cores > 1 else 0
         has_work = (spec.generator_params is not None or processors.parallel) and not self.cuts_batches
         self._num_workers = spec.processors.worker_limit(number) if number and has_work else 0
-        self._pool: WorkerPool | None = None
+        self.pool: WorkerPool | None = None
         self._seconds = 0.0
         self._samples = 0
 
-    @property
-    def stats(self) -> WorkerStats | None:
-        """Work of the workers so far; None: there are none."""
-        return None if self._pool is None else self._pool.stats
-
     def close(self) -> None:
         """End the workers; the next block starts new ones if they are due."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None
 
     def in_samples(self, block: Block) -> Block:
         """Process a block in this process, and do not stack it."""
@@ -399,8 +393,8 @@ class BlockExecutor:
                     self._samples += len(block.items)
                 is_first = False
                 yield block
-            if self._pool is not None:
-                yield from map(self._completed, self._pool.execute(blocks))
+            if self.pool is not None:
+                yield from map(self._completed, self.pool.execute(blocks))
         except WorkerDied:
             self.close()
             raise
@@ -409,9 +403,9 @@ class BlockExecutor:
         if self._num_workers == 0:
             return False
         due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S) if self._is_automatic else 0.0
-        if self._pool is None and self._seconds >= due_s:
+        if self.pool is None and self._seconds >= due_s:
             try:
-                self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
+                self.pool = WorkerPool(self._spec, self._num_workers, self._prepare)
                 log.debug("%d data workers started", self._num_workers)
             except Exception as error:
                 self._num_workers = 0
@@ -420,7 +414,7 @@ class BlockExecutor:
                     type(error).__name__,
                     error,
                 )
-        return self._pool is not None and (not self._is_automatic or self._pool.is_ready())
+        return self.pool is not None and (not self._is_automatic or self.pool.is_ready())
 
     def _prepare(self, block: Block) -> Block:
         """Return a block that contains its samples, unless workers read them."""
