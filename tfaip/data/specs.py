@@ -175,8 +175,6 @@ def _dtype_name(dtype: Any, where: str) -> str:
     if name in ("string", "str", "object"):
         return "string"
     try:
-        if name is None:  # np.dtype(None) would be float64
-            raise TypeError("no dtype")
-        return np.dtype(name).name
+        return np.dtype(name or "none").name  # np.dtype(None) would be float64
     except TypeError as error:
         raise TypeError(f"{where} has dtype {dtype!r}, expected the name of a type, e.g. 'float32'") from error

@@ -12,8 +12,8 @@ from tfaip.data.pipeline.datagenerator import (
     Generator,
     Joined,
     columns_of,
-    missing_columns,
     open_files,
+    require_columns,
     sample_of,
     unreadable_file,
 )
@@ -45,8 +45,6 @@ class Parquet(Generator):
 
     @cached_property
     def _rows(self) -> Joined:
-        if self.files and not columns_of(self):
-            raise UsageError("Parquet has no column: name some in input_columns and target_columns")
         return Joined(open_files(partial(_Table, params=self, mode=self.mode), "Parquet", self, self.mode, "files"))
 
     def __len__(self) -> int:
@@ -77,11 +75,7 @@ class _Table:
         self._file = pq.ParquetFile(path, pre_buffer=False)
         names = self._file.schema_arrow.names
         self._columns = [name for name in columns_of(params) if name in names]
-        if missing := missing_columns(params, mode, names):
-            raise UsageError(
-                f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
-                f"{shorten_text(', '.join(names) or 'nothing', 120)}"
-            )
+        require_columns(params, mode, names, f"the file {shorten_text(path, 150)}")
         metadata = self._file.metadata
         sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         self._rows = Joined(range(len(sizes)), sizes)

@@ -15,15 +15,14 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Joined,
     columns_of,
-    missing_columns,
     open_files,
+    require_columns,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import TABLE_BYTES, read_bytes
-from tfaip.util.text import shorten, shorten_text
 
 
 class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
@@ -82,12 +81,7 @@ class _Table:
         reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
         self._places = {name: place for place, name in enumerate(header) if name in columns_of(params)}
-        if missing := missing_columns(params, mode, self._places):
-            found = shorten_text(", ".join(map(repr, header)) or "nothing")
-            raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has {found}, separated by "
-                f"{shorten(self._delimiter)}"
-            )
+        require_columns(params, mode, header, f"the CSV file {path}")
         if twice := [name for name in self._places if header.count(name) > 1]:
             raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
         begin = self._end

@@ -13,14 +13,13 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Generator,
     columns_of,
-    missing_columns,
+    require_columns,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.fields import pai_meta
-from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +85,7 @@ class DatasetGenerator(SequenceGenerator):
         """Return the sample of an item; tensors and images become arrays.
 
         Raises:
-            ValueError: if the item lacks a column, or has another form.
+            UsageError, ValueError: if the item lacks a column, or has another form.
         """
         if isinstance(item, Sample):
             return item
@@ -96,17 +95,9 @@ class DatasetGenerator(SequenceGenerator):
     def _columns(self, item: Any) -> dict[str, Any]:
         """Return the values of an item by column."""
         columns = columns_of(self)
-        if not columns:
-            raise ValueError("no column is named: name some in input_columns and target_columns")
         if isinstance(item, Mapping):
-            if missing := missing_columns(self, self.mode, item):
-                found = shorten_text(", ".join(map(str, item)) or "nothing", 120)
-                raise ValueError(f"an item of the data set has no column {', '.join(missing)}: it has {found}")
+            require_columns(self, self.mode, item, "an item of the data set")
             return {name: item[name] for name in columns if name in item}
-        if not isinstance(item, tuple | list):
-            raise ValueError(
-                f"an item of the data set is a {type(item).__name__}, expected a dict or a tuple: override sample(item)"
-            )
         if self.mode is PipelineMode.PREDICTION and len(item) == len(self.input_columns):
             columns = list(self.input_columns)  # without targets
         if len(item) != len(columns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -263,16 +263,20 @@ def scaled_sizes(sizes: list[int], ratios: list[float], params: Any, name: str) 
     return sizes
 
 
-def missing_columns(params: Any, mode: PipelineMode, found: Collection[str]) -> list[str]:
-    """Return the columns that a table lacks; for a prediction it need not have those of the targets.
+def require_columns(params: Any, mode: PipelineMode, found: Iterable[Any], table: str) -> None:
+    """Raise unless a table has the columns that params name; for a prediction those of the targets may be missing.
 
     Args:
         params: name the columns, `input_columns` and `target_columns`.
         mode: purpose of the samples.
         found: the columns of the table.
+        table: its name in the error.
     """
+    found = list(found)
     needed = params.input_columns if mode is PipelineMode.PREDICTION else columns_of(params)
-    return [name for name in dict.fromkeys(needed) if name not in found]
+    if missing := [name for name in dict.fromkeys(needed) if name not in found]:
+        shown = shorten_text(", ".join(map(repr, found)) or "nothing", 120)
+        raise UsageError(f"{table} has no column {shorten_text(', '.join(missing), 80)}: it has {shown}")
 
 
 def columns_of(params: Any) -> list[str]:
@@ -285,7 +289,7 @@ def sample_of(values: Mapping[str, Any], params: Any, mode: PipelineMode, meta: 
 
     Args:
         values: of the row, by column.
-        params: as in `missing_columns`.
+        params: as in `require_columns`.
         mode: purpose of the sample.
         meta: of the sample.
     """

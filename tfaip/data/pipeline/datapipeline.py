@@ -410,13 +410,8 @@ class DataPipeline:
         """
         size = samples_per_epoch
         if samples_per_epoch == -1:
-            try:
-                size = self.params.limited_size(len(self.generator))
-            except (TypeError, NotImplementedError) as error:
-                size = self.params.limit
-                if size < 0:
-                    text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
-                    raise FieldAdvice(text, "samples_per_epoch") from error
+            advice = "say how many make an epoch with {samples_per_epoch}"
+            size = _size_or_limit(self.generator, self.params, advice, "samples_per_epoch")
             size = round(size * scale_epoch_size)
         if size < 1:
             raise FieldAdvice(
@@ -485,17 +480,19 @@ class _NoRandomness:
         raise _RandomnessUsed(self._processor)
 
 
-def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
+def _size_or_limit(generator: DataGenerator[Any], params: DataPipelineParams, advice: str, name: str) -> int:
+    """Return the number of samples of a pass, or if it is not known the limit; without one raise advice on a field."""
     try:
-        size = params.limited_size(len(generator))
+        return params.limited_size(len(generator))
     except (TypeError, NotImplementedError) as error:
         if params.limit < 0:
-            raise FieldAdvice(
-                f"preload_data holds all {params.mode.value} data in memory, but {error}, so that they may be endless: "
-                "expected a __len__, or a {limit} (at most so many samples are held), or no preload_data",
-                "limit",
-            ) from error
-        size = params.limit
+            raise FieldAdvice(f"{error}: {advice}", name) from error
+        return params.limit
+
+
+def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
+    advice = "preload_data holds all data in memory, so give a {limit}, or a generator with a length"
+    size = _size_or_limit(generator, params, advice, "limit")
     if generator.has_random_access():
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
