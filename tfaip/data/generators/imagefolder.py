@@ -11,11 +11,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.data.pipeline.datagenerator import Generator, unreadable_file, usual_flag
+from tfaip.data.pipeline.datagenerator import Generator, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.fields import FieldError
+from tfaip.params.fields import FieldAdvice, FieldError
 from tfaip.util.reading import MIB, expansion_limit, read_bytes
 from tfaip.util.text import shorten, shorten_text
 
@@ -40,8 +40,7 @@ class ImageFolder(Generator):
     def _names(self) -> list[str]:
         """Return the classes."""
         if not self.folder:
-            flag = usual_flag(self.mode, "folder")
-            raise UsageError(f"no folder of images is given for the {self.mode}: name one, e.g. {flag} DIR")
+            raise FieldAdvice(f"no folder of images is given for the {self.mode}: name one in {{folder}}", "folder")
         if len(self.image_size) not in (0, 2):
             raise FieldError("image_size", self.image_size, "height and width")
         try:

@@ -167,12 +167,6 @@ class RawDataGenerator(DataGenerator[Any]):
         return True
 
 
-def usual_flag(mode: PipelineMode, name: str) -> str:
-    """Return the usual flag of a field of the generator for samples of this purpose."""
-    branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
-    return f"--{branches.get(mode, 'data')}.{name}"
-
-
 def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | None = None) -> UsageError:
     """Return the error of a file that cannot be read, with the reason.
 
@@ -227,8 +221,7 @@ def open_files(open_file: Callable[[str], T], kind: str, params: Any, mode: Pipe
     """
     paths = getattr(params, name)
     if not paths:
-        flag = usual_flag(mode, name)
-        raise UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {flag} FILE")
+        raise FieldAdvice(f"no {kind} file is given for the {mode}: name at least one in {{{name}}}", name)
     files = []
     for path in paths:
         try:
