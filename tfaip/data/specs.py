@@ -39,11 +39,6 @@ class TensorSpec:
         object.__setattr__(self, "shape", tuple(self.shape))
 
     @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of a batch; text is stored as Python objects."""
         import numpy as np

@@ -77,7 +77,7 @@ class Mixed(Generator):
             if not size:
                 raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
         if self.weights is not None and self.mode is PipelineMode.TRAINING:
-            sizes = scaled_sizes(sizes, [weight for _, weight in self._shares], self, "weights")
+            sizes = scaled_sizes(sizes, [weight for _, weight in self._shares])
         return Joined([part for part, _ in self._shares], sizes)
 
     def __len__(self) -> int:

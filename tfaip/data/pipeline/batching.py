@@ -300,9 +300,9 @@ class Stacker:
         try:
             array = np.asarray(value, dtype=self._read_as)
         except ValueError:  # rows of different length
-            array = self._dense(value, self._spec.rank)
-        if array.dtype.kind == "O" and not (self._is_text and array.ndim == self._spec.rank):
-            array = self._dense(value, self._spec.rank)
+            array = self._dense(value, len(self._spec.shape))
+        if array.dtype.kind == "O" and not (self._is_text and array.ndim == len(self._spec.shape)):
+            array = self._dense(value, len(self._spec.shape))
         if array.ndim == 0 and self._spec.shape == (1,):
             return array.reshape(1)
         return array if array.size else array.astype(self._dtype)  # without elements any type is right

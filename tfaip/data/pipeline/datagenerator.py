@@ -185,10 +185,6 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)
 
 
-# More than anybody lists; their order takes 8 bytes each.
-MAX_SAMPLES = 10**9
-
-
 class Joined:
     """Sources in a row: `joined[index]` is the source that has a sample, and the index of the sample in it.
 
@@ -241,19 +237,10 @@ def check_ratios(params: Any, name: str, count: int) -> None:
         raise FieldError(name, ratios, f"one number for each of the {count} sources")
 
 
-def scaled_sizes(sizes: list[int], ratios: list[float], params: Any, name: str) -> list[int]:
-    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100.
-
-    Raises:
-        FieldError: if these are too many samples; `params` have the ratios in the field `name`.
-    """
+def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
+    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
-    sizes = [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
-    if sum(sizes) > MAX_SAMPLES:
-        expected = f"ratios that give a pass at most {MAX_SAMPLES:,} samples, with every one in it"
-        raise FieldError(name, getattr(params, name), expected)
-    return sizes
+    return [max(size, round(unit * ratio)) for size, ratio in zip(sizes, ratios, strict=True)]
 
 
 def require_columns(params: Any, mode: PipelineMode, found: Iterable[Any], table: str) -> None:

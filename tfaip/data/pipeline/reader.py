@@ -160,12 +160,9 @@ class PipelineReader:
             raise TfaipError(f"all {size} samples of a batch in process {shard[0]} were dropped: {self.filter.drops}")
         return self.stack(list(islice(cycle(samples), size)))
 
-    def _blocks(
-        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
-    ) -> Iterator[Block]:
-        for block in self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard):
-            block.stacked = stacked and not self._has_dropped
-            yield block
+    def _marked(self, block: Block) -> Block:
+        block.stacked = not self._has_dropped
+        return block
 
     def _stream(
         self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -181,7 +178,8 @@ class PipelineReader:
         is_end = False
         while not is_end:
             is_end = True
-            for block in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard)
+            for block in self.executor.execute(map(self._marked, blocks) if stacked else blocks):
                 is_end = False
                 if self._has_dropped and block.batch is not None:  # it was stacked ahead
                     self.executor.in_samples(block)
@@ -250,7 +248,8 @@ class PipelineReader:
     def _pass(self, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
             sizes = repeated(self.samples_per_batch)
-            for block in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
+            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat=False)
+            for block in self.executor.execute(blocks):
                 for outcome in block.outcomes or ():
                     cursor.consumed += 1
                     if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:

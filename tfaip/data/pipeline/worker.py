@@ -244,9 +244,8 @@ class WorkerSpec:
 
     def create(self) -> BlockProcessor:
         """Build generator and processors."""
-        generator = None
-        if self.generator_params is not None:
-            generator = self.generator_params.create(self.pipeline_params.mode)
+        source = self.generator_params
+        generator = None if source is None else source.create(self.pipeline_params.mode)
         mapper = self.processors.create_parallel(self.pipeline_params, self.data_params)
         return BlockProcessor(generator, mapper, self.seed, self.batcher)
 
