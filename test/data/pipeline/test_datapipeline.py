@@ -24,7 +24,7 @@ from test.data.support import (
 )
 from tfaip import Generator, PipelineMode, Sample
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import require_sample
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -203,7 +203,7 @@ def test_what_a_generator_overrides_decides_what_it_can() -> None:
     mode, params = PipelineMode.EVALUATION, DataGeneratorParams()
     for generator in (WithAccess(mode, params), RawDataGeneratorParams(samples=tuple(rows(3))).create(mode)):
         assert generator.has_random_access()
-        assert (size_of(generator), generator[1].meta) == (3, {"id": 1})  # type: ignore[index]
+        assert (len(generator), generator[1].meta) == (3, {"id": 1})  # type: ignore[index]
         assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
     endless = RawDataGeneratorParams(samples=map(row, count())).create(mode)
     assert (endless.has_random_access(), bool(endless)) == (False, True)
@@ -212,7 +212,7 @@ def test_what_a_generator_overrides_decides_what_it_can() -> None:
     with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
         OnlyLength(mode, params).generate()
     with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known") as caught:
-        size_of(DataGenerator(mode, params))
+        len(DataGenerator(mode, params))
     assert caught.value.__notes__ == ["while DataGenerator.__len__ ran"]
 
 

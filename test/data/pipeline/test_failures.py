@@ -26,7 +26,7 @@ from tfaip import Generator, Sample
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample
-from tfaip.data.pipeline.sampler import MOST_LOGGED, DropCounts, Position, SampleFilter
+from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter
 
 SAMPLES = 12
 BAD = (2, 5, 9)

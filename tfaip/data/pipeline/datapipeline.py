@@ -259,7 +259,7 @@ class DataPipeline:
         before = self.dropped.numbers()
         yield
         new = DropCounts(*(now - then for now, then in zip(self.dropped.numbers(), before, strict=True)))
-        if any(new.numbers()):
+        if new.total:
             log.info("dropped %s samples: %s", self.mode.value, new)
 
     @cached_property

@@ -312,6 +312,11 @@ class DropCounts:
         """Return the three numbers."""
         return self.invalid, self.too_long, self.failed
 
+    @property
+    def total(self) -> int:
+        """Sum of the three numbers."""
+        return sum(self.numbers())
+
     def __str__(self) -> str:
         return f"{self.invalid} invalid, {self.too_long} too long, {self.failed} failed"
 
