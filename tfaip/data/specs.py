@@ -103,7 +103,8 @@ def _size_of(data: Any, name: str, where: str) -> int | None:
     holder = data if hasattr(data, name) else params
     if not hasattr(holder, name):
         hint = did_you_mean(name, [field.name for field in node_fields(params)])
-        raise TypeError(f"{where} names the size {name!r}, but {type(params).__name__} has no such field{hint}")
+        owner = type(params).__name__
+        raise TypeError(f'{where} names the size {name!r}, but {owner} has no such field{hint} (a type: dtype="...")')
     size = getattr(holder, name)
     if size is None or (isinstance(size, numbers.Integral) and not isinstance(size, bool)):
         return None if size is None else int(size)

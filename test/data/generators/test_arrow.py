@@ -54,7 +54,7 @@ def read(params: Parquet) -> list[Sample]:
 
 def test_damaged_and_other_files_and_missing_columns_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", range(7))
-    with pytest.raises(UsageError, match=r"^the file \S* has no column z: it has x, y$"):
+    with pytest.raises(UsageError, match=r"^the file \S* has no column z: it has 'x', 'y'$"):
         read(Parquet(files=[path], input_columns=["x", "z"]))
     content = Path(path).read_bytes()
     damaged = [content[:size] for size in (0, 10, len(content) // 2, len(content) - 3)]
@@ -67,7 +67,7 @@ def test_damaged_and_other_files_and_missing_columns_are_named(tmp_path: Path) -
     for missing in (str(tmp_path), str(tmp_path / "missing.parquet")):
         with pytest.raises(UsageError, match=r"^cannot read the Parquet file "):
             read(Parquet(files=[missing], **COLUMNS))
-    with pytest.raises(UsageError, match=r"^no Parquet file is given for the training: .* --train.files FILE"):
+    with pytest.raises(UsageError, match="^no Parquet file is given for the training: name at least one in files$"):
         read(Parquet(**COLUMNS))
 
 

@@ -124,8 +124,8 @@ UNKNOWN = IterableRowsParams(length_is_known=False)
 
 def test_a_length_that_is_not_known(subtests: pytest.Subtests) -> None:
     for source, processors, repeat, reason in [
-        (rows(5), [], True, "have no end"),
-        (rows(5), [Pair()], False, "not known before they are made"),
+        (rows(5), [], True, "of these samples or batches is not known"),
+        (rows(5), [Pair()], False, "of these samples or batches is not known"),
         (UNKNOWN, [], False, "of IterableRows is not known"),
     ]:
         with (
@@ -211,9 +211,8 @@ def test_what_a_generator_overrides_decides_what_it_can() -> None:
     assert not OnlyLength(mode, params).has_random_access()
     with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
         OnlyLength(mode, params).generate()
-    with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known") as caught:
+    with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known"):
         len(DataGenerator(mode, params))
-    assert caught.value.__notes__ == ["while DataGenerator.__len__ ran"]
 
 
 class ReadyBatches(Generator):
@@ -297,7 +296,7 @@ def test_random_numbers_of_lists_are_those_of_their_place() -> None:
 
 @BOTH
 def test_lists_that_cannot_be_batches(source: Lists) -> None:
-    with pytest.raises(TypeError, match=r"expected a Sample: a generator whose yields_batches\(\) returns True may"):
+    with pytest.raises(TypeError, match="expected a Sample\n"):
         batch_ids(make_pipeline(Lists(has_access=source.has_access, of_batches=False)), 1)
     with pytest.raises(TypeError, match="generating processors cannot"):
         batch_ids(make_pipeline(source, [Pair()], mode="evaluation"), 1)

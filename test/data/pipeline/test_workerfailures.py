@@ -122,8 +122,6 @@ def test_an_exception_names_sample_processor_and_worker(processes: int, caplog: 
 @pytest.mark.parametrize(
     ("fault", "kind", "message", "here"),
     [
-        ("SystemExit", RuntimeError, "^SystemExit: 4: the code of the data must raise an error", RuntimeError),
-        ("KeyboardInterrupt", RuntimeError, "^KeyboardInterrupt: 4: the code of the data must ", KeyboardInterrupt),
         ("breakpoint", RuntimeError, "which has no console: give num_processes 0", None),
         ("odd error", TfaipError, "^OddError: odd 7", OddError),  # it cannot be pickled
     ],

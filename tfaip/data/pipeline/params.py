@@ -84,6 +84,7 @@ class DataPipelineParams(ParamsBase):
         60.0,
         "Seconds without a finished sample after which a worker counts as hanging, an error",
         above=0,
+        high=2_147_483,  # the longest wait that Python accepts on every platform: 24 days
     )
     prefetch: int = option(
         -1,
