@@ -72,8 +72,6 @@ class Fault(MappingDataProcessor[FaultParams]):
                 os.kill(os.getpid(), signal.SIGKILL)
             case "exit":
                 os._exit(3)
-            case "SystemExit" | "KeyboardInterrupt":
-                raise getattr(builtins, self.params.fault)("4")
             case "breakpoint":
                 breakpoint()  # noqa: T100
             case "sleep":

@@ -58,16 +58,6 @@ def test_longer_samples_are_dropped_and_counted() -> None:
     assert sample_ids(make_pipeline(rows(6), [Pair()], mode="evaluation", max_element_length=4)) == [0, 2]
 
 
-def test_another_seed_is_another_pipeline() -> None:
-    first = make_pipeline(rows(30), [Drop(every=2)], seed=1)
-    ids = sample_ids(first, auto_repeat=False)
-    second = first.with_seed(2)
-    assert (first.seed, second.seed, second.mode, second.data) == (1, 2, first.mode, first.data)
-    assert (first.dropped.invalid, second.dropped.invalid) == (15, 0)
-    assert sample_ids(second, auto_repeat=False) != ids
-    assert sample_ids(second.with_seed(1), auto_repeat=False) == ids == sample_ids(first, auto_repeat=False)
-
-
 class OwnPipeline(DataPipeline):
     """A user's class with a constructor and an attribute of its own."""
 
