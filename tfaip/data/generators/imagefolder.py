@@ -44,8 +44,7 @@ class ImageFolder(Generator):
         if len(self.image_size) not in (0, 2):
             raise FieldError("image_size", self.image_size, "height and width")
         try:
-            entries = os.scandir(self.folder)
-            found = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            found = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir() and entry.name[0] != ".")
         except (OSError, ValueError) as error:
             raise unreadable_file("image", self.folder, error, "folder") from error
         unknown = [name for name in found if self.classes and name not in self.classes]

@@ -360,15 +360,14 @@ class LengthPadding:
     def _padded(self, part: dict[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
         padded = dict(part)
         for key, array in part.items():
-            missing = [(0, 0)]
-            for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
-                longest = size
-                if wanted is None:
-                    longest = next((length for length in self._lengths if length >= size), size)
-                missing.append((0, longest - size))
-            if any(more for _, more in missing):
-                padded[key] = np.pad(array, missing, constant_values=self._padding[key])
+            sizes = zip(array.shape[1:], specs[key].shape, strict=True)
+            missing = [self._missing(size) if wanted is None else 0 for size, wanted in sizes]
+            if any(missing):
+                padded[key] = np.pad(array, [(0, more) for more in [0, *missing]], constant_values=self._padding[key])
         return padded
+
+    def _missing(self, size: int) -> int:
+        return next((length - size for length in self._lengths if length >= size), 0)
 
 
 def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:

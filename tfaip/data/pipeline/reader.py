@@ -264,11 +264,10 @@ class PipelineReader:
 
     def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
         # An endless stream without samples would never return. Nothing to predict is no error.
-        mode = self._params.mode
-        if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
+        if cursor.emitted == 0 and (repeat or self._params.mode is not PipelineMode.PREDICTION):
             raise TfaipError(
-                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped so far: "
-                f"{self.filter.drops}; check the files of the generator, the processors, and max_element_length"
+                f"pass {cursor.pass_index} over the {self._params.mode.value} data has no valid sample; "
+                f"dropped so far: {self.filter.drops}; check the data, the processors, and max_element_length"
             )
 
     def _groups(self, cursor: Cursor, passes: Iterable[Iterable[Sample]], start: Position) -> Iterator[list[Sample]]:
