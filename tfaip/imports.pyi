@@ -44,7 +44,6 @@ from tfaip.data.pipeline.processor.params import (
     DataProcessorParams as DataProcessorParams,
     SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
 )
-from tfaip.data.pipeline.processor.specaugment import SpecAugmentProcessor as SpecAugmentProcessor
 from tfaip.data.specs import Spec as Spec, TensorSpec as TensorSpec
 from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (

@@ -127,7 +127,7 @@ def test_lengths_of_what_a_pipeline_generates(params: DataPipelineParams) -> Non
         assert (len(samples), len(list(samples))) == (3, 3)
     with pipeline.generate_input_batches() as batches:
         assert len(next(batches)) == 3  # inputs, targets, meta
-        with pytest.raises(TypeError, match="number of these batches is not known"):
+        with pytest.raises(TypeError, match="number of these samples or batches is not known"):
             len(batches)
 
 

@@ -33,7 +33,6 @@ def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
         ({"bucket_batch_sizes": [4, 2]}, r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
         ({"num_processes": 2**31}, "num_processes is 2147483648, expected a number from 0 to 1024"),
         ({"worker_timeout_s": math.nan}, r"worker_timeout_s is nan, expected a finite number in \(0, 2147483\]"),
-        ({"worker_start_s": math.nan}, "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1"),
     ]:
         with subtests.test(values=values), pytest.raises(ValueError, match=message):
             DataPipelineParams(**values)
@@ -233,16 +232,16 @@ def bare() -> DataBase[DataBaseParams]:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bare().input_layer_specs(), "override _input_layer_specs in DataBase"),
+        (lambda: bare().input_layer_specs(), "DataBase has no inputs: override _input_layer_specs and return"),
         (lambda: bare().target_layer_specs(), "override _target_layer_specs in DataBase .* no targets"),
         (lambda: bare().element_length_fn(Sample()), r"override element_length_fn\(sample\) in DataBase"),
         (lambda: DataBaseParams().create(), "override cls"),
-        (lambda: Empty().create().input_layer_specs(), "Empty has no inputs: declare them, as in inputs = "),
-        (lambda: Empty().create().element_length_fn(Sample()), "need a length: declare length_of in Empty"),
-        (lambda: WrongLength().create().check_hooks(), r"length_of is 'xs', no key of the specs; did you mean x\?"),
-        (lambda: RowData().create(size=3), r"^RowData has no constructor of its own and takes no arguments \(size\)"),
+        (lambda: Empty().create().input_layer_specs(), "Empty has no inputs: .* declare inputs = "),
+        (lambda: Empty().create().element_length_fn(Sample()), "override .* in Empty, or declare length_of in a su"),
+        (lambda: WrongLength().create().check_hooks(), r"length_of is 'xs', expected one of \['x', 'y'\]"),
+        (lambda: RowData().create(size=3), r"^RowData takes no arguments \(size\): make them fields"),
         (lambda: type("Bad", (Data,), {"__annotations__": {"inputs": "dict"}, "inputs": {}}), "inputs cannot be a f"),
-        (lambda: type("Bad", (Processor,), {}, modes="train"), r"Bad: modes='train', expected one or several of 'trai"),
+        (lambda: type("Bad", (Processor,), {}, modes="train"), "mode of a pipeline is 'train', expected one of 'trai"),
         (lambda: type("Bad", (Processor,), {"generate": None}), "Bad.generate would never .*: derive from StreamProc"),
         (
             lambda: type("Bad", (StreamProcessor,), {"apply": None}),
@@ -251,7 +250,7 @@ def bare() -> DataBase[DataBaseParams]:
     ],
 )
 def test_mistakes_are_named(call: Any, message: str) -> None:
-    with pytest.raises((NotImplementedError, TypeError), match=message):
+    with pytest.raises((NotImplementedError, TypeError, ValueError), match=message):
         call()
     assert Empty().create().target_layer_specs() == {}
 

@@ -58,7 +58,6 @@ def test_a_frozen_backbone_keeps_the_weights_of_its_file(tmp_path: Path) -> None
 def test_lines_are_read_by_a_vote(tmp_path: Path) -> None:
     copy = copy_of("lines", tmp_path)
     few = ["--train.size", "16", "--val.size", "4", "--train.bucket_boundaries", "128", "--model.filters", "4"]
-    few += ["--data.pre_proc.processors", "Distort", "Encode", "Mask"]
     result = run_several([["train", "written", *few, "--trainer.output_dir", "runs/one", *SHORT]], cwd=copy)
     assert result.rc == 0, result
     runs = ["runs/one", "runs/two"]

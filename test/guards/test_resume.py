@@ -47,7 +47,7 @@ FAILING = [
         pytest.param(TINY, CONTROL, id="rate control, best, early stopping", marks=BACKEND),
         pytest.param(SEQUENCES, SCHEDULES, id="schedules", marks=BACKEND),
         pytest.param(TINY, STAGES, id="stages", marks=BACKEND),
-        pytest.param(TINY, ["--train.num_processes", "2", "--train.worker_start_s", "0"], id="workers"),
+        pytest.param(TINY, ["--train.num_processes", "2"], id="workers"),
         pytest.param(TINY, ["--trainer.preload_data", "True"], id="preload"),
         pytest.param(SHARDS, [], id="shards"),
         pytest.param(SEQUENCES, FAILING, id="samples that fail"),

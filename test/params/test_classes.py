@@ -94,7 +94,7 @@ class Rows(Data):
 
 if __name__ == "__main__":
     from tfaip.data.databaseparams import DataPipelineParams
-    setup = DataPipelineParams(mode=PipelineMode.EVALUATION, num_processes=2, worker_start_s=0.0, batch_size=2)
+    setup = DataPipelineParams(mode=PipelineMode.EVALUATION, num_processes=2, batch_size=2)
     with Rows().create().create_pipeline(setup, Numbers(start=5)).generate_input_batches() as batches:
         print([batch.inputs["x"].ravel().tolist() for batch in batches], Params.cls().__module__)
 """

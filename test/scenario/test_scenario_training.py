@@ -34,7 +34,7 @@ def test_commands_with_workers(run: Run, tmp_path: Path) -> None:
     printed = [
         well(run(*command))
         for command in (
-            [*train, "--trainer.output_dir", first, "--train.num_processes", "2", "--train.worker_start_s", "0"],
+            [*train, "--trainer.output_dir", first, "--train.num_processes", "2"],
             ["resume_training", first, "--trainer.epochs", "2"],
             ["train_from_params", first / "trainer_params.json", "--trainer.output_dir", other, "--train.size", "8"],
             ["predict", "--export_dir", first / "best", "--dump", "samples.jsonl", "--data.size", "5"],

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, MAX_SECONDS, DataPipelineParams
+from tfaip.data.pipeline.params import AUTOMATIC_PROCESSES, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import DropCounts
@@ -59,7 +59,7 @@ def _map(create_function: Callable[[], Callable[[Any], Any]], items: Iterable[An
         processes: number of worker processes; 0: none.
     """
     # An item may take long: only the end of a worker is an error, not its silence.
-    params = DataPipelineParams(batch_size=1, num_processes=processes, worker_start_s=0, worker_timeout_s=MAX_SECONDS)
+    params = DataPipelineParams(batch_size=1, num_processes=processes, worker_timeout_s=1e6)
     work = SequentialProcessorPipelineParams(processors=[WorkParams(create_function=create_function)])
     processor = PostProcessor(WorkerSpec(params, DataBaseParams(), work, 0), DropCounts())
     try:

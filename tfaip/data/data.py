@@ -10,7 +10,6 @@ from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataP
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_input_specs, as_specs, export_name
 from tfaip.params.classes import Part
-from tfaip.params.names import did_you_mean
 from tfaip.params.tree import node_fields
 from tfaip.params.types import type_argument
 from tfaip.util.classes import check_hook_names, refuse_uncalled
@@ -87,7 +86,10 @@ class DataBase(Generic[P]):
         refuse_uncalled(type(self), DataBase, dict.fromkeys(_UNCALLED, "create_pipeline"))
 
     def _input_layer_specs(self) -> Mapping[str, Any]:
-        raise NotImplementedError(f"override _input_layer_specs in {type(self).__name__} and return {{key: spec}}")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no inputs: override _input_layer_specs and return {{key: spec}}, or in a "
+            "subclass of Data declare inputs = {'x': Spec(28, 28)}"
+        )
 
     def _target_layer_specs(self) -> Mapping[str, Any]:
         raise NotImplementedError(
@@ -110,8 +112,8 @@ class DataBase(Generic[P]):
         and targets in one dict: `return lambda values: len(values["img"])`.
         """
         raise NotImplementedError(
-            f"max_element_length and bucket_boundaries need a length: override "
-            f"element_length_fn(sample) in {type(self).__name__}"
+            "max_element_length and bucket_boundaries need a length: override element_length_fn(sample) in "
+            f"{type(self).__name__}, or declare length_of in a subclass of Data"
         )
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:
@@ -228,10 +230,7 @@ class Data(Part, DataBaseParams, DataBase[Any]):
         if cls is not type(self):
             return cls(self, **kwargs)
         if kwargs:
-            raise TypeError(
-                f"{cls.__name__} has no constructor of its own and takes no arguments ({', '.join(kwargs)}): make "
-                "them fields, or properties"
-            )
+            raise TypeError(f"{cls.__name__} takes no arguments ({', '.join(kwargs)}): make them fields, or properties")
         return self._create(_params=self, _pipelines={})
 
     def with_params(self, params: Any) -> DataBase[Any]:
@@ -245,13 +244,11 @@ class Data(Part, DataBaseParams, DataBase[Any]):
         super().check_hooks()
         known = [*self.input_layer_specs(), *self.target_layer_specs()]
         if self.length_of is not None and self.length_of not in known:
-            hint = did_you_mean(self.length_of, known)
-            raise TypeError(f"{type(self).__name__}.length_of is {self.length_of!r}, no key of the specs{hint}")
+            raise TypeError(f"{type(self).__name__}.length_of is {self.length_of!r}, expected one of {known}")
 
     def _input_layer_specs(self) -> Mapping[str, Any]:
         if not self.inputs:
-            name = type(self).__name__
-            raise NotImplementedError(f"{name} has no inputs: declare them, as in inputs = {{'x': Spec(28, 28)}}")
+            return super()._input_layer_specs()
         return self.inputs
 
     def _target_layer_specs(self) -> Mapping[str, Any]:
@@ -265,9 +262,7 @@ class Data(Part, DataBaseParams, DataBase[Any]):
 
     def element_length_fn(self, sample: Sample) -> int:
         if self.length_of is None:
-            raise NotImplementedError(
-                f"max_element_length and bucket_boundaries need a length: declare length_of in {type(self).__name__}"
-            )
+            return super().element_length_fn(sample)
         part = sample.inputs if self.length_of in self.inputs else sample.targets
         return len(part[self.length_of])
 

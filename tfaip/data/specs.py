@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import numbers
 import re
@@ -40,11 +39,6 @@ class TensorSpec:
         object.__setattr__(self, "shape", tuple(self.shape))
 
     @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of a batch; text is stored as Python objects."""
         import numpy as np
@@ -71,13 +65,11 @@ class Spec:
         dtype: a type, or its name; int is int32, float is float32. Default: float32.
 
     Raises:
-        TypeError: if a size is something else, or two types are given.
+        TypeError: if a size is something else.
     """
 
     def __init__(self, *sizes: int | str | type | None, dtype: Any = None) -> None:
-        if sizes and isinstance(sizes[-1], type):
-            if dtype is not None:
-                raise TypeError(f"Spec{sizes} has a type already, got also dtype={dtype!r}")
+        if sizes and isinstance(sizes[-1], type) and dtype is None:
             *sizes, dtype = sizes  # type: ignore[assignment]
         for size in sizes:
             if not (size is None or isinstance(size, str) or type(size) is int):
@@ -108,14 +100,11 @@ class Spec:
 def _size_of(data: Any, name: str, where: str) -> int | None:
     """Return the size that an attribute of the data, or one of their params, holds."""
     params = getattr(data, "params", data)
-    holders = [holder for holder in (data, params) if inspect.getattr_static(holder, name, data) is not data]
-    if not holders:
+    holder = data if hasattr(data, name) else params
+    if not hasattr(holder, name):
         hint = did_you_mean(name, [field.name for field in node_fields(params)])
-        raise TypeError(
-            f"{where} names the size {name!r}, but {type(params).__name__} has no such field{hint} (a type is given as "
-            'dtype="...")'
-        )
-    holder = holders[0]
+        owner = type(params).__name__
+        raise TypeError(f'{where} names the size {name!r}, but {owner} has no such field{hint} (a type: dtype="...")')
     size = getattr(holder, name)
     if size is None or (isinstance(size, numbers.Integral) and not isinstance(size, bool)):
         return None if size is None else int(size)
@@ -182,8 +171,6 @@ def _dtype_name(dtype: Any, where: str) -> str:
     if name in ("string", "str", "object"):
         return "string"
     try:
-        if name is None:  # np.dtype(None) would be float64
-            raise TypeError("no dtype")
-        return np.dtype(name).name
+        return np.dtype(name or "none").name  # np.dtype(None) would be float64
     except TypeError as error:
         raise TypeError(f"{where} has dtype {dtype!r}, expected the name of a type, e.g. 'float32'") from error

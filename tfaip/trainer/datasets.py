@@ -18,7 +18,7 @@ from tfaip.backend.kerastools import MARK
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.batching import Batch, LengthPadding
-from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, SampleSpecs
 from tfaip.data.pipeline.sampler import Position
@@ -87,7 +87,7 @@ def create_lav_pipelines(params: Params, scenario: Scenario) -> list[DataPipelin
 def known_size(generator: DataGenerator[Any]) -> int | None:
     """Return the number of samples of one pass; None: it is not known."""
     try:
-        return size_of(generator)
+        return len(generator)
     except (TypeError, NotImplementedError):
         return None
 

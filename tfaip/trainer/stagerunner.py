@@ -56,7 +56,7 @@ Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback
 
 # Params of a pipeline that change neither the samples of a pass nor their order.
 _BATCHING = """
-    batch_size batch_drop_remainder bucket_boundaries bucket_batch_sizes num_processes worker_start_s worker_timeout_s
+    batch_size batch_drop_remainder bucket_boundaries bucket_batch_sizes num_processes worker_timeout_s
     prefetch use_shared_memory
 """
 # Params of a scenario of which its graph is independent.

@@ -7,7 +7,6 @@ import numpy as np
 
 from lines.scenario import LineData, LineModelParams, Lines, LineScenario
 from tfaip import option
-from tfaip.imports import SpecAugmentProcessor
 
 
 class WrittenData(LineData):
@@ -38,14 +37,6 @@ class WrittenLines(Lines):
         """Return a digit and at most one empty column."""
         images = self.digits[char]
         return np.pad(images[rng.integers(len(images))], ((0, rng.integers(2)), (0, 0)))
-
-
-class Mask(SpecAugmentProcessor, modes="training"):
-    """SpecAugment (Park et al., 2019) in the size of these lines."""
-
-    freq_masks, freq_width = 1, 1
-    time_masks, time_width = 1, 1
-    time_warp = 3.0
 
 
 class WrittenScenario(LineScenario):

@@ -68,20 +68,14 @@ def test_many_rows_take_some_bytes_each(tmp_path: Path) -> None:
     assert (generator[19_999].inputs, generator[19_999].meta["line"]) == ({"x": 1}, 20_001)
 
 
-@pytest.mark.parametrize("delimiter", ["", ";;", "\\t", "\n", '"'])
-def test_a_delimiter_is_one_character(delimiter: str) -> None:
-    with pytest.raises(UsageError, match="^delimiter is .*, expected one character"):
-        CsvGeneratorParams(delimiter=delimiter)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("x,y\n1\n", r"a.csv, line 2: expected 2 columns"),
         ("x,y\n1,2\n1,2,3\n", r"a.csv, line 3: expected 2 columns"),
-        ("a,b\n1,2\n", "has no column x, y: its header has a, b, separated by ','"),
-        ("x, y\n1,2\n", "no column y: its header has x, ' y', separated by ','"),
-        ("", "has no column x, y: its header has nothing"),
+        ("a,b\n1,2\n", "has no column x, y: it has 'a', 'b'$"),
+        ("x, y\n1,2\n", "has no column y: it has 'x', ' y'$"),
+        ("", "has no column x, y: it has nothing$"),
         ('x,y\n1,"2\n', "cannot read the CSV file .*a.csv: unexpected end of data"),
         ("x,x,y\n1,2,3\n", "has the column x twice in its header"),
     ],
@@ -101,7 +95,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=rf"^cannot read the CSV file .*{reason}; change files$") as caught:
             read(Path(path))
         assert len(str(caught.value)) <= 300
-    with pytest.raises(UsageError, match="no CSV file is given for the training: .* --train.files FILE"):
+    with pytest.raises(UsageError, match="^no CSV file is given for the training: name at least one in files$"):
         read()
 
 

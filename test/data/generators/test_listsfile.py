@@ -48,7 +48,7 @@ def test_ratios_repeat_the_lists_that_are_too_short(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 10)), min_size=1, max_size=5))
 def test_scaled_sizes_have_the_ratios_and_lose_no_line(lists: list[tuple[int, float]]) -> None:
     sizes, ratios = [size for size, _ in lists], [ratio for _, ratio in lists]
-    scaled = scaled_sizes(sizes, ratios, None, "")
+    scaled = scaled_sizes(sizes, ratios)
     assert all(new >= old for new, old in zip(scaled, sizes, strict=True))
     assert any(new == old for new, old in zip(scaled, sizes, strict=True))
     units = [new / ratio for new, ratio in zip(scaled, ratios, strict=True)]
@@ -61,8 +61,6 @@ def test_scaled_sizes_have_the_ratios_and_lose_no_line(lists: list[tuple[int, fl
         ([1.0], "one number for each of the 2"),
         ([1.0, 0.0], "a .*number above 0"),
         ([1.0, float("inf")], "a .*number above 0"),
-        ([1e-320, 1.0], "ratios that give a pass at most 1,000,000,000"),
-        ([1e-10, 1.0], "ratios that give a pass at most 1,000,000,000"),
     ],
 )
 def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float], expected: str) -> None:
@@ -72,9 +70,8 @@ def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float], expected:
 
 
 def test_unusable_lists_are_named(tmp_path: Path) -> None:
-    for mode, flag in (("training", "--train"), ("evaluation", "--val"), ("prediction", "--data")):
-        with pytest.raises(UsageError, match=f"no list file is given for the {mode}: .* {flag}.lists FILE"):
-            len(ListsFileGenerator(PipelineMode(mode), ListsFileGeneratorParams()))
+    with pytest.raises(UsageError, match="^no list file is given for the training: name at least one in lists$"):
+        len(ListsFileGenerator(PipelineMode.TRAINING, ListsFileGeneratorParams()))
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     write(tmp_path / "empty.txt", "# nothing", "", "")
     for name, message in [

@@ -73,12 +73,12 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         ([[np.datetime64("2020-01-01")]], [1], "int32", TypeError, f"{LOSES}int32"),
         ([["a"]] * 9 + [[7]], [1], "string", TypeError, r"inputs\['x'\] is \[7\], expected string"),
         # Whole numbers do not wrap around. NumPy joins int64 and uint64 as float64.
-        ([[300], [0]], [None], "uint8", ValueError, "numbers from 0 to 300, expected 0 to 255 for uint8 as in"),
+        ([[300], [0]], [None], "uint8", ValueError, "numbers from 300 to 300, expected 0 to 255 for uint8 as in"),
         ([[[300], [0]]], [None, None], "uint8", ValueError, "numbers from 0 to 300"),
-        ([[0], [2**40]], [None], "int32", ValueError, "from 0 to 1099511627776, expected -2147483648 to 2147483647"),
+        ([[0], [2**40]], [None], "int32", ValueError, "from 1099511627776 to .*, expected -2147483648 to 2147483647"),
         ([np.array([200], "uint8")], [1], "int8", ValueError, "numbers from 200 to 200"),
-        ([[0.0], [2.0**31]], [1], "int32", ValueError, "numbers from 0 to 2147483648, expected -2147483648"),
-        ([[1.0], [-2.0]], [1], "bool", ValueError, "numbers from -2 to 1, expected 0 to 1 for bool"),
+        ([[0.0], [2.0**31]], [1], "int32", ValueError, "numbers from 2147483648 to 2147483648, expected -2147483648"),
+        ([[1.0], [-2.0]], [1], "bool", ValueError, "numbers from -2 to -2, expected 0 to 1 for bool"),
         ([np.array([5], "int64"), np.array([2**40], "uint64")], [1], "int32", ValueError, "from 1099511627776 to"),
         # Large ones do not become infinite, in equal shapes, padded and nested.
         ([[1], [1e39]], [None], "float32", ValueError, "numbers that are too large for float32 as in the layer specs"),
@@ -100,13 +100,13 @@ def test_values_that_do_not_fit_are_refused(values: Any, shape: Any, dtype: str,
 
 @pytest.mark.parametrize(("padding", "dtype"), [(-1, "uint8"), (0.5, "int32"), (float("nan"), "int32"), (0, "string")])
 def test_padding_that_is_not_of_the_type_is_refused(padding: Any, dtype: str) -> None:
-    with pytest.raises(ValueError, match=r"padding value of inputs\['x'\] is .* expected one value of type"):
+    with pytest.raises((TypeError, ValueError), match=r"the padding of inputs\['x'\] (is|has) .*, expected "):
         stack([], TensorSpec([None], dtype), padding)
 
 
 def test_a_value_that_does_not_fit_names_its_sample() -> None:
     samples = [Sample(inputs={"x": [x]}, meta={"line": line}) for line, x in enumerate([1.0, "three", 2.0])]
-    with pytest.raises(TypeError, match=r"expected float32 as .*; the meta of the sample: {'line': 1}$"):
+    with pytest.raises(TypeError, match=r"(?s)expected float32 as .*\nthe meta of the sample: {'line': 1}$"):
         batcher_of(TensorSpec([1], "float32")).batch(samples)
 
 
@@ -147,7 +147,7 @@ def test_a_stacked_sample_is_cast_and_gets_meta() -> None:
 @pytest.mark.parametrize(
     ("x", "y", "meta", "message"),
     [
-        ([[1]], [[1], [2]], None, r"different numbers of samples: \{'x': 1, 'y': 2\}"),
+        ([[1]], [[1], [2]], None, r"different numbers of samples, or none: \{'x': 1, 'y': 2\}"),
         ([[1]], [[1]], ["a", "b"], "the meta of a batch has 2 entries, its arrays 1"),
         ([1], [[1]], None, r"inputs\['x'\] has shape \[1\], expected \['batch', 1\]"),
         (1, [[1]], None, r"inputs\['x'\] has shape \[\]"),

@@ -26,7 +26,7 @@ from tfaip import Generator, Sample
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import FailedSample
-from tfaip.data.pipeline.sampler import MOST_LOGGED, DropCounts, Position, SampleFilter
+from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter
 
 SAMPLES = 12
 BAD = (2, 5, 9)
@@ -140,8 +140,8 @@ class Wrong(Generator):
         (Wrong(), r"^Wrong\[3\] gave None, expected a Sample"),
         (Wrong(random_access=False), r"^Wrong.generate gave None, expected a Sample"),
         (Wrong(({"x": 1}, {"y": 1})), r"^Wrong\[3\] gave \({'x': 1}, {'y': 1}\), expected a Sample"),
-        (Wrong(makes_all=7, random_access=False), "generate gave 7, expected an iterable of samples: yield"),
-        (Wrong(makes_all={"x": 1}, random_access=False), "generate gave {x: 1}, expected an iterable of samples"),
+        (Wrong(makes_all=7, random_access=False), "'int' object is not iterable"),
+        (Wrong(makes_all={"x": 1}, random_access=False), "generate gave 'x', expected a Sample"),
     ],
 )
 def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads: bool) -> None:
@@ -151,16 +151,17 @@ def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads:
     assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
 
 
-def test_a_failure_is_logged_once_and_only_the_first_of_endless_data(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     drops = DropCounts()
     policy = SampleFilter(DataPipelineParams(on_error="skip"), drops)
-    for _ in range(MOST_LOGGED + 3):
+    for _ in range(3):
         policy.handle(FailedSample(ValueError("bad pixel")))
     policy.failed = 0
     policy.handle(FailedSample(ValueError("bad pixel")))
-    assert (drops.failed, policy.failed) == (MOST_LOGGED + 4, 1)
-    assert len(caplog.records) == MOST_LOGGED
-    assert f"number {MOST_LOGGED} of its pass" in caplog.messages[-1]
+    assert (drops.failed, policy.failed) == (4, 1)
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        f"left out a sample, number {number} of its pass" for number in (1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -176,5 +177,5 @@ def test_a_sample_that_does_not_fit_the_specs_fails_alone(processes: int, caplog
     assert made.dropped.failed == 2
     assert caplog.messages[-1] == "dropped evaluation samples: 0 invalid, 0 too long, 2 failed"
     assert "inputs['x'] is [2.0, None], expected float32" in caplog.messages[-3]
-    with pytest.raises(TypeError, match="'x'.* is .2.0, None., expected float32.*meta of the sample: {'id': 2}"):
+    with pytest.raises(TypeError, match="(?s)'x'.* is .2.0, None., expected float32.*meta of the sample: {'id': 2}"):
         batch_ids(make_pipeline(samples, **params))

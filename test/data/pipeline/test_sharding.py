@@ -55,7 +55,7 @@ def test_a_dropped_sample_is_replaced_by_one_of_its_rows() -> None:
     assert [targets for targets, _ in kept] == [[1, 1], [7, 7], [3, 3], [9, 9]]
     assert [position for _, position in kept] == [position for _, position in plain]
     assert made.dropped.invalid == 4  # of its own rows alone
-    with pytest.raises(TfaipError, match="all 2 samples that process 2 has in a batch were dropped"):
+    with pytest.raises(TfaipError, match="all 2 samples of a batch in process 2 were dropped: 2 invalid"):
         epoch(pipeline(Drop(every=1)), (2, 3, 3))
 
 

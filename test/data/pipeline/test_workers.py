@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
-import pickle
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +25,7 @@ from test.data.support import (
     row,
     rows,
 )
-from test.support.commands import REPOSITORY, finish_command, start_python
+from test.support.commands import finish_command, start_python
 from test.support.leaks import child_processes
 from test.support.processes import command_line
 from tfaip import Sample
@@ -40,7 +34,6 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.pipeline.worker import Slot, pack, unpack
-from tfaip.data.pipeline.workerpool import WorkerProcess
 
 BATCH, SAMPLES = 7, 100
 
@@ -211,25 +204,6 @@ def test_workers_end_with_the_training_process_even_if_it_is_killed() -> None:
     assert [command_line(pid) for pid in workers] == ["", ""]
 
 
-@pytest.mark.parametrize("listens", [True, False])
-def test_a_worker_ends_without_its_parent(listens: bool) -> None:
-    """The parent had ended before, and its child keeps the connection open; or nothing listens to an answer."""
-    ours, theirs = socket.socketpair()
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    parent = ended.pid if listens else os.getpid()
-    if not listens:
-        ours.shutdown(socket.SHUT_RD)
-    code = f"from tfaip.data.pipeline.worker import main; main({parent}, {theirs.fileno()}, [])"
-    with theirs, Connection(ours.detach()) as connection:
-        command = [sys.executable, "-c", code]
-        worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=REPOSITORY, stderr=subprocess.PIPE)
-        if not listens:
-            connection.send_bytes(pickle.dumps(("worker", None, b"not a spec", logging.INFO)))
-        assert worker.communicate(timeout=60) == (None, b"")
-    assert worker.returncode == 0
-
-
 CLASSES = """
 import os
 from test.data.support import make_pipeline, rows
@@ -290,14 +264,3 @@ def test_arrays_go_through_the_memory_and_the_rest_through_the_message() -> None
     assert (again.sum(), made["image"][0, 0]) == (18_000_000, 1)
     writer.close()
     reader.close()
-
-
-def test_a_start_that_fails_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = os.listdir("/proc/self/fd")
-    worker = WorkerProcess(1, 4, 1.0)
-    worker.end()
-    worker.end()  # as its pool does if it cannot be replaced
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(FileNotFoundError):
-        WorkerProcess(1, 4, 1.0)
-    assert os.listdir("/proc/self/fd") == before

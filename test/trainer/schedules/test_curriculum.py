@@ -32,7 +32,7 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
     always = {"epochs": 3, "samples_per_epoch": 6, "schedules": SHORT_FIRST}
     params = sums_params(LENGTHS, output_dir, **(always | fields))
     params.gen.setup.train.shuffle_buffer_size = -1
-    params.gen.setup.train.num_processes, params.gen.setup.train.worker_start_s = workers, 0.0
+    params.gen.setup.train.num_processes = workers
     return params
 
 

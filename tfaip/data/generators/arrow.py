@@ -1,12 +1,10 @@
-"""Samples that are the rows of Parquet, Arrow and Feather files (extra `parquet`)."""
+"""Samples that are the rows of Parquet files (extra `parquet`)."""
 
 from __future__ import annotations
 
 import os
 import re
-import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,8 +12,8 @@ from tfaip.data.pipeline.datagenerator import (
     Generator,
     Joined,
     columns_of,
-    missing_columns,
     open_files,
+    require_columns,
     sample_of,
     unreadable_file,
 )
@@ -28,19 +26,16 @@ from tfaip.util.text import shorten_text
 # Rows that are decoded at a time; fewer if a page may repeat a large value.
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 64 * MIB
-# Types of messages of Arrow.
-_DICTIONARY, _RECORDS = 2, 3
 # Values of a list that becomes Python objects.
 _MAX_ITEMS = 2**24
-_PARQUET, _FILE, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class Parquet(Generator):
-    """Rows of Parquet files, or of Arrow and Feather files (in file or stream format).
+    """Rows of Parquet files.
 
     The keys are the names of the columns. `meta` is `{"file": ..., "row": ...}`, rows counted from 0.
-    Row groups (record batches) are read when a row of them is needed; the last ones are kept, by each
-    process. A list of numbers becomes an array. The files must not change while they are read.
+    Row groups are read when a row of them is needed; the last ones are kept, by each process. A list of
+    numbers becomes an array. The files must not change while they are read.
     """
 
     files: list[str] = option([], "Files with the same columns", common=True)
@@ -50,8 +45,6 @@ class Parquet(Generator):
 
     @cached_property
     def _rows(self) -> Joined:
-        if self.files and not columns_of(self):
-            raise UsageError("Parquet has no column: name some in input_columns and target_columns")
         return Joined(open_files(partial(_Table, params=self, mode=self.mode), "Parquet", self, self.mode, "files"))
 
     def __len__(self) -> int:
@@ -71,25 +64,21 @@ class _Table:
 
     def __init__(self, path: str, params: Parquet, mode: PipelineMode) -> None:
         try:
-            import pyarrow  # noqa: F401
+            import pyarrow.parquet as pq
         except ImportError as error:
-            raise UsageError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
+            raise UsageError("Parquet files need pyarrow: pip install pyarrow") from error
         self.path = path
         self._cache_bytes = params.cache_mb * MIB
         self._groups: OrderedDict[int, Any] = OrderedDict()
         with open_file(path) as file:  # the library would wait for a pipe
-            begin = file.read(8)
-        opened = _open_parquet(path) if begin.startswith(_PARQUET) else _open_arrow(path, begin)
-        schema, self._sizes, self._read = opened
-        self._columns = [name for name in columns_of(params) if name in schema.names]
-        if missing := missing_columns(params, mode, schema.names):
-            raise UsageError(
-                f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
-                f"{shorten_text(', '.join(schema.names) or 'nothing', 120)}"
-            )
-        if min(self._sizes, default=0) < 0:
-            raise ValueError("it declares a negative number of rows")
-        self._rows = Joined(range(len(self._sizes)), self._sizes)
+            self._limit = expansion_limit(os.fstat(file.fileno()).st_size)
+        self._file = pq.ParquetFile(path, pre_buffer=False)
+        names = self._file.schema_arrow.names
+        self._columns = [name for name in columns_of(params) if name in names]
+        require_columns(params, mode, names, f"the file {shorten_text(path, 150)}")
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        self._rows = Joined(range(len(sizes)), sizes)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -102,48 +91,28 @@ class _Table:
         try:
             group = self._group(number)
             return {name: _value(name, group.column(name)[place]) for name in self._columns}
-        except (pa.ArrowException, KeyError, TypeError) as error:
+        except (pa.ArrowException, IndexError, KeyError, TypeError) as error:
             raise OSError(f"row group {number}: {error}") from error
 
     def _group(self, number: int) -> Any:
+        import pyarrow as pa
+
         if number in self._groups:
             self._groups.move_to_end(number)
             return self._groups[number]
-        group = self._read(number, self._columns)
-        # Offsets of a damaged file would be followed out of its memory.
+        arrays, taken = {}, 0
+        for name in self._columns:
+            rows, pieces = _rows_at_a_time(self.path, self._file, number, name, self._limit), []
+            for batch in self._file.iter_batches(rows, [number], [name], use_threads=False):
+                pieces.append(batch.column(name))
+                taken += pieces[-1].nbytes
+                _require_room(taken, self._limit)
+            arrays[name] = pa.chunked_array(pieces)
+        group = self._groups[number] = pa.table(arrays)
         group.validate(full=True)
-        if group.num_rows != self._sizes[number]:
-            raise OSError(f"row group {number} has {group.num_rows} rows, not {self._sizes[number]}")
-        self._groups[number] = group
         while len(self._groups) > 1 and sum(kept.nbytes for kept in self._groups.values()) > self._cache_bytes:
             self._groups.popitem(last=False)
         return group
-
-
-# The schema, the number of rows of each group, and a function that reads columns of a group.
-_Opened = tuple[Any, list[int], Callable[[int, list[str]], Any]]
-
-
-def _open_parquet(path: str) -> _Opened:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(path, pre_buffer=False)
-    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    limit = expansion_limit(os.path.getsize(path))
-
-    def read(number: int, columns: list[str]) -> Any:
-        arrays, taken = {}, 0
-        for name in columns:
-            rows, pieces = _rows_at_a_time(path, file, number, name, limit), []
-            for batch in file.iter_batches(rows, [number], [name], use_threads=False):
-                pieces.append(batch.column(name))
-                taken += pieces[-1].nbytes
-                _require_room(taken, limit)
-            arrays[name] = pa.chunked_array(pieces)
-        return pa.table(arrays)
-
-    return file.schema_arrow, [group.num_rows for group in groups], read
 
 
 def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) -> int:
@@ -182,7 +151,7 @@ def _rows_at_a_time(path: str, file: Any, number: int, name: str, limit: int) ->
 
 def _require_room(size: int, limit: int) -> None:
     if size > limit:
-        raise OSError(f"its rows take more than {limit // MIB} MiB: write smaller row groups or batches")
+        raise OSError(f"its rows take more than {limit // MIB} MiB: write smaller row groups")
 
 
 def _dictionary_bytes(path: str, chunk: Any) -> int:
@@ -207,97 +176,6 @@ def _full_bytes(array: Any) -> int:
     if pa.types.is_struct(array.type):
         return sum(map(_full_bytes, array.flatten()))
     return _full_bytes(array.flatten()) if pa.types.is_nested(array.type) else array.nbytes
-
-
-def _open_arrow(path: str, begin: bytes) -> _Opened:
-    import pyarrow as pa
-
-    # Mapped: batches that are not compressed take no memory of this process.
-    source = pa.memory_map(path)
-    limit = expansion_limit(source.size())
-    if begin.startswith(_FILE):
-        file = pa.ipc.open_file(source)
-        dictionaries, batches = _batches_of_file(source)
-        common = sum(size for _, size in dictionaries)
-
-        def read(number: int, columns: list[str]) -> Any:
-            _require_room(common + batches[number][1], limit)
-            return file.get_batch(number).select(columns)
-
-        return file.schema, [rows for rows, _ in batches], read
-    if not begin.startswith(_STREAM):
-        raise ValueError("it is no Parquet or Arrow file")
-    _require_room(sum(_batch_sizes(message)[1] for message in pa.ipc.MessageReader.open_stream(source)), limit)
-    source.seek(0)
-    stream = pa.ipc.open_stream(source)
-    read_batches = list(stream)
-    return (
-        stream.schema,
-        [batch.num_rows for batch in read_batches],
-        lambda number, columns: read_batches[number].select(columns),
-    )
-
-
-def _batches_of_file(source: Any) -> Iterator[list[tuple[int, int]]]:
-    """Yield `_batch_sizes` of the dictionaries, then of the record batches that the end of a file names."""
-    import pyarrow as pa
-
-    source.seek(source.size() - len(_FILE) - 4)
-    length = int.from_bytes(source.read(4), "little")
-    source.seek(source.size() - len(_FILE) - 4 - length)
-    footer = source.read(length)
-    for index in (2, 3):
-        sizes = []
-        for place in _items(footer, _root(footer), index, 24):
-            source.seek(_number("q", footer, place))
-            sizes.append(_batch_sizes(pa.ipc.read_message(source)))
-        yield sizes
-
-
-def _batch_sizes(message: Any) -> tuple[int, int]:
-    """Return the rows of a message, and the bytes that the library allocates for what is compressed in it.
-
-    Each compressed buffer begins with this number; -1: it is not compressed.
-    """
-    data, size = message.metadata, 0
-    kind = _number("B", data, _field(data, _root(data), 1))
-    batch = _target(data, _root(data), 2)
-    if kind == _DICTIONARY:
-        batch = _target(data, batch, 1)
-    elif kind != _RECORDS:
-        return 0, 0
-    for place in _items(data, batch, 2, 16) if _field(data, batch, 3) else ():
-        begin, length = struct.unpack_from("<qq", data, place)
-        if length:
-            size += max(struct.unpack_from("<q", message.body, begin)[0], 0)
-    return _number("q", data, _field(data, batch, 0)), size
-
-
-# Metadata are FlatBuffers, which the library has checked.
-def _root(data: Any) -> int:
-    return int(struct.unpack_from("<I", data)[0])
-
-
-def _number(kind: str, data: Any, place: int) -> int:
-    return int(struct.unpack_from(f"<{kind}", data, place)[0]) if place else 0
-
-
-def _field(data: Any, table: int, index: int) -> int:
-    """Return the place of a field of a table; 0: it is left out."""
-    fields = table - _number("i", data, table)
-    offset = 4 + 2 * index
-    found = _number("H", data, fields + offset) if offset < _number("H", data, fields) else 0
-    return table + found if found else 0
-
-
-def _target(data: Any, table: int, index: int) -> int:
-    place = _field(data, table, index)
-    return place + _number("I", data, place)
-
-
-def _items(data: Any, table: int, index: int, size: int) -> range:
-    begin = _target(data, table, index)
-    return range(begin + 4, begin + 4 + size * _number("I", data, begin), size)
 
 
 def _value(name: str, scalar: Any) -> Any:

@@ -15,27 +15,21 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Joined,
     columns_of,
-    missing_columns,
     open_files,
+    require_columns,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import TABLE_BYTES, read_bytes
-from tfaip.util.text import shorten, shorten_text
-
-
-def _expected_delimiter(text: str) -> str | None:
-    is_one = len(text) == 1 and text not in '"\r\n'
-    return None if is_one else "one character, no quotation mark and no end of a line"
 
 
 class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     """Samples that are the rows of CSV files with a header line."""
 
     files: list[str] = option([], "CSV files with the same columns", common=True)
-    delimiter: str = option(",", "Character between two columns", text=_expected_delimiter)
+    delimiter: str = option(",", "Character between two columns")
     input_columns: list[str] = option([], "Columns that are inputs", common=True)
     target_columns: list[str] = option([], "Columns that are targets", common=True)
 
@@ -87,12 +81,7 @@ class _Table:
         reader = csv.reader(self._read_lines(), delimiter=self._delimiter, strict=True)
         header = next(reader, [])
         self._places = {name: place for place, name in enumerate(header) if name in columns_of(params)}
-        if missing := missing_columns(params, mode, self._places):
-            found = shorten_text(", ".join(map(_visible, header)) or "nothing")
-            raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has {found}, separated by "
-                f"{shorten(self._delimiter)}"
-            )
+        require_columns(params, mode, header, f"the CSV file {path}")
         if twice := [name for name in self._places if header.count(name) > 1]:
             raise UsageError(f"the CSV file {path} has the column {twice[0]} twice in its header: expected one")
         begin = self._end
@@ -119,8 +108,3 @@ class _Table:
         for line in TextIOWrapper(BytesIO(self._content), encoding="utf-8", newline=""):
             self._end += len(line.encode())
             yield line
-
-
-def _visible(name: str) -> str:
-    """Return the name of a column, in quotes if spaces around it would not be seen."""
-    return name if name == name.strip() and name else repr(name)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.data.pipeline.datagenerator import Generator, unreadable_file, usual_flag
+from tfaip.data.pipeline.datagenerator import Generator, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
-from tfaip.params.fields import FieldError
+from tfaip.params.fields import FieldAdvice, FieldError
 from tfaip.util.reading import MIB, expansion_limit, read_bytes
 from tfaip.util.text import shorten, shorten_text
 
@@ -40,15 +40,13 @@ class ImageFolder(Generator):
     def _names(self) -> list[str]:
         """Return the classes."""
         if not self.folder:
-            flag = usual_flag(self.mode, "folder")
-            raise UsageError(f"no folder of images is given for the {self.mode}: name one, e.g. {flag} DIR")
+            raise FieldAdvice(f"no folder of images is given for the {self.mode}: name one in {{folder}}", "folder")
         if len(self.image_size) not in (0, 2):
             raise FieldError("image_size", self.image_size, "height and width")
         try:
-            found = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
+            found = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir() and entry.name[0] != ".")
         except (OSError, ValueError) as error:
             raise unreadable_file("image", self.folder, error, "folder") from error
-        found = [name for name in found if not name.startswith(".")]
         unknown = [name for name in found if self.classes and name not in self.classes]
         if unknown:
             raise UsageError(
@@ -130,20 +128,13 @@ def decode_image(content: bytes, channels: int = 3, size: tuple[int, int] | None
 
     limit = expansion_limit(len(content))
     try:
-        with _allowed(limit):
-            opened = Image.open(BytesIO(content), formats=_IMAGE_FORMATS)
-        with opened as image:
-            pixels = image.width * image.height
-            if pixels * max(_bytes_of_pixel(image), channels) > limit:
+        with _allowed(limit), Image.open(BytesIO(content), formats=_IMAGE_FORMATS) as image:
+            if image.width * image.height * max(_bytes_of_pixel(image), channels) > limit:
                 text = f"{image.width} x {image.height} pixels in {channels} channels"
                 raise ValueError(f"its {text} take more than {limit // MIB} MiB")
-            # Some formats compare again. So large images are decoded one at a time.
-            with nullcontext() if pixels < (Image.MAX_IMAGE_PIXELS or limit) else _allowed(limit):
-                image.load()
             return _array(_upright(_of_8_bits(image)), channels, size)
     except Exception as error:  # Pillow raises errors of many classes, some without a text
-        reason = shorten_text(str(error).replace("<_io.BytesIO object at", "the bytes at").split(" at 0x")[0], 120)
-        raise ValueError(f"no image that can be read: {reason or type(error).__name__}") from error
+        raise ValueError(f"no image that can be read: {shorten_text(str(error) or type(error).__name__)}") from error
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class ListsFileGenerator(DataGenerator[P]):
         if params.list_ratios is not None:
             check_ratios(params, "list_ratios", len(lists))
             if self.mode is PipelineMode.TRAINING:
-                sizes = scaled_sizes(sizes, params.list_ratios, params, "list_ratios")
+                sizes = scaled_sizes(sizes, params.list_ratios)
         return Joined(lists, sizes)
 
     def __len__(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from tfaip.data.pipeline.datagenerator import (
     Joined,
     check_ratios,
     scaled_sizes,
-    size_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -24,8 +22,8 @@ from tfaip.params.fields import FieldError
 class Mixed(Generator):
     """The samples of several generators, which a training shuffles together.
 
-    With random access in all of them, the samples of a pass are a function of the seed, the pass and
-    the weights. If one can only be iterated, they come one after the other, and there are no weights.
+    All of them need random access: the samples of a pass are a function of the seed, the pass and the
+    weights.
     """
 
     sources: list[DataGeneratorParams] = option([], "Generators of the samples", common=True)
@@ -42,14 +40,14 @@ class Mixed(Generator):
         """Build the generator.
 
         Raises:
-            UsageError: if there is no source, if only some yield batches, or if the weights do not fit.
+            UsageError: if there is no source, one has no random access, or the weights do not fit.
         """
         if not self.sources:
             raise UsageError(f"{type(self).__name__} has no source: name at least one in sources")
         parts = [source.create(mode) for source in self.sources]
-        if len({part.yields_batches() for part in parts}) > 1:
-            names = ", ".join(type(part).__name__ for part in parts)
-            raise UsageError(f"of the sources {names} some yield batches and some samples: mix those of one kind")
+        for part in parts:
+            if not part.has_random_access():
+                raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no random access")
         weights = [1.0] * len(parts)
         if self.weights is not None:
             check_ratios(self, "weights", len(parts))
@@ -57,18 +55,12 @@ class Mixed(Generator):
                 raise FieldError("weights", self.weights, "at least one above 0")
             if mode == PipelineMode.TRAINING:
                 weights = self.weights
-            if not all(part.has_random_access() for part in parts):
-                raise FieldError("weights", self.weights, "None, since not all sources have random access")
         created = super().create(mode)
         shares = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
         vars(created).update(_shares=shares, shuffle=all(part.shuffle for part, _ in shares))
         return created
 
     _shares: ClassVar[list[tuple[Any, float]]] = []  # of the object that works: generators and their weights
-
-    def has_random_access(self) -> bool:
-        """Return True if all sources have it."""
-        return all(part.has_random_access() for part, _ in self._shares)
 
     def yields_batches(self) -> bool:
         """Return True if the sources do."""
@@ -80,13 +72,12 @@ class Mixed(Generator):
 
     @cached_property
     def _rows(self) -> Joined:
-        sizes = [size_of(part) for part, _ in self._shares]
-        if self.has_random_access():
-            for (part, _), size in zip(self._shares, sizes, strict=True):
-                if not size:
-                    raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
-            if self.weights is not None and self.mode is PipelineMode.TRAINING:
-                sizes = scaled_sizes(sizes, [weight for _, weight in self._shares], self, "weights")
+        sizes = [len(part) for part, _ in self._shares]
+        for (part, _), size in zip(self._shares, sizes, strict=True):
+            if not size:
+                raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
+        if self.weights is not None and self.mode is PipelineMode.TRAINING:
+            sizes = scaled_sizes(sizes, [weight for _, weight in self._shares])
         return Joined([part for part, _ in self._shares], sizes)
 
     def __len__(self) -> int:
@@ -96,8 +87,3 @@ class Mixed(Generator):
         part, row = self._rows[index]
         sample: Sample = part[row % len(part)]
         return sample
-
-    def generate(self) -> Iterable[Sample]:
-        if self.has_random_access():
-            return super().generate()
-        return (sample for part, _ in self._shares for sample in part.generate())

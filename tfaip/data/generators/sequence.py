@@ -13,14 +13,13 @@ from tfaip.data.pipeline.datagenerator import (
     DataGeneratorParams,
     Generator,
     columns_of,
-    missing_columns,
+    require_columns,
     sample_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.fields import pai_meta
-from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +74,7 @@ class DatasetGenerator(SequenceGenerator):
                 "with a run: continue a run in Python, with create_trainer(params, restore=True)"
             )
         is_iterable = _has_random_access(dataset) or isinstance(dataset, Iterable)
-        if not is_iterable or isinstance(dataset, Mapping | Iterator) or _is_a("DataLoader", dataset):
+        if not is_iterable or isinstance(dataset, Mapping | Iterator):
             raise UsageError(
                 f"the dataset of {name} is a {type(dataset).__name__}: expected one data set of single items, with a "
                 "length and an index, or one that begins again with each iter()"
@@ -86,7 +85,7 @@ class DatasetGenerator(SequenceGenerator):
         """Return the sample of an item; tensors and images become arrays.
 
         Raises:
-            ValueError: if the item lacks a column, or has another form.
+            UsageError, ValueError: if the item lacks a column, or has another form.
         """
         if isinstance(item, Sample):
             return item
@@ -96,17 +95,9 @@ class DatasetGenerator(SequenceGenerator):
     def _columns(self, item: Any) -> dict[str, Any]:
         """Return the values of an item by column."""
         columns = columns_of(self)
-        if not columns:
-            raise ValueError("no column is named: name some in input_columns and target_columns")
         if isinstance(item, Mapping):
-            if missing := missing_columns(self, self.mode, item):
-                found = shorten_text(", ".join(map(str, item)) or "nothing", 120)
-                raise ValueError(f"an item of the data set has no column {', '.join(missing)}: it has {found}")
+            require_columns(self, self.mode, item, "an item of the data set")
             return {name: item[name] for name in columns if name in item}
-        if not isinstance(item, tuple | list):
-            raise ValueError(
-                f"an item of the data set is a {type(item).__name__}, expected a dict or a tuple: override sample(item)"
-            )
         if self.mode is PipelineMode.PREDICTION and len(item) == len(self.input_columns):
             columns = list(self.input_columns)  # without targets
         if len(item) != len(columns):
@@ -167,14 +158,9 @@ class _Rows(Sequence[Any]):
 
 
 def _has_random_access(dataset: Any) -> bool:
-    if _is_a("IterableDataset", dataset):
+    if any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__):
         return False  # those of PyTorch inherit an index that only raises
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-
-
-def _is_a(name: str, dataset: Any) -> bool:
-    """Return True for an object of a class of this name, or of one derived from it."""
-    return any(base.__name__ == name for base in type(dataset).__mro__)
 
 
 def _value(value: Any) -> Any:

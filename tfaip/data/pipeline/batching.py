@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,14 +72,12 @@ def shard_bounds(size: int, shard: Shard) -> tuple[int, int]:
 
 def shard_batch(batch: Batch, shard: Shard) -> Batch:
     """Return the rows of a shard, consecutive ones; all rows of a batch that cannot be split equally."""
-    if is_whole(batch.size, shard):
-        return replace(batch, is_whole=True)
-    if shard[1] == 1:
+    if shard == UNSHARDED:
         return batch
     rows = slice(*shard_bounds(batch.size, shard))
     inputs = {key: array[rows] for key, array in batch.inputs.items()}
     targets = {key: array[rows] for key, array in batch.targets.items()}
-    return Batch(inputs, targets, batch.meta[rows])
+    return Batch(inputs, targets, batch.meta[rows], is_whole(batch.size, shard))
 
 
 class Batcher:
@@ -99,12 +97,10 @@ class Batcher:
         padding: Mapping[str, Any],
         mode: PipelineMode,
     ) -> None:
-        self._inputs: dict[str, Stacker] = {}
-        self._targets: dict[str, Stacker] = {}
-        if mode in INPUT_PROCESSOR:
-            self._inputs = {key: Stacker("inputs", key, spec, padding[key]) for key, spec in input_specs.items()}
-        if mode in TARGETS_PROCESSOR:
-            self._targets = {key: Stacker("targets", key, spec, padding[key]) for key, spec in target_specs.items()}
+        inputs = input_specs.items() if mode in INPUT_PROCESSOR else ()
+        targets = target_specs.items() if mode in TARGETS_PROCESSOR else ()
+        self._inputs = {key: Stacker("inputs", key, spec, padding[key]) for key, spec in inputs}
+        self._targets = {key: Stacker("targets", key, spec, padding[key]) for key, spec in targets}
         self.needs_inputs = bool(self._inputs)
         """True if a sample without inputs cannot be batched."""
         self.needs_targets = bool(self._targets)
@@ -118,17 +114,14 @@ class Batcher:
         dense tensors: JAX, and most layers of Keras, accept no ragged ones.)
 
         Raises:
-            TypeError, ValueError: if a value does not fit its spec; shows the meta of the sample.
+            TypeError, ValueError: if a value does not fit its spec; a note shows the meta of the sample.
         """
         try:
             return self._stack(samples)
-        except (TypeError, ValueError) as error:
-            # Samples are stacked one by one only to find the wrong one.
-            wrong = next((sample for sample in samples if self.failure(sample) is not None), None)
-            if wrong is None or wrong.meta is None:
-                raise
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{error}; the meta of the sample: {reprlib.repr(wrong.meta)}") from error
+        except (TypeError, ValueError):
+            for failed in filter(None, map(self.failure, samples)):  # one by one only to find the wrong one
+                raise failed.error from None
+            raise
 
     def failure(self, sample: Sample) -> FailedSample | None:
         """Return why a sample does not fit the specs; None: it does."""
@@ -149,27 +142,18 @@ class Batcher:
         )
 
     def from_ready_made(self, samples: Sequence[Sample]) -> Batch:
-        """Return the batch of a single sample that is one already: a group, or stacked (`from_stacked`).
-
-        Raises:
-            ValueError: if it has no rows.
-        """
+        """Return the batch of a single sample that is one already: a group, or stacked (`from_stacked`)."""
         (sample,) = samples
-        if isinstance(sample, SampleGroup):
-            return self.batch(sample.samples)
-        batch = self.from_stacked(sample)
-        if batch.size == 0:
-            raise ValueError("the generator gave a batch without samples: leave it out")
-        return batch
+        return self.batch(sample.samples) if isinstance(sample, SampleGroup) else self.from_stacked(sample)
 
     def from_stacked(self, sample: Sample) -> Batch:
         """Return the batch of a sample whose arrays already have the batch dimension."""
         inputs = {key: stacker.cast(sample.inputs) for key, stacker in self._inputs.items()}
         targets = {key: stacker.cast(sample.targets) for key, stacker in self._targets.items()}
         sizes = {len(array) for part in (inputs, targets) for array in part.values()}
-        if len(sizes) != 1:
+        if len(sizes) != 1 or 0 in sizes:
             found = {key: len(array) for key, array in (inputs | targets).items()}
-            raise ValueError(f"the arrays of a batch have different numbers of samples: {found}")
+            raise ValueError(f"the arrays of a batch have different numbers of samples, or none: {found}")
         (size,) = sizes
         meta = [None] * size if sample.meta is None else list(sample.meta)
         if len(meta) != size:
@@ -204,22 +188,23 @@ class Stacker:
         padding: fills up shorter values.
 
     Raises:
-        ValueError: if the padding value is not of the type of the spec.
+        TypeError, ValueError: if the padding value is not of the type of the spec.
     """
 
     def __init__(self, part: str, key: str, spec: TensorSpec, padding: Any) -> None:
         self._part = part
         self._key = key
-        self._name = f"{part}[{key!r}]"
         self._spec = spec
         self._dtype = spec.numpy_dtype
         self._is_text = spec.dtype == "string"
         self._read_as = object if self._is_text else None
-        self._padding = _padding_value(padding, spec, self._name)
         self._lowest, self._highest = 0, 1
         if self._dtype.kind in "iu":
             limits = np.iinfo(self._dtype)
             self._lowest, self._highest = int(limits.min), int(limits.max)
+        self._name = f"the padding of {part}[{key!r}]"
+        self._padding = self._cast(np.asarray(padding, dtype=self._read_as))[()]
+        self._name = f"{part}[{key!r}]"
 
     def stack(self, parts: Sequence[Any]) -> Array:
         """Stack the values of several samples, padded to the longest one.
@@ -315,9 +300,9 @@ class Stacker:
         try:
             array = np.asarray(value, dtype=self._read_as)
         except ValueError:  # rows of different length
-            array = self._dense(value, self._spec.rank)
-        if array.dtype.kind == "O" and not (self._is_text and array.ndim == self._spec.rank):
-            array = self._dense(value, self._spec.rank)
+            array = self._dense(value, len(self._spec.shape))
+        if array.dtype.kind == "O" and not (self._is_text and array.ndim == len(self._spec.shape)):
+            array = self._dense(value, len(self._spec.shape))
         if array.ndim == 0 and self._spec.shape == (1,):
             return array.reshape(1)
         return array if array.size else array.astype(self._dtype)  # without elements any type is right
@@ -354,21 +339,6 @@ class Stacker:
         )
 
 
-def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
-    if spec.dtype == "string":
-        if isinstance(padding, (str, bytes)):
-            return padding
-    elif np.ndim(padding) == 0:
-        try:
-            with np.errstate(invalid="ignore"):
-                value = np.asarray(padding).astype(spec.numpy_dtype)[()]
-            if spec.numpy_dtype.kind == "f" or value == padding:
-                return value
-        except (TypeError, ValueError, OverflowError):
-            pass  # refused below
-    raise ValueError(f"the padding value of {name} is {padding!r}, expected one value of type {spec.dtype}")
-
-
 class LengthPadding:
     """Padding of variable dimensions to one of a few lengths, so that few shapes occur.
 
@@ -390,15 +360,14 @@ class LengthPadding:
     def _padded(self, part: dict[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
         padded = dict(part)
         for key, array in part.items():
-            missing = [(0, 0)]
-            for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
-                longest = size
-                if wanted is None:
-                    longest = next((length for length in self._lengths if length >= size), size)
-                missing.append((0, longest - size))
-            if any(more for _, more in missing):
-                padded[key] = np.pad(array, missing, constant_values=self._padding[key])
+            sizes = zip(array.shape[1:], specs[key].shape, strict=True)
+            missing = [self._missing(size) if wanted is None else 0 for size, wanted in sizes]
+            if any(missing):
+                padded[key] = np.pad(array, [(0, more) for more in [0, *missing]], constant_values=self._padding[key])
         return padded
+
+    def _missing(self, size: int) -> int:
+        return next((length - size for length in self._lengths if length >= size), 0)
 
 
 def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
@@ -415,7 +384,4 @@ def sample_length(data: SampleSpecs) -> Callable[[Sample], int]:
     if any(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
         return data.element_length_fn
     measure = method()
-    if not callable(measure):
-        owner = f"{type(data).__name__}.element_length_fn"
-        raise TypeError(f"{owner}() gave {measure!r}, expected a function of a sample: declare it as (self, sample)")
     return lambda sample: int(measure({**(sample.targets or {}), **(sample.inputs or {})}))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice, FieldError, check_fields
@@ -167,22 +167,6 @@ class RawDataGenerator(DataGenerator[Any]):
         return True
 
 
-def size_of(generator: DataGenerator[Any]) -> int:
-    """Return the number of samples of one pass; a `TypeError` if it is not known."""
-    try:
-        return len(generator)
-    except Exception as error:
-        if not isinstance(error, TfaipError):
-            error.add_note(f"while {type(generator).__name__}.__len__ ran")
-        raise
-
-
-def usual_flag(mode: PipelineMode, name: str) -> str:
-    """Return the usual flag of a field of the generator for samples of this purpose."""
-    branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
-    return f"--{branches.get(mode, 'data')}.{name}"
-
-
 def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | None = None) -> UsageError:
     """Return the error of a file that cannot be read, with the reason.
 
@@ -199,10 +183,6 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
         reason = f"{reason} in {Path.cwd()}, where a relative path begins"
     text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 200)}"
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)
-
-
-# More than anybody lists; their order takes 8 bytes each.
-MAX_SAMPLES = 10**9
 
 
 class Joined:
@@ -237,8 +217,7 @@ def open_files(open_file: Callable[[str], T], kind: str, params: Any, mode: Pipe
     """
     paths = getattr(params, name)
     if not paths:
-        flag = usual_flag(mode, name)
-        raise UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {flag} FILE")
+        raise FieldAdvice(f"no {kind} file is given for the {mode}: name at least one in {{{name}}}", name)
     files = []
     for path in paths:
         try:
@@ -258,31 +237,26 @@ def check_ratios(params: Any, name: str, count: int) -> None:
         raise FieldError(name, ratios, f"one number for each of the {count} sources")
 
 
-def scaled_sizes(sizes: list[int], ratios: list[float], params: Any, name: str) -> list[int]:
-    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100.
-
-    Raises:
-        FieldError: if these are too many samples; `params` have the ratios in the field `name`.
-    """
+def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
+    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
-    sizes = [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
-    if sum(sizes) > MAX_SAMPLES:
-        expected = f"ratios that give a pass at most {MAX_SAMPLES:,} samples, with every one in it"
-        raise FieldError(name, getattr(params, name), expected)
-    return sizes
+    return [max(size, round(unit * ratio)) for size, ratio in zip(sizes, ratios, strict=True)]
 
 
-def missing_columns(params: Any, mode: PipelineMode, found: Collection[str]) -> list[str]:
-    """Return the columns that a table lacks; for a prediction it need not have those of the targets.
+def require_columns(params: Any, mode: PipelineMode, found: Iterable[Any], table: str) -> None:
+    """Raise unless a table has the columns that params name; for a prediction those of the targets may be missing.
 
     Args:
         params: name the columns, `input_columns` and `target_columns`.
         mode: purpose of the samples.
         found: the columns of the table.
+        table: its name in the error.
     """
+    found = list(found)
     needed = params.input_columns if mode is PipelineMode.PREDICTION else columns_of(params)
-    return [name for name in dict.fromkeys(needed) if name not in found]
+    if missing := [name for name in dict.fromkeys(needed) if name not in found]:
+        shown = shorten_text(", ".join(map(repr, found)) or "nothing", 120)
+        raise UsageError(f"{table} has no column {shorten_text(', '.join(missing), 80)}: it has {shown}")
 
 
 def columns_of(params: Any) -> list[str]:
@@ -295,7 +269,7 @@ def sample_of(values: Mapping[str, Any], params: Any, mode: PipelineMode, meta: 
 
     Args:
         values: of the row, by column.
-        params: as in `missing_columns`.
+        params: as in `require_columns`.
         mode: purpose of the sample.
         meta: of the sample.
     """

@@ -18,7 +18,6 @@ from tfaip.data.pipeline.datagenerator import (
     DataGenerator,
     DataGeneratorParams,
     RawDataGenerator,
-    size_of,
 )
 from tfaip.data.pipeline.definitions import (
     FailedSample,
@@ -27,7 +26,7 @@ from tfaip.data.pipeline.definitions import (
     Sample,
     SampleGroup,
     SampleSpecs,
-    raise_noted,
+    noted,
     require_sample,
 )
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -51,8 +50,6 @@ if not TYPE_CHECKING:
 T = TypeVar("T")
 
 log = logger(__name__)
-
-_LARGEST_SIZE = 2**63 - 1  # of an int in the params
 
 
 class OpenedIterator(Iterator[T]):
@@ -89,7 +86,7 @@ class OpenedIterator(Iterator[T]):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError("the number of these batches is not known")
+            raise TypeError("the number of these samples or batches is not known")
         return self._length()
 
     def __bool__(self) -> bool:
@@ -319,7 +316,8 @@ class DataPipeline:
 
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
-        return self._sample_stream.executor.stats
+        pool = self._sample_stream.executor.pool
+        return None if pool is None else pool.stats
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> OpenedIterator[Sample]:
         """Return an iterator, to be opened by `with`, over the valid processed samples.
@@ -333,7 +331,9 @@ class DataPipeline:
         """
         repeats = self._repeats(auto_repeat)
         stream = self._sample_stream
-        return OpenedIterator(self, stream.samples(repeats), partial(stream.num_samples, repeats))
+        is_known = not repeats and stream.processors.is_mapping and not self.generator.yields_batches()
+        length = (lambda: self.params.limited_size(len(self.generator))) if is_known else None
+        return OpenedIterator(self, stream.samples(repeats), length)
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False, in_order: bool = False
@@ -410,14 +410,9 @@ class DataPipeline:
         """
         size = samples_per_epoch
         if samples_per_epoch == -1:
-            try:
-                size = self.params.limited_size(size_of(self.generator))
-            except (TypeError, NotImplementedError) as error:
-                size = self.params.limit
-                if size < 0:
-                    text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
-                    raise FieldAdvice(text, "samples_per_epoch") from error
-            size = round(min(size * scale_epoch_size, _LARGEST_SIZE))
+            advice = "say how many make an epoch with {samples_per_epoch}"
+            size = _size_or_limit(self.generator, self.params, advice, "samples_per_epoch")
+            size = round(size * scale_epoch_size)
         if size < 1:
             raise FieldAdvice(
                 f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) "
@@ -485,17 +480,19 @@ class _NoRandomness:
         raise _RandomnessUsed(self._processor)
 
 
-def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
+def _size_or_limit(generator: DataGenerator[Any], params: DataPipelineParams, advice: str, name: str) -> int:
+    """Return the number of samples of a pass, or if it is not known the limit; without one raise advice on a field."""
     try:
-        size = params.limited_size(size_of(generator))
+        return params.limited_size(len(generator))
     except (TypeError, NotImplementedError) as error:
         if params.limit < 0:
-            raise FieldAdvice(
-                f"preload_data holds all {params.mode.value} data in memory, but {error}, so that they may be endless: "
-                "expected a __len__, or a {limit} (at most so many samples are held), or no preload_data",
-                "limit",
-            ) from error
-        size = params.limit
+            raise FieldAdvice(f"{error}: {advice}", name) from error
+        return params.limit
+
+
+def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
+    advice = "preload_data holds all data in memory, so give a {limit}, or a generator with a length"
+    size = _size_or_limit(generator, params, advice, "limit")
     if generator.has_random_access():
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
@@ -515,10 +512,9 @@ def _preloaded(sample: Outcome, index: int, processors: Sequence[MappingDataProc
         for one in samples:
             try:
                 made += _several(one, processor) if one.is_valid() else [one]
-            except _RandomnessUsed:
-                raise
-            except BaseException as error:
-                raise_noted(error, f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}")
+            except Exception as error:
+                where = f"in {type(processor).__name__}.preload, sample {index} of the data"
+                raise noted(error, f"{where}: {one!r}")  # noqa: B904
         samples = made
     return [one.new_inputs(_read_only(one.inputs)).new_targets(_read_only(one.targets)) for one in samples]
 
@@ -550,9 +546,5 @@ def _fresh(sample: Sample) -> Sample:
     """Return a copy whose dicts may get other keys."""
     if isinstance(sample, SampleGroup):
         return SampleGroup(map(_fresh, sample.samples))
-    fresh = sample.copy()
-    if isinstance(sample.inputs, dict):
-        fresh.inputs = dict(sample.inputs)
-    if isinstance(sample.targets, dict):
-        fresh.targets = dict(sample.targets)
-    return fresh
+    inputs, targets = (dict(part) if isinstance(part, dict) else part for part in (sample.inputs, sample.targets))
+    return sample.new_inputs(inputs).new_targets(targets)

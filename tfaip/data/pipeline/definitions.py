@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
-
-from tfaip.util.classes import is_data_worker
 
 if TYPE_CHECKING:
     from tfaip.data.specs import TensorSpec
@@ -206,21 +203,7 @@ def require_sample(value: Any, origin: str, may_be_list: bool = False) -> Sample
         return value
     if may_be_list and isinstance(value, list | tuple):
         return SampleGroup(require_sample(sample, f"{origin}, in a list,") for sample in value)
-    hint = ""
-    if isinstance(value, list | tuple) and value and isinstance(value[0], Sample):
-        hint = ": a generator whose yields_batches() returns True may give lists"
-    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample{hint}")
-
-
-def require_iterable(value: Any, origin: str) -> Iterable[Any]:
-    """Return what a user's method returned, if it can be many samples.
-
-    Raises:
-        TypeError: if it cannot be iterated, or is a dict; `origin` names the method.
-    """
-    if isinstance(value, Iterable) and not isinstance(value, Mapping):
-        return value
-    raise TypeError(f"{origin} gave {_brief(value)}, expected an iterable of samples: yield them one by one")
+    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample")
 
 
 def _brief(value: Any) -> str:
@@ -232,24 +215,11 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def as_failure(error: BaseException) -> BaseException:
-    """Return an ordinary error in place of one that ends the process or iterators, and others as they are.
-
-    A KeyboardInterrupt is Ctrl-C only in the main thread of the training process, and then stays one.
-    """
-    if isinstance(error, KeyboardInterrupt):
-        is_raised = is_data_worker() or threading.current_thread() is not threading.main_thread()
-    else:
-        is_raised = isinstance(error, SystemExit | StopIteration)
-    if not is_raised:
-        return error
-    failure = RuntimeError(f"{type(error).__name__}: {error}: the code of the data must raise an error instead")
-    failure.__cause__ = error
-    return failure.with_traceback(error.__traceback__)
-
-
-def raise_noted(error: BaseException, note: str) -> NoReturn:
-    """Raise `as_failure(error)` with a note."""
-    failure = as_failure(error)
-    failure.add_note(note)
-    raise failure
+def noted(error: Exception, note: str) -> Exception:
+    """Return an error of the code of the data with a note; an ordinary one in place of one that ends iterators."""
+    if isinstance(error, StopIteration):
+        failure = RuntimeError("StopIteration: the code of the data must raise an error instead")
+        failure.__cause__ = error
+        error = failure.with_traceback(error.__traceback__)
+    error.add_note(note)
+    return error

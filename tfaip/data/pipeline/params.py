@@ -22,10 +22,6 @@ T = TypeVar("T")
 AUTOMATIC_PROCESSES = 4
 # More worker processes than any machine runs: a mistyped number must not fork until the machine stops.
 MAX_PROCESSES = 1024
-# More than any machine has memory for.
-MAX_PREFETCH = 2**20
-# The longest wait that Python accepts on every platform: 24 days.
-MAX_SECONDS = 2**31 // 1000
 _ALLOWED_FAILURES = {"raise": 0, "skip": None}
 
 
@@ -79,30 +75,21 @@ class DataPipelineParams(ParamsBase):
     num_processes: int = option(
         AUTOMATIC_PROCESSES,
         "Worker processes that read and process samples (0: the training process does; the default: up to 4, "
-        "at most one per core, started once they pay off, see worker_start_s)",
+        "at most one per core, started after 1 s if a sample takes more than 0.1 ms)",
         low=0,
         high=MAX_PROCESSES,
         common=True,
-    )
-    worker_start_s: float = option(
-        -1.0,
-        "Seconds of work on samples in the training process before the workers start (0: start at once; -1: "
-        "at once if num_processes is not the default, else after 1 s if a sample takes more than 0.1 ms)",
-        low=0,
-        high=MAX_SECONDS,
-        also={-1: "automatic"},
     )
     worker_timeout_s: float = option(
         60.0,
         "Seconds without a finished sample after which a worker counts as hanging, an error",
         above=0,
-        high=MAX_SECONDS,
+        high=2_147_483,  # the longest wait that Python accepts on every platform: 24 days
     )
     prefetch: int = option(
         -1,
         "Batches that workers prepare ahead (-1: automatic, within 128 MiB if possible)",
         low=1,
-        high=MAX_PREFETCH,
         also={-1: "automatic"},
     )
     use_shared_memory: bool = option(True, "Pass arrays from workers through shared memory instead of pipes")

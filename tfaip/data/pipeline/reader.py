@@ -18,7 +18,7 @@ from itertools import chain, cycle, islice, repeat as repeated, tee
 from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, sample_length, shard_batch
-from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.sampler import Block, Cursor, DropCounts, Position, SampleFilter, Sampler
 from tfaip.data.pipeline.worker import WorkerSpec
@@ -94,18 +94,6 @@ class PipelineReader:
         for sample, _ in self._stream(Position(), sizes, repeat, stacked=False):
             yield from sample.samples if isinstance(sample, SampleGroup) else [sample]
 
-    def num_samples(self, repeat: bool) -> int:
-        """Return the number of samples that `samples` yields if none is dropped.
-
-        Raises:
-            TypeError: if it is not known.
-        """
-        if repeat:
-            raise TypeError("the samples have no end: auto_repeat=False reads them once")
-        if not self.processors.is_mapping or self._generator.yields_batches():
-            raise TypeError("the number of samples is not known before they are made")
-        return self._params.limited_size(size_of(self._generator))
-
     def batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, shard: Shard = UNSHARDED, in_order: bool = False
     ) -> Batches:
@@ -125,10 +113,8 @@ class PipelineReader:
         params = self._params
         if params.bucket_boundaries and not in_order:
             if self._generator.yields_batches():
-                raise UsageError(
-                    f"bucket_boundaries is {params.bucket_boundaries}, but "
-                    f"{type(self._generator).__name__} yields batches: buckets need single samples"
-                )
+                name = type(self._generator).__name__
+                raise UsageError(f"bucket_boundaries needs single samples, but {name} yields batches")
             groups = self._kept_stream(start, repeat, in_buckets=True)
             for _, (group, cursor) in zip(sizes, groups, strict=False):
                 yield shard_batch(self.stack(group), shard), cursor.position()
@@ -171,18 +157,12 @@ class PipelineReader:
                 samples.append(outcome)  # type: ignore[arg-type]
         size = len(block.items)
         if not samples:
-            raise TfaipError(
-                f"all {size} samples that process {shard[0]} has in a batch were dropped (so far: "
-                f"{self.filter.drops}): check the data, or make the batch larger"
-            )
+            raise TfaipError(f"all {size} samples of a batch in process {shard[0]} were dropped: {self.filter.drops}")
         return self.stack(list(islice(cycle(samples), size)))
 
-    def _blocks(
-        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
-    ) -> Iterator[Block]:
-        for block in self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard):
-            block.stacked = stacked and not self._has_dropped
-            yield block
+    def _marked(self, block: Block) -> Block:
+        block.stacked = not self._has_dropped
+        return block
 
     def _stream(
         self, start: Position, sizes: Iterable[int], repeat: bool, stacked: bool, shard: Shard = UNSHARDED
@@ -198,7 +178,8 @@ class PipelineReader:
         is_end = False
         while not is_end:
             is_end = True
-            for block in self.executor.execute(self._blocks(cursor, sizes, repeat, stacked, shard)):
+            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat, shard)
+            for block in self.executor.execute(map(self._marked, blocks) if stacked else blocks):
                 is_end = False
                 if self._has_dropped and block.batch is not None:  # it was stacked ahead
                     self.executor.in_samples(block)
@@ -267,14 +248,12 @@ class PipelineReader:
     def _pass(self, cursor: Cursor) -> Iterator[Sample]:
         def mapped() -> Iterator[Sample]:
             sizes = repeated(self.samples_per_batch)
-            for block in self.executor.execute(self._blocks(cursor, sizes, repeat=False, stacked=False)):
+            blocks = self.sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat=False)
+            for block in self.executor.execute(blocks):
                 for outcome in block.outcomes or ():
                     cursor.consumed += 1
                     if isinstance(outcome, SampleGroup) and not self.processors.is_mapping:
-                        raise TypeError(
-                            "the generator yields lists of samples as batches, which generating processors cannot "
-                            "process: yield single samples, or leave these processors out"
-                        )
+                        raise TypeError("generating processors cannot process lists of samples, as the generator has")
                     if self.filter.keeps(outcome):
                         yield outcome  # type: ignore[misc]
 
@@ -285,12 +264,10 @@ class PipelineReader:
 
     def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
         # An endless stream without samples would never return. Nothing to predict is no error.
-        mode = self._params.mode
-        if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
+        if cursor.emitted == 0 and (repeat or self._params.mode is not PipelineMode.PREDICTION):
             raise TfaipError(
-                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped "
-                f"so far: {self.filter.drops}; check the lists or files of the generator and the "
-                f"processors, and max_element_length"
+                f"pass {cursor.pass_index} over the {self._params.mode.value} data has no valid sample; "
+                f"dropped so far: {self.filter.drops}; check the data, the processors, and max_element_length"
             )
 
     def _groups(self, cursor: Cursor, passes: Iterable[Iterable[Sample]], start: Position) -> Iterator[list[Sample]]:

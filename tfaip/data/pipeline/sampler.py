@@ -12,15 +12,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tfaip.data.pipeline.batching import UNSHARDED, Batch, Batcher, Shard, is_whole, shard_bounds
-from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import (
     FailedSample,
     Outcome,
     PipelineMode,
     Sample,
     SampleGroup,
-    as_failure,
-    require_iterable,
+    noted,
     require_sample,
 )
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -32,7 +31,6 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 AUTOMATIC_BUFFER_SIZE = 256
 _ZEROS = (0, 0, 0)
-_COUNTS = {"pass_index", "consumed", "emitted", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +63,14 @@ class Position:
         """Read the output of `to_dict`.
 
         Raises:
-            ValueError: if a key is missing or unknown, or a value is not a number from 0.
+            ValueError: if they are none.
         """
-        given = dict(values)
-        pending, dropped = given.pop("pending", None), given.pop("dropped", None)
-        if given.keys() == _COUNTS and isinstance(pending, list) and isinstance(dropped, list):
-            numbers = [*given.values(), *pending, *dropped]
-            if len(dropped) == len(_ZEROS) and all(type(number) is int and number >= 0 for number in numbers):
-                return cls(**given, pending=tuple(pending), dropped=tuple(dropped))
-        raise ValueError(
-            f"a data position needs {[*sorted(_COUNTS), 'pending', 'dropped']}, each a whole number from 0 (pending: a "
-            f"list, dropped: three), got {shorten(dict(values))}"
-        )
+        try:
+            numbers = {name: int(values[name]) for name in ("pass_index", "consumed", "emitted", "failed")}
+            pending, (invalid, too_long, failed) = (tuple(map(int, values[name])) for name in ("pending", "dropped"))
+            return cls(**numbers, pending=pending, dropped=(invalid, too_long, failed))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"damaged position of the data: {shorten(dict(values))}") from error
 
 
 class Cursor:
@@ -186,7 +180,7 @@ class Sampler:
 
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
-        size = self._params.limited_size(size_of(self.generator))
+        size = self._params.limited_size(len(self.generator))
         return self._rng(pass_index).permutation(size) if self._shuffle else np.arange(size)
 
     def iterate(self, pass_index: int, skip: int) -> Iterator[Sample]:
@@ -259,12 +253,8 @@ def read_sample(generator: Any, index: int) -> Outcome:
         if sample.__class__ is not Sample:
             return require_sample(sample, f"{type(generator).__name__}[{index}]", generator.yields_batches())
         return sample
-    except BaseException as error:
-        failure = as_failure(error)
-        failure.add_note(f"while {type(generator).__name__} read sample {index}")
-        if not isinstance(failure, Exception):
-            raise
-        return FailedSample(failure)
+    except Exception as error:
+        return FailedSample(noted(error, f"while {type(generator).__name__} read sample {index}"))
 
 
 def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:
@@ -272,7 +262,7 @@ def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:
     count, name = 0, f"{type(generator).__name__}.generate"
     may_be_list = generator.yields_batches()
     try:
-        for sample in require_iterable(generator.generate(), name):
+        for sample in generator.generate():
             yield require_sample(sample, name, may_be_list)
             count += 1
     except Exception as error:
@@ -302,9 +292,6 @@ def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) ->
 
 
 log = logger(__name__)
-
-# In endless data every sample is a different one: the log would not stop growing.
-MOST_LOGGED = 10_000
 
 
 @dataclass(slots=True)
@@ -406,7 +393,7 @@ class SampleFilter:
             self.failed += 1
             self.drops.failed += 1
             # Most samples that fail do so in every pass.
-            if self._logged < self.failed <= MOST_LOGGED:
+            if self._logged < self.failed:
                 self._logged = self.failed
                 text = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
                 log.warning("left out a sample, number %d of its pass: %s", self.failed, text)

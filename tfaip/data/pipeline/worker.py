@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import logging.handlers
 import mmap
 import os
 import pickle
@@ -22,7 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeAlias
 
@@ -42,9 +41,6 @@ from tfaip.util.classes import mark_data_worker
 ALIVE = b""
 """Sent at intervals while a block takes long."""
 ALIVE_INTERVAL_S = 1.0
-PARENT_CHECK_S = 1.0
-MAX_MESSAGES = 1000
-"""Log messages of one block."""
 
 
 class BlockProcessor:
@@ -106,21 +102,20 @@ class Answer:
     Args:
         content: packed (outcomes, batch); None: the worker has started.
         seconds: duration of the work.
-        failure: traceback if the worker could not start.
-        messages: what was logged meanwhile.
+        failure: what the worker could not do, and the traceback; it does no more work.
+        messages: what was logged meanwhile: name of the logger, level and text.
     """
 
     content: bytes | None = None
     seconds: float = 0.0
-    failure: str | None = None
-    messages: Sequence[logging.LogRecord] = ()
+    failure: tuple[str, str] | None = None
+    messages: Sequence[tuple[str, int, str]] = ()
 
 
-def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
+def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     """Work until the connection is closed.
 
     Args:
-        parent: process that started this one; it may have ended already.
         connection_descriptor: for messages in both directions.
         slot_descriptors: files of the shared memory, used in turns; none: everything goes through the connection.
     """
@@ -130,7 +125,7 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # A thread receives messages, so that the sender never waits, and so that a closed connection,
     # the only trace of a training that was killed, ends the worker at once.
-    threading.Thread(target=_receive, args=(connection, messages, parent), daemon=True).start()
+    threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()
     name, script, spec, log_level = pickle.loads(messages.get())  # noqa: S301 (from our own process)
     logged = _Messages()
     logging.basicConfig(level=log_level, handlers=[logged])
@@ -139,7 +134,8 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
             vars(sys.modules["__main__"]).update(runpy.run_path(script, run_name="__mp_main__"))
         processor: BlockProcessor = pickle.loads(spec).create()  # noqa: S301
     except BaseException:  # also `sys.exit()` in a module of the user
-        _send(connection, pickle.dumps(Answer(failure=traceback.format_exc(), messages=logged.take())))
+        answer = Answer(failure=("could not start", traceback.format_exc()), messages=logged.take())
+        _send(connection, pickle.dumps(answer))
         messages.get()  # until the connection is closed
         return
     _send(connection, pickle.dumps(Answer(messages=logged.take())))
@@ -157,8 +153,15 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
     for slot in slots:
         task = messages.get()
         begin = time.perf_counter()
-        content = _work(task, slot, processor, name)
-        answer = Answer(content, time.perf_counter() - begin, messages=logged.take())
+        block = processor.process(unpack(task, slot)[0])
+        if block.outcomes is not None:
+            block.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in block.outcomes]
+        content = failure = None
+        try:
+            content = pack((block.outcomes, block.batch), slot)
+        except Exception:
+            failure = "cannot send what processors put into samples (num_processes 0 need not)", traceback.format_exc()
+        answer = Answer(content, time.perf_counter() - begin, failure, logged.take())
         _send(connection, pickle.dumps(answer))
 
 
@@ -176,68 +179,32 @@ def _send(connection: Connection, message: bytes) -> None:
         os._exit(0)
 
 
-def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent: int) -> None:
+def _receive(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
     """Queue messages as they come; end the process when the sender is gone."""
     try:
         while True:
-            while not connection.poll(PARENT_CHECK_S):
-                # A forked child of the sender would keep the connection open.
-                if os.getppid() != parent:
-                    os._exit(0)
             messages.put(connection.recv_bytes())
     except (EOFError, OSError):
         os._exit(0)  # whatever the main thread is doing
 
 
-class _Messages(logging.handlers.QueueHandler):
+class _Messages(logging.Handler):
     """Log handler that keeps messages until they are sent to the training process."""
 
     def __init__(self) -> None:
-        super().__init__(None)  # type: ignore[arg-type]
+        super().__init__()
         self.setFormatter(logging.Formatter())  # the text alone, with a traceback if there is one
-        self._kept: list[logging.LogRecord] = []
+        self._kept: list[tuple[str, int, str]] = []
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Keep a message, as long as there are not too many."""
-        if len(self._kept) < MAX_MESSAGES:
-            if record.name == "__mp_main__":  # the user's script has another name in this process
-                record.name = "__main__"
-            # Nothing else of it: attributes of the user may be anything.
-            told = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
-            self._kept.append(logging.makeLogRecord({**told, "msg": record.getMessage()}))
+    def emit(self, record: logging.LogRecord) -> None:
+        # The user's script has another name in this process.
+        name = "__main__" if record.name == "__mp_main__" else record.name
+        self._kept.append((name, record.levelno, self.format(record)))
 
-    def take(self) -> Sequence[logging.LogRecord]:
+    def take(self) -> Sequence[tuple[str, int, str]]:
         """Return the messages since the last call."""
         taken, self._kept = self._kept, []
         return taken
-
-
-def _work(task: bytes, slot: Slot | None, processor: BlockProcessor, name: str) -> bytes:
-    """Return the packed outcomes and batch of a packed task."""
-    block = processor.process(unpack(task, slot)[0])
-    try:
-        if block.outcomes is not None:
-            block.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in block.outcomes]
-        return pack((block.outcomes, block.batch), slot)
-    except Exception:
-        # Only some of its samples cannot be sent. Unpacked again: processors may have changed them in place.
-        again = processor.process(replace(unpack(task, slot)[0], stacked=False))
-        pairs = zip(again.outcomes or (), again.places(), strict=True)
-        outcomes = [_sendable(outcome, number, name) for outcome, (_, number) in pairs]
-        return pack((outcomes, None), slot)
-
-
-def _sendable(outcome: Outcome, number: int, name: str) -> Outcome:
-    """Return an outcome, with the number of its sample in the pass, or the failure to send it."""
-    if isinstance(outcome, FailedSample):
-        return _with_trace(outcome, name)
-    try:
-        pickle.dumps(outcome)
-    except Exception as error:
-        text = f"sample {number} of its pass cannot be sent from a worker process once it is processed ({error})"
-        failure = TypeError(f"{text}: change what the processors put into it, or set num_processes 0: {outcome!r}")
-        return _with_trace(FailedSample(failure), name)
-    return outcome
 
 
 def _with_trace(failed: FailedSample, name: str) -> FailedSample:
@@ -277,9 +244,8 @@ class WorkerSpec:
 
     def create(self) -> BlockProcessor:
         """Build generator and processors."""
-        generator = None
-        if self.generator_params is not None:
-            generator = self.generator_params.create(self.pipeline_params.mode)
+        source = self.generator_params
+        generator = None if source is None else source.create(self.pipeline_params.mode)
         mapper = self.processors.create_parallel(self.pipeline_params, self.data_params)
         return BlockProcessor(generator, mapper, self.seed, self.batcher)
 

@@ -13,8 +13,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -26,7 +24,7 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
-from tfaip.data.pipeline.definitions import Sample, as_failure
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.params import available_cores
 from tfaip.data.pipeline.processor.dataprocessor import ProcessorPipeline
 from tfaip.data.pipeline.sampler import Block, DropCounts, SampleFilter, WorkerTraceback
@@ -46,7 +44,6 @@ from tfaip.util.logging import ROOT, log_duration, logger
 
 BLOCKS_PER_WORKER = 4
 MAX_BYTES_AHEAD = 128 * 2**20
-HEALTH_CHECK_S = 1.0
 # A start imports NumPy and the user's modules, which a busy machine or a network disk delays.
 START_TIMEOUT_S = 60.0
 
@@ -150,7 +147,7 @@ class WorkerPool:
         self._num_started += 1
         params = self._params
         num_slots = self._slots_per_worker if params.use_shared_memory else 0
-        worker = WorkerProcess(self._num_started, num_slots, params.worker_timeout_s)
+        worker = WorkerProcess(self._num_started, num_slots)
         self._workers[index : index + 1] = [worker]
         level = logging.getLogger(ROOT).getEffectiveLevel()
         start: Start = worker.name, self._script, self._spec, level
@@ -197,9 +194,9 @@ class WorkerPool:
 # it imports, and each one that attaches to a named segment of shared memory may start a resource
 # tracker of its own.
 CODE = (
-    "import sys; parent, connection, slots, *sys.path[:] = sys.argv[1:]; "
+    "import sys; connection, slots, *sys.path[:] = sys.argv[1:]; "
     "from tfaip.data.pipeline.worker import main; "
-    "main(int(parent), int(connection), [int(s) for s in slots.split()])"
+    "main(int(connection), [int(s) for s in slots.split()])"
 )
 # By default glibc returns freed memory to the system, and the next block pays for it page by page:
 # 130 us for an image of 48x600, a quarter of the time of a worker with blocks of megabytes.
@@ -209,7 +206,7 @@ EXIT_TIME_S = 2.0
 
 def _started(files: Sequence[int]) -> subprocess.Popen[bytes]:
     """Start a process that has a connection and pieces of shared memory."""
-    numbers = [str(os.getpid()), str(files[0]), " ".join(map(str, files[1:]))]
+    numbers = [str(files[0]), " ".join(map(str, files[1:]))]
     command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
     # These signals stay blocked in the worker: one to the whole group is meant for the training process.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
@@ -230,27 +227,18 @@ class WorkerProcess:
     Args:
         number: of the worker, from 1.
         num_slots: number of pieces of shared memory; 0: everything goes through the connection.
-        timeout_s: the worker hangs if a message cannot be sent or received in this time.
     """
 
-    def __init__(self, number: int, num_slots: int, timeout_s: float) -> None:
-        self._slots: list[Slot] = []
+    def __init__(self, number: int, num_slots: int) -> None:
         self.tasks: deque[Block] = deque()
         """Blocks that the worker has not answered yet."""
         self.num_taken = 0
         """Number of tasks that it has received."""
         self.is_ready = False
-        with contextlib.ExitStack() as undo:
-            for _ in range(num_slots):
-                self._slots.append(Slot())
-                undo.callback(self._slots[-1].close)
-            self.connection, theirs = multiprocessing.Pipe()
-            undo.callback(self.connection.close)
-            with theirs, socket.socket(fileno=os.dup(self.connection.fileno())) as ours:
-                for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-                    ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(timeout_s) + 1, 0))
-                self._process = _started([theirs.fileno(), *(slot.descriptor for slot in self._slots)])
-            undo.pop_all()
+        self._slots = [Slot() for _ in range(num_slots)]
+        self.connection, theirs = multiprocessing.Pipe()
+        with theirs:
+            self._process = _started([theirs.fileno(), *(slot.descriptor for slot in self._slots)])
         self.name = f"data worker {number} (process {self._process.pid})"
 
     def slot(self, task: int) -> Slot | None:
@@ -258,47 +246,34 @@ class WorkerProcess:
         return self._slots[task % len(self._slots)] if self._slots else None
 
     def send(self, message: bytes) -> None:
-        """Send a message. If the worker has ended, `receive` raises after its last answers.
-
-        Raises:
-            WorkerDied: if the worker does not take it in time.
-        """
+        """Send a message. If the worker has ended, `receive` raises after its last answers."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            try:
-                self.connection.send_bytes(message)
-            except BlockingIOError as error:
-                raise self._death() from error
+            self.connection.send_bytes(message)
 
     def receive(self, timeout_s: float) -> None:
         """Process the next message: a sign of life, the start, or the result of the first task.
 
         Raises:
-            WorkerDied: if the worker has ended, could not start, or is silent for this time.
+            WorkerDied: if the worker has ended, failed, or is silent for this time.
         """
         # Between the samples of a long block a worker reports, at most once a second.
         limit_s = timeout_s if self.is_ready else max(timeout_s, START_TIMEOUT_S)
-        end = time.monotonic() + limit_s
         try:
-            # The connection of a worker that died is closed, unless a child of it keeps it open.
-            while not self.connection.poll(min(HEALTH_CHECK_S, timeout_s)):
-                if self._process.poll() is not None:
-                    raise self._death()
-                if time.monotonic() > end:
-                    text = f"has not finished a sample for {limit_s:g} s{self._work()}"
-                    raise WorkerDied(f"{self.name} {text}: if samples may take so long, raise worker_timeout_s")
+            if not self.connection.poll(limit_s):
+                text = f"has not finished a sample for {limit_s:g} s{self._work()}"
+                raise WorkerDied(f"{self.name} {text}: if samples may take so long, raise worker_timeout_s")
             message = self.connection.recv_bytes()
         except (EOFError, OSError) as error:
             raise self._death() from error
         if message == ALIVE:
             return
         answer: Answer = pickle.loads(message)  # noqa: S301 (from our own process)
-        for record in answer.messages:
-            to = logging.getLogger(record.name)
-            if to.isEnabledFor(record.levelno):
-                to.handle(record)
+        for logger_name, level, text in answer.messages:
+            logging.getLogger(logger_name).log(level, "%s", text)
         if answer.failure is not None:
-            died = WorkerDied(f"{self.name} could not start: {answer.failure.strip().splitlines()[-1]}")
-            raise died from WorkerTraceback(answer.failure)
+            what, trace = answer.failure
+            where = self._work() if self.is_ready else ""
+            raise WorkerDied(f"{self.name} {what}{where}: {trace.strip().splitlines()[-1]}") from WorkerTraceback(trace)
         self.is_ready = True
         if answer.content is not None:
             slot = self.slot(self.num_taken - len(self.tasks))
@@ -331,10 +306,9 @@ class WorkerProcess:
             return ""
         block = self.tasks[0]
         places = list(block.places())
-        (first_pass, first), (last_pass, last) = places[0], places[-1]
-        begin = "" if last_pass == first_pass else f" of pass {first_pass}"
+        (_, first), (last_pass, last) = places[0], places[-1]
         indices = "" if isinstance(block.items, list) else f" (in the data: {', '.join(map(str, block.items))})"
-        return f" while it processed samples {first}{begin} to {last} of pass {last_pass}{indices}"
+        return f" while it processed samples {first} to {last} of pass {last_pass}{indices}"
 
 
 AUTOMATIC_START_S = 1.0
@@ -349,9 +323,9 @@ _END: Any = object()
 class BlockExecutor:
     """Executor of blocks; `close` ends the workers.
 
-    Workers may start late, see `DataPipelineParams.worker_start_s`: until then, and while they
-    start, blocks are processed in this process. By default a second of work decides, since the
-    bytes are the same: small data never pay for a process, and the first batch never waits for one.
+    The default number of workers starts late: until then, and while they start, blocks are processed
+    in this process. A second of work decides, since the bytes are the same: small data never pay for
+    a process, and the first batch never waits for one.
 
     Args:
         processors: run in this process.
@@ -370,29 +344,22 @@ class BlockExecutor:
         self.cuts_batches = self._local.arrays is not None
         """True if whole batches are cut from arrays in this process."""
         params = spec.pipeline_params
-        number, self._start_s = params.num_processes, params.worker_start_s
-        # A 4 that the user typed cannot be told from the default; docs/data.md says how to get 4.
-        if params.has_default_workers():  # only the default number is limited to the cores
+        number, self._is_automatic = params.num_processes, params.has_default_workers()
+        # A 4 that the user typed cannot be told from the default.
+        if self._is_automatic:  # only the default number is limited to the cores
             cores = available_cores()
             number = min(number, cores) if cores > 1 else 0
-        elif self._start_s < 0:
-            self._start_s = 0.0
         has_work = (spec.generator_params is not None or processors.parallel) and not self.cuts_batches
         self._num_workers = spec.processors.worker_limit(number) if number and has_work else 0
-        self._pool: WorkerPool | None = None
+        self.pool: WorkerPool | None = None
         self._seconds = 0.0
         self._samples = 0
 
-    @property
-    def stats(self) -> WorkerStats | None:
-        """Work of the workers so far; None: there are none."""
-        return None if self._pool is None else self._pool.stats
-
     def close(self) -> None:
         """End the workers; the next block starts new ones if they are due."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None
 
     def in_samples(self, block: Block) -> Block:
         """Process a block in this process, and do not stack it."""
@@ -426,8 +393,8 @@ class BlockExecutor:
                     self._samples += len(block.items)
                 is_first = False
                 yield block
-            if self._pool is not None:
-                yield from map(self._completed, self._pool.execute(blocks))
+            if self.pool is not None:
+                yield from map(self._completed, self.pool.execute(blocks))
         except WorkerDied:
             self.close()
             raise
@@ -435,12 +402,10 @@ class BlockExecutor:
     def _workers_are_ready(self) -> bool:
         if self._num_workers == 0:
             return False
-        due_s = self._start_s
-        if due_s < 0:
-            due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
-        if self._pool is None and self._seconds >= due_s:
+        due_s = max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S) if self._is_automatic else 0.0
+        if self.pool is None and self._seconds >= due_s:
             try:
-                self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
+                self.pool = WorkerPool(self._spec, self._num_workers, self._prepare)
                 log.debug("%d data workers started", self._num_workers)
             except Exception as error:
                 self._num_workers = 0
@@ -449,7 +414,7 @@ class BlockExecutor:
                     type(error).__name__,
                     error,
                 )
-        return self._pool is not None and (self._start_s == 0 or self._pool.is_ready())
+        return self.pool is not None and (not self._is_automatic or self.pool.is_ready())
 
     def _prepare(self, block: Block) -> Block:
         """Return a block that contains its samples, unless workers read them."""
@@ -513,18 +478,12 @@ def prefetched(items: Iterator[T], buffer_size: int) -> Generator[T, None, None]
         buffer_size: number of finished items that may wait for the reader.
     """
 
-    def make() -> Any:
-        try:
-            return next(items, _END)
-        except BaseException as error:  # of any kind: the reader gets it
-            raise as_failure(error)  # noqa: B904 (it has its cause)
-
     futures: deque[Future[Any]] = deque()
     thread = ThreadPoolExecutor(1, "tfaip-prefetch")
     try:
         while True:
             while len(futures) < buffer_size + 2:  # the one for the reader, and one that is being made
-                futures.append(thread.submit(make))
+                futures.append(thread.submit(next, items, _END))
             item = futures.popleft().result()
             if item is _END:
                 return

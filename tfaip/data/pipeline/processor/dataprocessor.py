@@ -14,8 +14,7 @@ from tfaip.data.pipeline.definitions import (
     PipelineMode,
     Sample,
     SampleGroup,
-    raise_noted,
-    require_iterable,
+    noted,
     require_sample,
 )
 from tfaip.params import ParamsBase, option
@@ -47,7 +46,8 @@ class DataProcessorParams(ParamsBase):
 
     def __init_subclass__(params_cls, *, modes: Modes | None = None, **kwargs: Any) -> None:  # noqa: N804
         if modes is not None:
-            params_cls.modes = _modes(params_cls, modes)  # as if the class body said so
+            items = [modes] if isinstance(modes, str) else modes
+            params_cls.modes = set(map(PipelineMode, items))  # as if the class body said so
         super().__init_subclass__(**kwargs)
 
     @staticmethod
@@ -58,16 +58,6 @@ class DataProcessorParams(ParamsBase):
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         """Build the processor for a pipeline of this mode."""
         return self.cls()(params=self, data_params=data_params, mode=mode)
-
-
-def _modes(cls: type, modes: Modes) -> set[PipelineMode]:
-    """Return the modes that the declaration of a class names."""
-    items = [modes] if isinstance(modes, str) else modes
-    try:
-        return set(map(PipelineMode, items))
-    except (TypeError, ValueError) as error:
-        known = ", ".join(repr(mode.value) for mode in PipelineMode)
-        raise TypeError(f"{cls.__qualname__}: modes={modes!r}, expected one or several of {known}") from error
 
 
 P = TypeVar("P", bound=DataProcessorParams)
@@ -287,10 +277,6 @@ class RandomStream:
         return self._generator
 
 
-if not TYPE_CHECKING:
-    __getattr__ = old_names(__name__)
-
-
 class SampleMapper:
     """Mapping processors on single samples: a pure function of the sample and (seed, pass, index).
 
@@ -321,8 +307,8 @@ class SampleMapper:
                 processed = apply(sample)
                 if processed.__class__ is not Sample:
                     require_sample(processed, name)
-            except BaseException as error:
-                raise_noted(error, f"in {name}, sample {index} of its pass: {sample!r}")
+            except Exception as error:
+                raise noted(error, f"in {name}, sample {index} of its pass: {sample!r}")  # noqa: B904
             sample = processed
         return sample
 
@@ -349,9 +335,9 @@ class SampleMapper:
             for number, sample in enumerate(samples):
                 try:
                     done = sample if sample._invalid else require_sample(apply(sample), name)
-                except BaseException as error:
+                except Exception as error:
                     where = f"sample {number} of batch {place[2]} of its pass"
-                    raise_noted(error, f"in {name}, {where}: {sample!r}")
+                    raise noted(error, f"in {name}, {where}: {sample!r}")  # noqa: B904
                 processed.append(done)
             samples = processed
         return SampleGroup(samples)
@@ -374,10 +360,8 @@ class ProcessorPipeline:
             random = processor._random = RandomStream(number)
             if isinstance(processor, MappingDataProcessor) and not self._streaming:
                 mapping.append((processor, random))
-            elif isinstance(processor, (MappingDataProcessor, GeneratingDataProcessor)):
-                self._streaming.append((processor, random))
             else:
-                raise TypeError(f"{type(processor).__name__} is no MappingDataProcessor and no GeneratingDataProcessor")
+                self._streaming.append((processor, random))
         self.mapper = SampleMapper(mapping)
         """All mapping processors before the first generating one."""
         self.parallel = SampleMapper(mapping[:num_parallel])
@@ -453,7 +437,7 @@ def is_valid(outcome: Outcome) -> bool:
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:
     try:
-        for sample in require_iterable(processor.generate(samples), f"{type(processor).__name__}.generate"):
+        for sample in processor.generate(samples):
             yield require_sample(sample, f"{type(processor).__name__}.generate")
-    except BaseException as error:
-        raise_noted(error, f"while {type(processor).__name__}.generate ran")
+    except Exception as error:
+        raise noted(error, f"while {type(processor).__name__}.generate ran")  # noqa: B904

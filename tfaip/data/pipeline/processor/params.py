@@ -25,11 +25,7 @@ class DataProcessorPipelineParams(ParamsBase):
     """Base of the two forms of lists of processors."""
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
-        raise NotImplementedError(
-            f"{type(self).__name__} lists no processors: use "
-            f"SequentialProcessorPipelineParams(processors=[...]) "
-            f"or ComposedProcessorPipelineParams(pipelines=[...])"
-        )
+        raise NotImplementedError(f"{type(self).__name__} lists no processors: use SequentialProcessorPipelineParams")
 
     def flatten_processors(self) -> list[DataProcessorParams]:
         """Return all processors in the order in which they run, whatever their mode."""
