@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from tfaip.backend.keras_private import RecordingScope, seed_global_generator
+from tfaip.backend.keras_private import keep_changes, seed_global_generator
 from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
@@ -275,16 +275,12 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
     """Context in which variables have other values; what is assigned to others, and added as a loss, holds afterwards.
 
     Args:
-        layer: takes over the losses that layers add in the block.
+        layer: holds all layers that run in the block; takes over the losses that they add.
         values: variables and their values in the block.
     """
-    replaced = {id(variable) for variable, _ in values}
-    with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
+    with keras.StatelessScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
         yield
-    for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
-        variable.assign(scope.get_current_value(variable))
-    for loss in scope.added:
-        layer.add_loss(loss)
+    keep_changes(scope, layer, {id(variable) for variable, _ in values})
 
 
 def losses_and_gradients(

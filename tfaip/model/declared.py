@@ -12,7 +12,7 @@ from keras import ops
 
 from tfaip.backend.kerastools import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
+from tfaip.model.keras_objects import KerasObject, Loss, Metric
 from tfaip.model.losses import shapes_named, weights_like
 from tfaip.params.names import did_you_mean, top_package
 from tfaip.params.trust import OwnPackage, Trust, UntrustedName
@@ -129,17 +129,11 @@ class DeclaredLosses:
         if given is None:
             return None
         names = {output: name for name, (_, output, _) in self._losses.items()}
-        if isinstance(given, Mapping):  # by the names of outputs, as Keras has them, or of losses
-            outputs_of = {name: output for output, name in names.items()}
-            given = {outputs_of.get(name, name): weight for name, weight in given.items()}
         weights = _by_output(given, outputs, f"{owner}.loss_weights")
         unused = sorted(set(weights) - set(names))
         if unused and isinstance(given, Mapping):
             raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
-        try:
-            return {names[output]: float(weight) for output, weight in weights.items() if output in names}
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{owner}.loss_weights: expected numbers, got {shorten(given)}") from error
+        return {names[output]: float(weight) for output, weight in weights.items() if output in names}
 
 
 class DeclaredMetrics:
@@ -255,12 +249,7 @@ def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) ->
                 f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
             ) from error
     if isinstance(named, KerasObject):
-        try:
-            made = named.create()
-        except RefusedObject as error:
-            if named is identifier:
-                raise  # its flag is named
-            raise UsageError(f"{place}: {error}") from error
+        made = named.create()
     elif isinstance(identifier, type):
         made = identifier()
     if not callable(made):
@@ -281,7 +270,7 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         made.name = name or "accuracy"
         return made
     is_object = isinstance(identifier, keras.metrics.Metric)
-    metric = _own_copy(identifier, place) if is_object else _made(Metric, identifier, place, package)
+    metric = _own_copy(identifier) if is_object else _made(Metric, identifier, place, package)
     if ":" in spelled:
         name = None
     elif spelled and name is None and inspect.signature(type(metric)).parameters["name"].default is None:
@@ -299,15 +288,9 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
     return metric
 
 
-def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
+def _own_copy(metric: keras.metrics.Metric) -> keras.metrics.Metric:
     """Return a metric without the state of the given one, which models of one class would share."""
-    try:
-        copy = type(metric).from_config(metric.get_config())
-    except Exception as error:  # a class of the user
-        raise ValueError(
-            f"{place}: {type(metric).__name__} cannot be copied from its get_config(): write a method metrics() that "
-            "makes it"
-        ) from error
+    copy = type(metric).from_config(metric.get_config())
     copy.name = metric.name
     return copy
 

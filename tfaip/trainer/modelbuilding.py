@@ -71,7 +71,7 @@ def build_training_model(
         for place, value in walk_places(params, Place.of_root("trainer")):
             for index, item in (items_of(value) or {"": value}).items():
                 if item is error.named:
-                    flag = ".".join(filter(None, [place.label, index, error.argument]))
+                    flag = ".".join(filter(None, [place.label, index]))
                     raise UsageError(f"{flag}: {error}") from error
         raise
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
