@@ -249,7 +249,7 @@ def test_a_gpu_that_is_not_there(run_command: Callable[..., CommandResult], tmp_
 WORKING = """
 import sys, time
 from tfaip.backend.distributed import Cluster, join_cluster, leave_at_once
-from tfaip.device.collectives import broadcast, run_long_on_chief
+from tfaip.device.collectives import broadcast, run_on_chief
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError
 number, calls = int(sys.argv[1]), []
@@ -264,10 +264,10 @@ def work():
 def fail():
     raise TfaipError("the reason")
 
-run_long_on_chief(devices, work)
+run_on_chief(devices, work)
 print(broadcast(devices, "together"), calls, flush=True)
 try:
-    run_long_on_chief(devices, fail)
+    run_on_chief(devices, fail)
 except TfaipError as error:
     time.sleep(number)  # the first process would be gone
     print(error, flush=True)

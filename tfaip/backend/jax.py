@@ -102,9 +102,11 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
         return model.train_function, data
     looped = None
     if model.jit_compile and not model.run_eagerly and keras.distribution.distribution() is None:
-        platform = jax.default_backend()
-        steps = LoopedSteps(model, platform)
-        data = _decide(steps, execution, platform, data)
+        steps = LoopedSteps(model, jax.default_backend())
+        first = next(data, None) if execution.loops is None else None
+        if first is not None:
+            execution.loops = steps.can_loop(first)
+            data = (item for item in chain([first], data))  # `fit` takes a generator
         looped = steps if execution.loops else None
     if looped is None and execution.is_automatic:
         # Nothing is gained by more, and signals are seen later.
@@ -115,18 +117,6 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
 def evaluation_function(model: Any, function: Any, step: Callable[..., Any], data: Any) -> tuple[Any, Any]:
     """Return what `evaluate` calls for each execution of a step (None: Keras makes it), and the data."""
     return function, data
-
-
-def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Iterator[Any]) -> Iterator[Any]:
-    """Set `loops`, by the first batch unless it is decided; return the data with that batch."""
-    loops = execution.decided(platform)
-    if loops is None:
-        first = next(data, None)
-        if first is None:
-            return data
-        loops, data = steps.can_loop(first), (item for item in chain([first], data))  # `fit` takes a generator
-    execution.loops, execution.platform = loops, platform
-    return data
 
 
 def synchronize(model: keras.Model) -> None:

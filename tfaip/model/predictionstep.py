@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -115,28 +116,17 @@ class _MissingOutput(KeyError):
     """An output was asked for that the graph has not."""
 
 
-class _Outputs(dict[str, Any]):
-    """Outputs by name, whose missing ones raise an error of their own."""
-
-    def __missing__(self, name: str) -> Any:
-        raise _MissingOutput(name)
+def _raise_missing() -> Any:
+    raise _MissingOutput
 
 
 def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict) -> Any:
     """Return what a function computes from the outputs; None: it needs one that the prediction graph has not."""
     try:
-        return compute(y_pred=outputs)
-    except KeyError:
-        # Once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
-        try:
-            with keras.StatelessScope():
-                compute(y_pred=_Outputs(outputs))
-        except _MissingOutput as missing:
-            log.info("no %s on the prediction graph, which has no output %r", what, missing.args[0])
-            return None
-        except KeyError:
-            pass
-        raise
+        return compute(y_pred=defaultdict(_raise_missing, outputs))  # Keras does not look into other classes of dicts
+    except _MissingOutput:
+        log.info("no %s on the prediction graph, which lacks an output of the training", what)
+        return None
 
 
 class EvaluationStep:

@@ -454,13 +454,8 @@ def _check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: Ten
         raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
     if not losses and not adds_some:
         raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
-    if TOTAL_LOSS in losses and OWN_LOSS in losses:
-        raise ValueError(
-            f"{owner}._loss returned {OWN_LOSS!r}, under which the loss {TOTAL_LOSS!r} is logged: choose another"
-        )
-    for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
-        if taken in losses:
-            raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
+    if taken := losses.keys() & {OWN_LOSS, REGULARIZATION, INPUT_GRADIENT}:
+        raise ValueError(f"{owner}._loss returned {sorted(taken)}, the name of another value: choose another")
     for hook, weights, more in (
         ("_loss_weights", model._loss_weights() or {}, ""),
         ("_sample_weights", sample_weights, ", or give a metric its sample_weight where _metric calls it"),
