@@ -12,7 +12,6 @@ import pytest
 from test.backend.support import IS_JAX, Net, fitted
 from test.device.support import free_port
 from test.support.commands import finish_command, start_python
-from tfaip.backend.distributed import lost_connection
 from tfaip.scripts.common.command import message_of
 
 pytestmark = pytest.mark.backend
@@ -69,14 +68,6 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
         keras.saving.deserialize_keras_object(config)
     # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_other_errors_of_jax_are_no_broken_connection() -> None:
-    import jax
-
-    assert lost_connection(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")) is None
-    assert lost_connection(KeyError("Gloo")) is None
 
 
 LOSING = """

@@ -88,7 +88,7 @@ def test_layers_that_keras_has_made_of_others_are_one_row() -> None:
         ("layers/0", "Bidirectional", "?x10", 400, 400),
         ("layers/1", "MultiHeadAttention", "?x10", 3 * (60 + 6) + 70, 268),
         ("layers/2", "Failing", "", 2, 2),
-        ("layers/3", "Scale", "3", 3, 3),
+        ("layers/3", "Scale", "", 3, 3),
         ("layers/4", "Scale", "", 0, 0),
     ]
 
