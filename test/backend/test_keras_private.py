@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tfaip.backend.keras_private import (
 )
 from tfaip.backend.kerastools import (
     FunctionLoss,
-    SynchronousCallbacks,
     is_functional,
     layers_of,
     sublayers,
@@ -152,21 +150,6 @@ def test_functional_models_are_told_from_subclasses_and_layers_are_listed() -> N
     layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
     layer.first = keras.layers.Dense(1)
     assert sublayers(layer) == [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
-
-
-def test_callbacks_run_in_the_thread_of_the_training() -> None:
-    class Safe(keras.callbacks.Callback):
-        async_safe = True
-
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            threads.append(threading.current_thread())
-
-    threads: list[threading.Thread] = []
-    listed = SynchronousCallbacks([Safe()], add_history=False, add_progbar=False)
-    listed.on_train_begin()
-    listed.on_train_batch_end(0)
-    listed.on_train_end()
-    assert threads == [threading.current_thread()]
 
 
 def test_an_evaluation_ends_when_a_callback_asks() -> None:

@@ -40,8 +40,7 @@ ADVICE_WITHOUT_COMPILATION = (
     "in a pre-processor of the data, or set supports_jit = True on a layer that jax compiles"
 )
 
-# As on TensorFlow.
-_STEPS_PER_EXECUTION = 16
+MOST_SHARED_STEPS: int | None = None
 
 # Besides the batch that is trained and one that is on its way.
 _WAITING_ON_DEVICE = 1
@@ -83,17 +82,6 @@ def seed(number: int) -> None:
 
 
 # Compiled steps
-
-
-def steps_per_execution(is_shared: bool) -> int:
-    """Return how many steps one execution of `fit` runs by default."""
-    # Unless `train_function` finds that they cannot run in a compiled loop.
-    return 1 if is_shared else _STEPS_PER_EXECUTION
-
-
-def most_steps_per_execution(is_shared: bool) -> int | None:
-    """Return the limit of `steps_per_execution`; None: there is none."""
-    return None
 
 
 def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:

@@ -250,33 +250,6 @@ def _of_one_rank(target: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     return (target, ops.expand_dims(output, -1)) if missing > 0 else (ops.expand_dims(target, -1), output)
 
 
-class _AfterBatches(keras.callbacks.Callback):
-    """Callback that Keras must call after each batch, in the thread of the training."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        pass
-
-    on_test_batch_end = on_predict_batch_end = on_train_batch_end
-
-
-class SynchronousCallbacks(keras.callbacks.CallbackList):
-    """Callbacks that are all called by the thread of the training.
-
-    Keras calls `on_test_batch_end` from a pool of threads unless a callback has such a method and is not `async_safe`:
-    there calls overtake each other and outlive an interruption.
-    """
-
-    def __init__(self, callbacks: list[keras.callbacks.Callback], **kwargs: Any) -> None:
-        self._given = callbacks
-        super().__init__([*callbacks, _AfterBatches()], **kwargs)
-
-    def release_model(self) -> None:
-        """Let the callbacks forget their model, which would live as long as they do."""
-        for callback in self._given:
-            # Not their own method: callbacks of users must not expect None.
-            keras.callbacks.Callback.set_model(callback, None)
-
-
 @dataclass
 class Execution:
     """Execution of the steps of a model in `fit`; JAX decides it before the first step, TensorFlow never.

@@ -40,8 +40,8 @@ ALWAYS_COMPILES = False
 ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out jit_compile"
 """Warning if layers do not support the compilation that was asked for."""
 
-# Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
-_STEPS_PER_EXECUTION = 16
+MOST_SHARED_STEPS: int | None = 1
+"""Limit of `steps_per_execution` on several devices; None: there is none. Keras fails under MirroredStrategy with more."""
 
 # Besides the chunk of batches that is trained and one that is being made.
 _WAITING_CHUNKS = 1
@@ -103,21 +103,6 @@ def seed(number: int) -> None:
 
 
 # Compiled steps
-
-
-def steps_per_execution(is_shared: bool) -> int:
-    """Return how many steps one execution of `fit` runs by default.
-
-    Args:
-        is_shared: several devices share the work.
-    """
-    return most_steps_per_execution(is_shared) or _STEPS_PER_EXECUTION
-
-
-def most_steps_per_execution(is_shared: bool) -> int | None:
-    """Return the limit of `steps_per_execution`; None: there is none."""
-    # Keras fails under MirroredStrategy with more.
-    return 1 if is_shared else None
 
 
 def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:

@@ -81,8 +81,6 @@ class DeclaredLosses:
             else:  # a `keras.losses.Loss`, or a function of target and output
                 loss = _made(Loss, identifier, place, package)
             self._losses[name] = (target, output, loss)
-        if not self._losses:
-            raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
         self._class_weights = self._weights_by_class(declared(model, CLASS_WEIGHT), targets, outputs)
         self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
 
@@ -107,10 +105,6 @@ class DeclaredLosses:
         compared = {target: output for target, output, _ in self._losses.values()}
         place = f"{self._owner}.{CLASS_WEIGHT}"
         is_by_target = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
-        if not is_by_target and len(compared) > 1:
-            raise ValueError(
-                f"{place}: several targets have a loss: name the target, {{{next(iter(compared))!r}: ...}}"
-            )
         by_target = given if is_by_target else dict.fromkeys(compared, given)
         tables = {}
         for target, weights in by_target.items():
@@ -252,10 +246,6 @@ def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) ->
         made = named.create()
     elif isinstance(identifier, type):
         made = identifier()
-    if not callable(made):
-        raise ValueError(
-            f"{place}: expected a name, an object of keras.{kind.module} or a function, got {shorten(identifier)}"
-        )
     return made
 
 

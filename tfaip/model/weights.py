@@ -76,9 +76,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with open_file(path):  # a regular file
             return load_file(path)
-    except OSError as error:
-        raise TfaipError(f"{path} cannot be read as weights: {error.strerror or error}") from error
-    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise TfaipError(f"{path} cannot be read as weights: {shorten_text(str(error), 120)}") from error
 
 
