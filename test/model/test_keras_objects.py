@@ -111,19 +111,6 @@ def test_a_file_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "model.loss: expected a class, or {class: ..., arguments: {...}}, got" in message(*in_file)
 
 
-def test_help_is_a_line_of_the_field(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse("--model.loss", "Huber", "--help", "all")
-    text = " ".join(capsys.readouterr().out.split())
-    assert (
-        "--model.kernel_regularizer Regularizer | None = None Regularizer of the kernel (None: none). Class of "
-        "keras.regularizers (keras.io/api/layers/regularizers) or module:Class. Its arguments: "
-        "--model.kernel_regularizer.NAME."
-    ) in text
-    assert "--model.loss Loss | None = Huber" in text
-    assert "Its arguments: --model.scores.0.NAME." in text
-
-
 def test_in_python_and_as_stored() -> None:
     params: Any = Layers(kernel_regularizer=Regularizer("L2", l2=0.5))
     set_flags(params, {"kernel_regularizer.l2": 0.25, "activation": "gelu", "loss": Loss("Huber", delta=2.0)})

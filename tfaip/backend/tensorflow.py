@@ -41,7 +41,7 @@ ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Le
 """Warning if layers do not support the compilation that was asked for."""
 
 MOST_SHARED_STEPS: int | None = 1
-"""Limit of `steps_per_execution` on several devices; None: there is none. Keras fails under MirroredStrategy with more."""
+"""Limit of `steps_per_execution` on several devices; None: there is none. Keras fails under MirroredStrategy."""
 
 # Besides the chunk of batches that is trained and one that is being made.
 _WAITING_CHUNKS = 1
