@@ -100,9 +100,8 @@ def test_a_file_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert parse("--config", str(config), "--trust", "test") == parse(*words)
     config.write_text("model:\n  loss: Huber\n  loss.delta: 1e-3\n  scores: [acc, {class: MeanIoU}]\n  scores.1.n: 4\n")
     in_file = ["--config", str(config)]
-    assert parse(*in_file).loss == Loss("Huber", delta=0.001)
-    assert parse(*in_file).scores == [Metric("acc"), Metric("MeanIoU", n=4)]
-    assert parse(*in_file, "--model.loss.delta", "3").loss == Loss("Huber", delta=3)
+    params = parse(*in_file)
+    assert (params.loss, params.scores) == (Loss("Huber", delta=0.001), [Metric("acc"), Metric("MeanIoU", n=4)])
     # Arguments of another class say nothing about this one.
     assert parse(*in_file, "--model.loss", "mse").loss == Loss("mse")
     config.write_text("model.kernel_initializer: other.package:Scaled\n")
@@ -115,26 +114,17 @@ def test_in_python_and_as_stored() -> None:
     params: Any = Layers(kernel_regularizer=Regularizer("L2", l2=0.5))
     set_flags(params, {"kernel_regularizer.l2": 0.25, "activation": "gelu", "loss": Loss("Huber", delta=2.0)})
     assert params.kernel_regularizer == Regularizer("L2", l2=0.25) == get_flag(params, "kernel_regularizer")
-    values = flag_values(params)
-    assert (values["kernel_regularizer"], values["kernel_regularizer.l2"], get_flag(params, "loss.delta")) == (
-        *("L2", 0.25),
-        2.0,
-    )
+    assert (flag_values(params)["kernel_regularizer.l2"], get_flag(params, "loss.delta")) == (0.25, 2.0)
     # Names may be set, too.
     params.kernel_initializer, params.scores = "he_normal", ["mse"]
     prepare(params, "model")
     require_readable(params, Layers, "model")
     assert (params.kernel_initializer, params.scores) == (Initializer("he_normal"), [Metric("mse")])
     stored = to_dict(params)
-    names = {name: stored[name] for name in ("kernel_initializer", "activation", "scores")}
-    assert names == {"kernel_initializer": "he_normal", "activation": "gelu", "scores": ["mse"]}
+    assert (stored["kernel_initializer"], stored["scores"]) == ("he_normal", ["mse"])
     assert stored["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.25}}
     assert from_dict(Layers, stored) == params
-    flat = flat_params(stored)
-    assert (flat["kernel_regularizer"], flat["kernel_regularizer.l2"]) == ("L2", 0.25)
-    params.kernel_initializer = "he normal"
-    with pytest.raises(UsageError, match=r"--model.kernel_initializer: expected the name of a class"):
-        prepare(params, "model")
+    assert flat_params(stored)["kernel_regularizer.l2"] == 0.25
 
 
 FORMS = ["foreign:X:Y", "foreign:X\n", "foreign:", "foreign:X Y", "foreign:ä", f"foreign:{'x' * 300}", "os:system"]

@@ -37,15 +37,11 @@ class PredictionStep:
 
     def __init__(self, layer: keras.layers.Layer, run_eagerly: bool = False) -> None:
         self._layer = layer
-        self._step: backend.CompiledStep | None = None
-        if not run_eagerly:
-            variables = [*layer.trainable_variables, *layer.non_trainable_variables]
-            self._step = backend.CompiledStep(self._call, variables)
+        variables = [*layer.trainable_variables, *layer.non_trainable_variables]
+        self._step = backend.CompiledStep(self._call, variables, run_eagerly=run_eagerly)
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
         """Return the outputs of a batch by name, on the device, which may still be at work on them."""
-        if self._step is None:
-            return self._call(inputs)
         self._step.read()
         outputs: TensorDict = self._step(inputs)
         self._step.write_variables()
