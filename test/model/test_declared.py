@@ -82,7 +82,6 @@ BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
-        ("mse", BOTH),
         (lambda y_true, y_pred: (y_true - y_pred) ** 2, BOTH),
         pytest.param(["mse", "mae"], BOTH, marks=pytest.mark.backend),
         ({"a": "mse", "b": "mae"}, BOTH),

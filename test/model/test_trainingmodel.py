@@ -212,11 +212,6 @@ def test_metrics_of_metrics() -> None:
     # The weight is 2 for the first batch and 0 (2 - (1 + 3) / 2) for the second one: distances 1 and 4; 3.
     model.fit(({"x": column([1, 3, 2])}, {"y": column([1, 2, 3])}), batch_size=2, shuffle=False, verbose=0)
     assert logged(model)["own"] == logged(model)["ratio"] == pytest.approx((1 + 4 + 3) / (1 + 16 + 9))
-    # One that another one updates is not called itself.
-    ratio = Ratio("ratio", *(parts := [keras.metrics.MeanAbsoluteError(), keras.metrics.MeanSquaredError()]))
-    ratio.calls = True
-    model = training_model(FunctionModel(output, call_all([ratio]), ratio=ratio, parts=parts))
-    assert evaluate(model, [1, 2, 3], [1, 3, 2], batch_size=2) == pytest.approx({"loss": 4.0, "ratio": 1 / 3})
 
 
 def test_only_metrics_of_the_model_with_names_of_their_own_are_watched_and_only_while_it_is_built() -> None:
