@@ -44,15 +44,16 @@ def seed_global_generator(number: int) -> None:
 # Scopes
 
 
-def keep_changes(scope: keras.StatelessScope, layer: keras.layers.Layer, replaced: set[int]) -> None:
+def keep_changes(scope: keras.StatelessScope, layer: keras.layers.Layer, replaced: set[int], draws: bool) -> None:
     """Assign, and add as losses of a layer, what its parts have assigned and added in a scope that was left.
 
     Args:
         scope: collected losses.
         layer: holds the variables; `Layer.losses` in the scope would contain the regularisers too.
         replaced: ids of the variables to leave as they are.
+        draws: the generator that draws without a seed may have been used.
     """
-    for variable in [*layer.variables, global_seed_generator().state]:
+    for variable in [*layer.variables, *([global_seed_generator().state] if draws else [])]:
         value = scope.get_current_value(variable)
         if value is not None and id(variable) not in replaced:
             variable.assign(value)

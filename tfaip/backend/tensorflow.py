@@ -265,7 +265,8 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
     """
     with keras.StatelessScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
         yield
-    keep_changes(scope, layer, {id(variable) for variable, _ in values})
+    # In a replica Keras cannot draw without a seed: it would make the generator there.
+    keep_changes(scope, layer, {id(variable) for variable, _ in values}, not tf.distribute.has_strategy())
 
 
 def losses_and_gradients(
