@@ -33,6 +33,19 @@ def set_default(name: str, value: str) -> str:
     return os.environ.setdefault(name, value)
 
 
+@contextlib.contextmanager
+def default_variable(name: str, value: str) -> Iterator[None]:
+    """Context in which an environment variable has a value, unless it is set already."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 def variables_without_gpu(backend: str) -> dict[str, str]:
     """Return what hides all GPUs from a backend."""
     hidden = {VISIBLE_GPUS: "-1"}

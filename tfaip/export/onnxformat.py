@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.backend.environment import set_default
+from tfaip.backend.environment import default_variable
 from tfaip.data.specs import export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import quiet_tensorflow
@@ -92,9 +92,8 @@ def import_onnxruntime() -> ModuleType:
     """Import onnxruntime without its telemetry, which would write into the home directory."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install onnxruntime")
-    set_default(_NO_TELEMETRY, "1")  # it is read during the import
-    import onnxruntime
-
+    with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
+        import onnxruntime
     return onnxruntime
 
 
