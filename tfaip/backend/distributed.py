@@ -82,9 +82,10 @@ def _require_free_port(address: str, flag: str) -> None:
     try:
         socket.create_server(("", int(address.rpartition(":")[2]))).close()
     except OSError as error:
+        reason = os.strerror(error.errno or 0)
         raise UsageError(
-            f"process 0 cannot wait for the others at {shorten_text(address)} ({os.strerror(error.errno or 0)}): choose "
-            f"another port with {flag}, the same for all processes"
+            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port with "
+            f"{flag}, the same for all processes"
         ) from error
 
 
