@@ -60,7 +60,7 @@ from tfaip.layers.ctcalignment import (
     ctc_beam_search as ctc_beam_search,
 )
 from tfaip.layers.specaugment import SpecAugment as SpecAugment
-from tfaip.layers.stochasticdepth import StochasticDepth as StochasticDepth, linear_survival as linear_survival
+from tfaip.layers.stochasticdepth import StochasticDepth as StochasticDepth
 from tfaip.model.graphbase import GenericGraphBase as GenericGraphBase, GraphBase as GraphBase
 from tfaip.model.keras_objects import (
     Activation as Activation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import threading
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -15,35 +15,18 @@ from test.backend.support import IS_JAX, Net, fitted
 from tfaip.backend.active import backend
 from tfaip.backend.keras_private import (
     OpenOptimizer,
-    RecordingScope,
     global_random_state,
     set_global_random_state,
     stop_evaluation,
 )
 from tfaip.backend.kerastools import (
     FunctionLoss,
-    SynchronousCallbacks,
-    attach_mask,
     is_functional,
     layers_of,
-    mask_of,
-    metrics_named_by,
-    own_training_flag,
     sublayers,
-    watched_methods,
 )
-from tfaip.model.variables import variables_by_path
 
 pytestmark = pytest.mark.backend
-
-
-def test_assigned_variables_are_recorded() -> None:
-    metric = keras.metrics.Mean(name="mine")
-    with RecordingScope() as scope:
-        metric.update_state(np.ones(2, np.float32))
-    assert {id(variable) for variable in scope.assigned} == {id(variable) for variable in metric.variables}
-    assert {variable.path.partition("/")[0] for variable in scope.assigned} == {"mine"}
-    assert float(metric.result()) == 0
 
 
 def test_the_optimizer_calls_what_replaces_its_steps() -> None:
@@ -85,28 +68,6 @@ def test_the_generator_without_a_seed_has_a_state() -> None:
     random.setstate(before)
 
 
-def test_masks_are_found_and_given() -> None:
-    words = np.array([[3, 0], [1, 2]])
-    embedded = keras.layers.Embedding(4, 2, mask_zero=True)(words)
-    mask = mask_of(keras.layers.Dense(3)(embedded))
-    other = ops.ones((2, 2))
-    for given, found in ((None, None), (mask, [[True, False], [True, True]])):
-        attach_mask(other, given)
-        here = mask_of(other)
-        assert found == (None if here is None else ops.convert_to_numpy(here).tolist())
-
-
-def test_metrics_without_a_name_are_counted_in_their_context() -> None:
-    keras.metrics.AUC()
-    counts: dict[str, int] = {}
-    names = []
-    for _ in range(2):
-        with metrics_named_by(counts):
-            metrics = keras.metrics.AUC(), keras.metrics.AUC(name="mine"), keras.metrics.Precision()
-            names += [metric.name for metric in metrics]
-    assert names == ["auc", "mine", "precision", "auc_1", "mine", "precision_1"]
-
-
 def test_a_function_becomes_a_loss_as_in_compile() -> None:
     loss = FunctionLoss(lambda y_true, y_pred: y_pred - y_true)
     # Of one rank: without that they would be broadcast to a matrix.
@@ -125,14 +86,17 @@ def test_values_in_the_place_of_variables() -> None:
         def call(self, x: Any) -> Any:
             self.calls.assign(self.calls + self.kernel)
             self.add_loss(self.kernel * 3.0)
-            return x * self.kernel
+            return x * self.kernel + 0 * keras.random.uniform(())
 
     layer, outer = Counting(), keras.layers.Layer()
+    outer.inner = layer
+    set_global_random_state([1, 7])
     with backend.replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(5.0))]):
         result = layer(ops.ones((2,)))
     assert ops.convert_to_numpy(result).tolist() == [5, 5]
     assert (float(layer.kernel), float(layer.calls)) == (1.0, 5.0)
-    assert [float(loss) for loss in (layer if IS_JAX else outer).losses] == [15.0]
+    assert [float(loss) for loss in outer.losses] == [15.0]
+    assert global_random_state() != [1, 7]  # it draws without a seed
     if not IS_JAX:
         return
     # Within another scope, as a step on JAX is.
@@ -188,21 +152,6 @@ def test_functional_models_are_told_from_subclasses_and_layers_are_listed() -> N
     assert sublayers(layer) == [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
 
 
-def test_callbacks_run_in_the_thread_of_the_training() -> None:
-    class Safe(keras.callbacks.Callback):
-        async_safe = True
-
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            threads.append(threading.current_thread())
-
-    threads: list[threading.Thread] = []
-    listed = SynchronousCallbacks([Safe()], add_history=False, add_progbar=False)
-    listed.on_train_begin()
-    listed.on_train_batch_end(0)
-    listed.on_train_end()
-    assert threads == [threading.current_thread()]
-
-
 def test_an_evaluation_ends_when_a_callback_asks() -> None:
     batches: list[int] = []
 
@@ -216,60 +165,9 @@ def test_an_evaluation_ends_when_a_callback_asks() -> None:
     assert batches == [0]
 
 
-def test_calls_of_layers_are_watched_for_a_while() -> None:
-    inner, outer = keras.layers.Dense(1, kernel_initializer="ones"), keras.Sequential()
-    outer.add(inner)
-    own = keras.layers.Layer()
-    object.__setattr__(own, "call", lambda x: x + 1)  # as somebody may have done before
-    seen: list[tuple[str, list[float]]] = []
-
-    def watch(layer: keras.layers.Layer, call: Any, /, *args: Any, **kwargs: Any) -> Any:
-        result = call(*args, **kwargs)
-        seen.append((layer.name, ops.convert_to_numpy(result).ravel().tolist()))
-        return result * 10
-
-    x = ops.ones((1, 2))
-    with watched_methods([outer, inner, own], "call", watch):
-        assert ops.convert_to_numpy(own(outer(x))).tolist() == [[2010.0]]
-    assert seen == [(inner.name, [2.0]), (outer.name, [20.0]), (own.name, [201.0])]
-    assert ops.convert_to_numpy(own(outer(x))).tolist() == [[3.0]]
-    assert ["call" in vars(layer) for layer in (outer, inner, own)] == [False, False, True]
-
-
-def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:
-    class Own(keras.layers.Layer):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mine = [keras.layers.Dense(1)]
-            self.drop = keras.layers.Dropout(0.5, seed=1)
-            self.weight = self.add_weight((1,))
-
-        def call(self, x: Any) -> Any:
-            return self.drop(self.mine[0](x)) * self.weight
-
-    layer = Own()
-    layer(keras.Input((1,)))
-    assert set(variables_by_path(layer)) == {"drop/seed_generator/state", "mine/0/bias", "mine/0/kernel", "weight"}
-
-
-class Outer(keras.layers.Layer):
-    """Calls another layer in another mode, and then asks for its own."""
-
-    def __init__(self, keeps: bool) -> None:
-        super().__init__()
-        self.inner, self.drop, self.keeps = keras.layers.Dropout(0.5, seed=1), keras.layers.Dropout(0.5, seed=1), keeps
-
-    def call(self, x: Any, training: bool | None = None) -> Any:
-        if self.keeps:
-            with own_training_flag():
-                self.inner(x, training=False)
-        else:
-            self.inner(x, training=False)
-        return self.drop(x)
-
-
-def test_a_nested_call_keeps_the_training_flag_of_the_caller() -> None:
-    x = np.ones((1, 100), np.float32)
-    assert set(np.unique(ops.convert_to_numpy(Outer(True)(x, training=True)))) == {0.0, 2.0}
-    # What it is needed for: without it no dropout acts.
-    assert set(np.unique(ops.convert_to_numpy(Outer(False)(x, training=True)))) == {1.0}
+def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
+    backend.start_profile(tmp_path)
+    with backend.profiled_step(0):
+        ops.convert_to_numpy(ops.ones((2,)) + 1)
+    backend.stop_profile()
+    assert list(tmp_path.rglob("*.xplane.pb"))

@@ -9,10 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.backend.support import IS_JAX, Net, fitted
-from test.device.support import free_port
-from test.support.commands import finish_command, start_python
-from tfaip.backend.distributed import lost_connection
+from test.backend.support import Net, fitted
 from tfaip.scripts.common.command import message_of
 
 pytestmark = pytest.mark.backend
@@ -69,37 +66,3 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
         keras.saving.deserialize_keras_object(config)
     # export/formats.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_other_errors_of_jax_are_no_broken_connection() -> None:
-    import jax
-
-    assert lost_connection(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")) is None
-    assert lost_connection(KeyError("Gloo")) is None
-
-
-LOSING = """
-import os, sys
-import numpy as np
-from tfaip.backend.distributed import Cluster, exchange, join_cluster, lost_connection
-number, address = int(sys.argv[1]), sys.argv[2]
-join_cluster(Cluster(2, number, address, "--device.coordinator"), "jax")
-exchange(np.array([number]))
-if number == 1:
-    os._exit(0)  # without a word to the other one
-try:
-    while True:
-        exchange(np.array([number]))
-except Exception as error:
-    print(lost_connection(error), flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_a_broken_connection_is_known_by_its_text() -> None:
-    address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
-    processes = [start_python("-c", LOSING, str(number), address, env=env) for number in (0, 1)]
-    left, _ = [finish_command(process) for process in processes]
-    assert left.stdout.splitlines()[-1].startswith("Gloo "), left

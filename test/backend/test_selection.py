@@ -49,22 +49,6 @@ print("tensorflow" in sys.modules, gc.isenabled(), gc.get_freeze_count())
     assert run_code(code, KERAS_BACKEND="jax").stdout == "False True 0\n"
 
 
-def test_a_backend_that_is_missing_is_named() -> None:
-    code = """
-import sys
-sys.modules["jax"] = None  # as if it were not installed
-from tfaip.errors import UsageError
-from tfaip.backend.environment import import_backend
-try:
-    import_backend()
-except UsageError as error:
-    print(error)
-"""
-    result = run_code(code, KERAS_BACKEND="jax")
-    assert result.stdout.startswith("the Keras backend 'jax' cannot be imported ("), result
-    assert result.stdout.endswith("); install it, or set KERAS_BACKEND to another one\n")
-
-
 def test_what_native_code_writes_is_held_back_but_for_errors_and_debugging(capfd, monkeypatch) -> None:
     for level, error, shown in [("info", None, ""), ("info", ImportError, "chatter\n"), ("debug", None, "chatter\n")]:
         monkeypatch.setenv("TFAIP_LOG_LEVEL", level)

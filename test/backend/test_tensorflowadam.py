@@ -36,21 +36,6 @@ def dense(seed: int, count: int = 30) -> list[Any]:
     return [tf.constant(rng.normal(size=(5, 3)), tf.float32) for _ in range(count)]
 
 
-def test_the_first_updates() -> None:
-    two, one = tf.constant([2.0]), tf.constant([1.0])
-    for epsilon, gradients, expected, atol in [
-        # Gradients 2, 2: both moments, corrected, are 2 and 4, so each update is the rate. In float32 the correction
-        # by 1 - 0.999^2 = 0.002 has an error of up to 3e-5, of which the root is taken.
-        (0.0, [two, two], 0.8, 3e-6),
-        # Gradients 1, -1: m = 0.9 * 0.1 - 0.1 = -0.01, corrected by 1 - 0.81; v is 1 after its correction.
-        (0.0, [one, -one], 1 - RATE + RATE * 0.01 / 0.19, 3e-6),
-        # epsilon as large as the gradient halves the update.
-        (2.0 * 0.001**0.5, [two], 0.95, 1e-6),
-    ]:
-        found = updated(FusedAdam(RATE, epsilon=epsilon), gradients, [1.0])
-        np.testing.assert_allclose(found, [expected], rtol=0, atol=atol)
-
-
 @pytest.mark.parametrize("arguments", [{}, {"beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}, {"beta_1": 0.0}])
 def test_as_keras(arguments: dict[str, float]) -> None:
     start = np.zeros((5, 3))

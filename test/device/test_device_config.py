@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sysconfig
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
-from test.device.scored import Distance, ScoredScenario
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
 from test.support.runs import copy_tiny, printed_epochs, result_lines
-from test.support.tiny.model import TinyGraph
 from test.support.tiny.scenario import TinyScenario
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.device import DeviceConfigParams, DistStrategy
 from tfaip.device.devices import open_devices
 from tfaip.errors import UsageError
@@ -23,9 +19,6 @@ from tfaip.errors import UsageError
 
 def test_what_cannot_work_is_refused(subtests: pytest.Subtests) -> None:
     for fields, message in [
-        ({"gpus": [-1]}, r"gpus\[0\] is -1, expected at least 0"),
-        ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
-        ({"gpu_memory": 0}, "gpu_memory is 0, expected at least 1, or None"),
         ({"num_processes": 2}, "process_id is None, expected a value, since a cluster needs num_processes"),
         (
             {"num_processes": 2, "process_id": 2, "coordinator": "a:1"},
@@ -47,24 +40,6 @@ def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> 
     else:
         with pytest.raises(UsageError, match=f"set dist_strategy {own.value}"):
             open_devices(params)
-
-
-def test_evaluators_and_pipelines_are_made_outside_of_the_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    import tensorflow as tf
-
-    made: set[tuple[type, bool]] = set()
-    for cls in (Distance, DataPipeline, TinyGraph):
-
-        def init(self: Any, *args: Any, cls: type = cls, own: Any = cls.__init__, **kwargs: Any) -> None:
-            made.add((cls, tf.distribute.has_strategy()))
-            own(self, *args, **kwargs)
-
-        monkeypatch.setattr(cls, "__init__", init)
-    params = ScoredScenario.default_trainer_params()
-    params.device.dist_strategy, params.steps_per_execution = DistStrategy.MIRROR, None
-    params.epochs, params.lav_every_n = 1, 1
-    ScoredScenario.create_trainer(params).train()
-    assert made == {(Distance, False), (DataPipeline, False), (TinyGraph, True)}
 
 
 @pytest.mark.parametrize(("early", "named"), [("model", "mae/total"), ("graph", "graph/dense")])

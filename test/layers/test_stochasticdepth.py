@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 from tfaip.backend.kerastools import mask_of
-from tfaip.layers.stochasticdepth import StochasticDepth, linear_survival
+from tfaip.layers.stochasticdepth import StochasticDepth
 
 DRAWS = 20_000
 
@@ -35,7 +35,9 @@ def test_the_mean_over_draws_is_the_output_of_inference(survival: float) -> None
 
 @pytest.mark.backend
 def test_probabilities_of_0_and_1_leave_nothing_to_chance() -> None:
-    """As numbers and as variables, of which those beyond the limits count as the limit."""
+    """As numbers and as variables, of which those beyond the limits count as the limit; numbers beyond are refused."""
+    with pytest.raises(ValueError, match=r"survival is 1.1, expected a number from 0 to 1"):
+        block(1.1)
     for survival, value, dtype in [
         *((0.0, 1.0, "float32"), (0.0, 1.0, "float16"), (-1.0, 1.0, "float32")),
         *((1.0, 3.0, "float16"), (2.0, 3.0, "float32")),
@@ -60,14 +62,3 @@ def test_the_mask_of_the_inputs_goes_on() -> None:
     embedded = keras.layers.Embedding(5, 2, mask_zero=True)(np.array([[1, 2, 0]]))
     result = StochasticDepth(keras.layers.Dense(2), 0.5)(embedded, training=True)
     assert np.asarray(mask_of(result)).tolist() == [[True, True, False]]
-
-
-def test_linear_survival_falls_to_the_last_block() -> None:
-    assert [linear_survival(i, 4) for i in range(4)] == [0.875, 0.75, 0.625, 0.5]
-    assert [linear_survival(i, 2, last=0.0) for i in range(2)] == [0.5, 0.0]
-    for index, count, last in [(4, 4, 0.5), (-1, 4, 0.5), (0, 0, 0.5), (0, 1, 1.5)]:
-        with pytest.raises(ValueError, match=r"expected (0 to|a probability)"):
-            linear_survival(index, count, last)
-    for survival in (-0.1, 1.1, float("nan")):
-        with pytest.raises(ValueError, match=f"survival is {survival}, expected a number from 0 to 1"):
-            block(survival)

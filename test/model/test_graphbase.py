@@ -141,25 +141,6 @@ def test_dropout_without_training_argument_follows_the_call() -> None:
     assert noisy_outputs(graph.train(ONES, {}, training=False)) == noisy_outputs(graph.predict(ONES)) == set()
 
 
-def test_what_is_not_complete_says_what_to_override() -> None:
-    class Nothing(GenericGraphBase[ModelBaseParams]):
-        pass
-
-    class Neither(GraphBase[ModelBaseParams]):
-        pass
-
-    inputs, params = {"x": column([1])}, ModelBaseParams()
-    for call, message in [
-        (lambda: Nothing(params).train(inputs, {}), "override build_train_graph in Nothing"),
-        (lambda: Nothing(params).predict(inputs), "override build_prediction_graph in Nothing"),
-        (lambda: Neither(params).predict(inputs), "override build_graph in Neither"),
-        (params.create, r"override cls\(\) of the model params"),
-        (params.create_graph, r"override graph_cls\(\) of the model params"),
-    ]:
-        with pytest.raises(NotImplementedError, match=message):
-            call()
-
-
 def test_model_creates_the_graph_that_its_params_name() -> None:
     class Params(ModelBaseParams, graph_cls=ScaleGraph):
         sizes: list[int] = [1, 2]
@@ -213,8 +194,6 @@ def test_names_become_keras_objects_of_the_layer_that_params_build() -> None:
     assert kinds == [keras.initializers.GlorotUniform, keras.initializers.Zeros, type(None)]
     layer = ScaleParams(units=3, kernel_initializer="ones").create(activation="relu")
     assert ops.convert_to_numpy(layer(column([-2, 5]))).tolist() == [[0, 0, 0], [5, 5, 5]]
-    with pytest.raises(NotImplementedError, match=r"override cls\(\) of the layer params"):
-        LayerBaseParams().create()
 
 
 class ScaledGraph(GraphBase[ModelBaseParams]):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.model.support import FunctionModel, ScaleGraph, column, logged, training_model
+from test.model.support import FunctionModel, ScaleGraph, column, logged
 from test.trainer.line import LineTrainerParams, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
@@ -140,5 +140,3 @@ def test_without_floating_point_inputs_it_cannot_be_used() -> None:
     graph = FunctionGraph(lambda inputs, scale: scale * ops.cast(inputs["token"], "float32"))
     with pytest.raises(UsageError, match="inputs token hold no floating point .*: set use_input_gradient_reg"):
         fitted(FunctionModel(output), graph, inputs)
-    with pytest.raises(ValueError, match="returned 'input_gradient_regularization', the name of the penalty"):
-        training_model(FunctionModel(lambda *arguments: {NAME: arguments[2]["y"]}))

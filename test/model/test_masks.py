@@ -119,7 +119,6 @@ def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> Tens
     [
         (lambda y_true, y_pred: ops.mean(y_pred), (1,), r"shape \(None, 1\) for the loss 'loss'.* shape \(\)"),
         ("mae", (3,), r"shape \(None, 3\) for the loss 'loss'.* shape \(None, 4\)"),
-        ("mae", (4, 3), r"shape \(None, 4, 3\) for the loss 'loss'.* shape \(None, 4\)"),
         (None, lambda y: {"los": 1.0}, r"_sample_weights names \['los'\], but the losses are \['loss'\]"),
         (None, lambda y: y, "expected a dict by the names of losses"),
         (None, lambda y: None, None),

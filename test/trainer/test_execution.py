@@ -15,7 +15,6 @@ from test.support.runs import checkpoints, history, latest
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
 from test.trainer.line import CallbackOf, StopAfter, line_params, train, weight
 from test.trainer.net import NetScenario, net_params
-from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import Processor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
@@ -66,13 +65,6 @@ def test_any_number_of_steps_per_execution_gives_the_same_bits(tmp_path: Path) -
     for checkpoint in (runs[None], newest(run)):
         other = content(checkpoint)
         assert [name for name in whole if other[name] != whole[name]] == []
-        assert checkpoint.state["execution"] == {"loops": IS_JAX or None, "platform": "cpu" if IS_JAX else None}
-    # A run keeps the way that it was begun with.
-    for loops in (True, False):
-        known = Execution.from_dict(Execution(loops=loops, platform="cpu").to_dict())
-        assert (known.decided("cpu"), known.decided("gpu")) == (loops, None)
-    with pytest.raises(TypeError, match="execution is"):
-        Execution.from_dict({"loops": 1, "platform": None})
 
 
 @pytest.mark.skipif(not IS_JAX, reason="TensorFlow loops over any model")
@@ -85,7 +77,6 @@ def test_convolutions_on_a_cpu_are_called_step_by_step(tmp_path: Path) -> None:
         [CallbackOf(on_train_batch_end=lambda batch, logs=None: ended.append(batch))]
     )
     assert ended == [0, 1, 2]
-    assert newest(tmp_path / "run").state["execution"] == {"loops": False, "platform": "cpu"}
 
 
 # The losses are those of x, since the weight stays 1. Windows of 3, 3 and 1 of 7 updates; the rate of the last one of

@@ -12,7 +12,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tfaip.backend.environment import set_default
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten_text
 
@@ -26,8 +25,6 @@ SHUTDOWN_TIMEOUT_S = 30
 
 # The library in which JAX exchanges arrays between processes without a GPU; its errors have no type and no code.
 _EXCHANGE = "Gloo"
-# JAX has another port of its own, for which it cannot be asked, where this variable is not set.
-_PORT = "JAX_COORDINATOR_PORT"
 _left_together = threading.Event()
 
 
@@ -60,77 +57,36 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
 
     if jax.distributed.is_initialized():
         return
-    is_named = cluster.coordinator is not None
-    if not is_named:
-        _choose_port()
-    if cluster.process_id == 0:
-        _require_free_port(cluster)
+    if cluster.process_id == 0 and cluster.coordinator is not None:
+        _require_free_port(cluster.coordinator, cluster.launcher)
     try:
         jax.distributed.initialize(
             cluster.coordinator,
             cluster.num_processes,
             cluster.process_id,
-            cluster_detection_method="deactivate" if is_named else None,
+            cluster_detection_method="deactivate" if cluster.coordinator is not None else None,
             heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_S,
             shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_S,
         )
-    except jax.errors.JaxRuntimeError as error:
+    except RuntimeError as error:  # also if JAX was used before
         raise TfaipError(
             f"process {cluster.process_id} of {cluster.num_processes} did not find the others at "
             f"{cluster.coordinator or cluster.launcher}: {str(error).strip().partition(chr(10))[0]}"
         ) from error
-    except RuntimeError as error:
-        # The connection fails with the subclass above. JAX raises the plain class if it is in use, or was joined
-        # already, which was asked before.
-        raise UsageError(
-            "JAX has been used before this process joined the others: create the trainer and call train() first"
-        ) from error
 
 
-def _require_free_port(cluster: Cluster) -> None:
+def _require_free_port(address: str, flag: str) -> None:
     """Raise unless this process can listen for the others: JAX ends with SIGSEGV where it cannot."""
-    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or os.environ.get(_PORT)
-    if address is None:
-        return
-    try:
-        _try_to_listen(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", f"[::]:{address.rpartition(':')[2]}"))
-    except (OSError, ValueError, OverflowError) as error:
-        flag = cluster.launcher if cluster.coordinator else f"the environment variable {_PORT}"
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port "
-            f"with {flag}, the same for all processes"
-        ) from error
-
-
-def _choose_port() -> None:
-    """Choose the port where the processes of a launcher meet, the same in all of them, unless it is chosen."""
-    open_mpi = os.environ.get("OMPI_MCA_orte_hnp_uri", "").partition(".")[0]  # noqa: SIM112 (so Open MPI spells it)
-    slurm = os.environ.get("SLURM_JOB_ID", "")
-    if open_mpi.isdecimal():
-        job = int(open_mpi) // 2**12  # it counts in such steps
-    elif slurm.isdecimal():
-        job = int(slurm)
-    else:
-        return
-    set_default(_PORT, str(2**16 - 2**12 + job % 2**12))
-
-
-def _try_to_listen(address: str) -> None:
-    """Bind a socket as JAX will do it, and close it."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
     import socket  # takes milliseconds, which all commands would pay
 
-    family = socket.AF_INET6 if ":" in host and socket.has_ipv6 else socket.AF_INET
-    if host == "::" and family == socket.AF_INET:
-        host = ""
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # A port whose last connections were just closed is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        probe.bind((host, int(port)))
+    try:
+        socket.create_server(("", int(address.rpartition(":")[2]))).close()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise UsageError(
+            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port with "
+            f"{flag}, the same for all processes"
+        ) from error
 
 
 def exchange(array: np.ndarray) -> np.ndarray:

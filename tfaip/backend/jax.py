@@ -40,8 +40,7 @@ ADVICE_WITHOUT_COMPILATION = (
     "in a pre-processor of the data, or set supports_jit = True on a layer that jax compiles"
 )
 
-# As on TensorFlow.
-_STEPS_PER_EXECUTION = 16
+MOST_SHARED_STEPS: int | None = None
 
 # Besides the batch that is trained and one that is on its way.
 _WAITING_ON_DEVICE = 1
@@ -85,26 +84,17 @@ def seed(number: int) -> None:
 # Compiled steps
 
 
-def steps_per_execution(is_shared: bool) -> int:
-    """Return how many steps one execution of `fit` runs by default."""
-    # Unless `train_function` finds that they cannot run in a compiled loop.
-    return 1 if is_shared else _STEPS_PER_EXECUTION
-
-
-def most_steps_per_execution(is_shared: bool) -> int | None:
-    """Return the limit of `steps_per_execution`; None: there is none."""
-    return None
-
-
 def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:
     """Decide how `fit` executes the steps of a model; return its train function and the data."""
     if model.train_function is not None:
         return model.train_function, data
     looped = None
     if model.jit_compile and not model.run_eagerly and keras.distribution.distribution() is None:
-        platform = jax.default_backend()
-        steps = LoopedSteps(model, platform)
-        data = _decide(steps, execution, platform, data)
+        steps = LoopedSteps(model, jax.default_backend())
+        first = next(data, None) if execution.loops is None else None
+        if first is not None:
+            execution.loops = steps.can_loop(first)
+            data = (item for item in chain([first], data))  # `fit` takes a generator
         looped = steps if execution.loops else None
     if looped is None and execution.is_automatic:
         # Nothing is gained by more, and signals are seen later.
@@ -115,18 +105,6 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
 def evaluation_function(model: Any, function: Any, step: Callable[..., Any], data: Any) -> tuple[Any, Any]:
     """Return what `evaluate` calls for each execution of a step (None: Keras makes it), and the data."""
     return function, data
-
-
-def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Iterator[Any]) -> Iterator[Any]:
-    """Set `loops`, by the first batch unless it is decided; return the data with that batch."""
-    loops = execution.decided(platform)
-    if loops is None:
-        first = next(data, None)
-        if first is None:
-            return data
-        loops, data = steps.can_loop(first), (item for item in chain([first], data))  # `fit` takes a generator
-    execution.loops, execution.platform = loops, platform
-    return data
 
 
 def synchronize(model: keras.Model) -> None:

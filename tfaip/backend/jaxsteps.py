@@ -153,13 +153,12 @@ class LoopedSteps:
 
     def can_loop(self, batch: Any) -> bool:
         """Return True if the steps can run in a loop, as fast as each by itself."""
+        if not self._is_on_cpu:
+            return True
         model = self._model
         parts = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
         state = tuple([variable.value for variable in part] for part in (*parts, model.metrics_variables))
-        program = self._step.trace(state, batch).jaxpr
-        if program.effects:  # such as printing, whose order is not that of the steps
-            return False
-        return not self._is_on_cpu or _SLOW_IN_LOOPS_ON_CPU.isdisjoint(operations(program.jaxpr))
+        return _SLOW_IN_LOOPS_ON_CPU.isdisjoint(operations(self._step.trace(state, batch).jaxpr.jaxpr))
 
     def __call__(self, state: Any, iterator: Iterator[Any]) -> tuple[Any, Any]:
         """Train the batches of one execution; return the logs of the last step, and the state after it."""

@@ -8,11 +8,9 @@ What Keras guarantees ends at its public names, so that a new version may rename
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -46,24 +44,21 @@ def seed_global_generator(number: int) -> None:
 # Scopes
 
 
-class RecordingScope(keras.StatelessScope):
-    """Scope that also knows which variables were assigned in it; the public one finds the value of a given variable."""
+def keep_changes(scope: keras.StatelessScope, layer: keras.layers.Layer, replaced: set[int], draws: bool) -> None:
+    """Assign, and add as losses of a layer, what its parts have assigned and added in a scope that was left.
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.assigned: list[keras.Variable] = []
-        self.added: list[Tensor] = []
-        """The losses that layers have added, with `collect_losses`."""
-
-    def add_update(self, update: tuple[keras.Variable, Tensor]) -> None:
-        """Record an assignment; called by `Variable.assign`."""
-        self.assigned.append(update[0])
-        super().add_update(update)
-
-    def add_loss(self, loss: Tensor) -> None:
-        """Record a loss; called by `Layer.add_loss`."""
-        self.added.append(loss)
-        super().add_loss(loss)
+    Args:
+        scope: collected losses.
+        layer: holds the variables; `Layer.losses` in the scope would contain the regularisers too.
+        replaced: ids of the variables to leave as they are.
+        draws: the generator that draws without a seed may have been used.
+    """
+    for variable in [*layer.variables, *([global_seed_generator().state] if draws else [])]:
+        value = scope.get_current_value(variable)
+        if value is not None and id(variable) not in replaced:
+            variable.assign(value)
+    for loss in scope.losses:
+        layer.add_loss(loss)
 
 
 # Models
@@ -221,15 +216,3 @@ def archive_variables(archive: Any) -> Mapping[str, Sequence[Any]]:
     The second list, of those that the functions use, exists when the archive has been written once.
     """
     return {"variables": archive.variables, "_all_variables": archive._tf_trackable._all_variables}
-
-
-def write_fingerprint(directory: Path) -> None:
-    """Write the file with the checksums of a SavedModel that is written completely."""
-    from tensorflow.python.saved_model import fingerprinting_utils
-
-    handler = logging.NullHandler()  # a root logger without any would get one that prints all messages of the program
-    logging.root.addHandler(handler)
-    try:
-        fingerprinting_utils.write_fingerprint(str(directory))
-    finally:
-        logging.root.removeHandler(handler)

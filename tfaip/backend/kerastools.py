@@ -250,66 +250,21 @@ def _of_one_rank(target: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     return (target, ops.expand_dims(output, -1)) if missing > 0 else (ops.expand_dims(target, -1), output)
 
 
-class _AfterBatches(keras.callbacks.Callback):
-    """Callback that Keras must call after each batch, in the thread of the training."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        pass
-
-    on_test_batch_end = on_predict_batch_end = on_train_batch_end
-
-
-class SynchronousCallbacks(keras.callbacks.CallbackList):
-    """Callbacks that are all called by the thread of the training.
-
-    Keras calls `on_test_batch_end` from a pool of threads unless a callback has such a method and is not `async_safe`:
-    there calls overtake each other and outlive an interruption.
-    """
-
-    def __init__(self, callbacks: list[keras.callbacks.Callback], **kwargs: Any) -> None:
-        self._given = callbacks
-        super().__init__([*callbacks, _AfterBatches()], **kwargs)
-
-    def release_model(self) -> None:
-        """Let the callbacks forget their model, which would live as long as they do."""
-        for callback in self._given:
-            # Not their own method: callbacks of users must not expect None.
-            keras.callbacks.Callback.set_model(callback, None)
-
-
 @dataclass
 class Execution:
     """Execution of the steps of a model in `fit`; JAX decides it before the first step, TensorFlow never.
 
-    XLA compiles a step in a loop into other code than the same step alone, whose results may differ by rounding. So a
-    training never changes from one to the other, and its checkpoints store what was decided.
+    XLA compiles a step in a loop into other code than the same step alone, whose results may differ by rounding. So the
+    decision depends on nothing but the operations of a step and the platform: a resume decides the same.
 
     Args:
         is_automatic: the number of steps per execution was not chosen by the user.
         loops: True: every step runs in a compiled loop, which a call may run several times; False: each step is a call;
             None: it is not decided.
-        platform: of the devices for which that was decided.
     """
 
     is_automatic: bool = True
     loops: bool | None = None
-    platform: str | None = None
-
-    def decided(self, platform: str) -> bool | None:
-        """Return `loops` if it holds on a platform; None: it is to be decided."""
-        return self.loops if platform == self.platform else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint stores."""
-        return {"loops": self.loops, "platform": self.platform}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Execution:
-        """Return what a checkpoint has stored."""
-        loops, platform = stored["loops"], stored["platform"]
-        if not (isinstance(loops, bool | None) and isinstance(platform, str | None)):
-            raise TypeError(f"execution is {dict(stored)}")
-        return cls(loops=loops, platform=platform)
 
 
 MARK = "is_whole"

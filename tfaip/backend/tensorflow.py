@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from tfaip.backend.keras_private import RecordingScope, seed_global_generator
+from tfaip.backend.keras_private import keep_changes, seed_global_generator
 from tfaip.backend.kerastools import Execution
 from tfaip.backend.tensorflowsteps import (
     CompiledStep as CompiledStep,
@@ -40,8 +40,8 @@ ALWAYS_COMPILES = False
 ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out jit_compile"
 """Warning if layers do not support the compilation that was asked for."""
 
-# Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
-_STEPS_PER_EXECUTION = 16
+MOST_SHARED_STEPS: int | None = 1
+"""Limit of `steps_per_execution` on several devices; None: there is none. Keras fails under MirroredStrategy."""
 
 # Besides the chunk of batches that is trained and one that is being made.
 _WAITING_CHUNKS = 1
@@ -103,21 +103,6 @@ def seed(number: int) -> None:
 
 
 # Compiled steps
-
-
-def steps_per_execution(is_shared: bool) -> int:
-    """Return how many steps one execution of `fit` runs by default.
-
-    Args:
-        is_shared: several devices share the work.
-    """
-    return most_steps_per_execution(is_shared) or _STEPS_PER_EXECUTION
-
-
-def most_steps_per_execution(is_shared: bool) -> int | None:
-    """Return the limit of `steps_per_execution`; None: there is none."""
-    # Keras fails under MirroredStrategy with more.
-    return 1 if is_shared else None
 
 
 def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:
@@ -275,16 +260,13 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
     """Context in which variables have other values; what is assigned to others, and added as a loss, holds afterwards.
 
     Args:
-        layer: takes over the losses that layers add in the block.
+        layer: holds all layers that run in the block; takes over the losses that they add.
         values: variables and their values in the block.
     """
-    replaced = {id(variable) for variable, _ in values}
-    with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
+    with keras.StatelessScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
         yield
-    for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
-        variable.assign(scope.get_current_value(variable))
-    for loss in scope.added:
-        layer.add_loss(loss)
+    # In a replica Keras cannot draw without a seed: it would make the generator there.
+    keep_changes(scope, layer, {id(variable) for variable, _ in values}, not tf.distribute.has_strategy())
 
 
 def losses_and_gradients(

@@ -93,7 +93,7 @@ def check_equal(devices: Devices, values: dict[str, Any]) -> None:
             )
 
 
-def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
+def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
     """Let the chief do something that may take any time, while the other processes wait.
 
     An exchange ends with an error if a process comes much later: a thread exchanges meanwhile that the chief works.
@@ -127,17 +127,3 @@ def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
         finally:
             ended.set()
     reports.result()
-
-
-def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
-    """Let the chief do something that may fail; then it fails in all processes."""
-    message = None
-    if devices.is_chief:
-        try:
-            work()
-        except UsageError as error:
-            message = str(error)
-    message = broadcast(devices, message)
-    if message is not None:
-        distributed.leave_together()
-        raise UsageError(message)

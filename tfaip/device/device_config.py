@@ -88,8 +88,6 @@ class DeviceConfigParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gpus is not None and len(set(self.gpus)) != len(self.gpus):
-            raise FieldError("gpus", self.gpus, "different numbers from 0")
         self._check_cluster()
 
     def without_cluster(self) -> DeviceConfigParams:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -25,7 +24,6 @@ from tfaip.backend.environment import (
     variables_without_gpu,
 )
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
-from tfaip.errors import UsageError
 from tfaip.params.fields import FieldAdvice
 from tfaip.util.logging import logger
 
@@ -96,18 +94,13 @@ def choose_gpus(params: DeviceConfigParams, backend: str, installed: int, proces
 def _named(index: int, visible: list[str]) -> str:
     if index < len(visible):
         return visible[index]
-    found = "found no GPU"
-    if visible:
-        found = f"found GPUs {', '.join(str(number) for number in range(len(visible)))}"
-    raise FieldAdvice(f"GPU {index} is not there, {found}: change {{gpus}}, or leave it out for the CPU", "gpus")
+    found = ", ".join(map(str, range(len(visible)))) or "none"
+    raise FieldAdvice(f"GPU {index} is not there, found {found}: change {{gpus}}, or leave it out for the CPU", "gpus")
 
 
 def _total_memory() -> int:
     """Return the MiB of the smallest GPU."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        raise FieldAdvice("{gpu_memory} on jax needs nvidia-smi to tell the memory of the GPU, not found", "gpu_memory")
-    query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     answer = subprocess.run(query, check=True, capture_output=True, text=True).stdout  # noqa: S603
     return min(int(line) for line in answer.split())
 
@@ -119,8 +112,7 @@ def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.env
     """Return the cluster that this process belongs to; None: it trains alone."""
     found: tuple[int, int, str | None, str] | None = None
     if params.num_processes is not None and params.process_id is not None:
-        # A field in braces: the caller of `join_cluster` knows its flag.
-        found = params.num_processes, params.process_id, params.coordinator, "{coordinator}"
+        found = params.num_processes, params.process_id, params.coordinator, "--device.coordinator"
     elif "OMPI_COMM_WORLD_SIZE" in environ:
         found = int(environ["OMPI_COMM_WORLD_SIZE"]), int(environ["OMPI_COMM_WORLD_RANK"]), None, "Open MPI"
     # The batch script of a job knows the number of its tasks too; only a step of srun runs them.
@@ -145,13 +137,8 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         process_id = None if cluster.coordinator is None else cluster.process_id
     choose_gpus(params, name, installed_gpus(), process_id)
     if cluster is not None:
-        try:
-            with quiet_stderr():
-                join_cluster(cluster, name)
-        except UsageError as error:
-            if cluster.coordinator is None:
-                raise
-            raise FieldAdvice(str(error), "coordinator") from error
+        with quiet_stderr():
+            join_cluster(cluster, name)
 
     def configure() -> None:
         from tfaip.backend.active import backend
@@ -291,6 +278,4 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
     if not is_used:
         log.info("the GPU is not used: the backend is installed without CUDA (tensorflow[and-cuda], jax[cuda12])")
         return
-    others = "" if count == 1 else f"--device.gpus {' '.join(map(str, range(count)))} uses all, "
-    bits = "" if params.deterministic else "; runs repeat bit for bit only with --device.deterministic True"
-    log.info("using %s of %d: %s--device.gpus without a number the CPU%s", names[0], count, others, bits)
+    log.info("using %s of %d, see --device.gpus and --device.deterministic", names[0], count)

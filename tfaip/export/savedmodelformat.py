@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 from tfaip.backend.environment import quiet_stderr
-from tfaip.backend.keras_private import archive_variables, write_fingerprint
+from tfaip.backend.keras_private import archive_variables
 from tfaip.data.specs import TensorSpec, export_name
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
@@ -203,7 +203,6 @@ class SavedModelTemplate(NamedTuple):
                 shape_and_slices=[""] * (1 + len(self.keys)),
                 tensors=[tf.constant(self.objects), *(tensors[path] for path in self.keys.values())],
             )
-            write_fingerprint(directory)
 
 
 def _tensor(array: np.ndarray) -> Any:

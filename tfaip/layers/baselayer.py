@@ -71,13 +71,6 @@ def require_rate(name: str, rate: Rate, high: float = math.inf) -> Rate:
     return rate
 
 
-def require_count(name: str, count: int) -> int:
-    """Return a count that shapes a layer."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"{name} is {count!r}, expected a whole number that is not negative")
-    return count
-
-
 def read_rate(rate: Rate, high: float = math.inf) -> Tensor:
     """Return the rate as a float32 scalar.
 

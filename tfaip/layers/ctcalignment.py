@@ -24,15 +24,6 @@ class Alignment(NamedTuple):
     positions: NDArray[np.int32]
     log_probability: float
 
-    def spans(self) -> list[tuple[int, int]]:
-        """Return the first frame of each label of the transcript, and the one after its last."""
-        found = []
-        count = int(self.positions.max()) + 1 if self.positions.size else 0
-        for position in range(count):
-            frames = np.flatnonzero(self.positions == position)
-            found.append((int(frames[0]), int(frames[-1]) + 1))
-        return found
-
 
 def ctc_align(logits: ArrayLike, labels: ArrayLike | Sequence[int], blank: int = 0) -> Alignment:
     """Return the most probable alignment of a transcript (Viterbi).

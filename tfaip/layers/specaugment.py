@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.layers.baselayer import InlinedLayer, Rate, rate_number, read_rate, require_count, require_rate, uniform_rows
+from tfaip.layers.baselayer import InlinedLayer, Rate, rate_number, read_rate, require_rate, uniform_rows
 from tfaip.util.typing import Tensor
 
 _RATES = ("freq_width", "time_width", "time_share", "time_warp")
@@ -58,9 +58,9 @@ class SpecAugment(InlinedLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.freq_masks = require_count("freq_masks", freq_masks)
+        self.freq_masks = freq_masks
         self.freq_width = require_rate("freq_width", freq_width)
-        self.time_masks = require_count("time_masks", time_masks)
+        self.time_masks = time_masks
         self.time_width = require_rate("time_width", time_width)
         self.time_share = require_rate("time_share", time_share, high=1.0)
         self.time_warp = require_rate("time_warp", time_warp)

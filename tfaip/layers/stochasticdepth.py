@@ -54,21 +54,3 @@ class StochasticDepth(InlinedLayer, keras.layers.Wrapper):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "survival": rate_number(self.survival), "seed": self.seed}
-
-
-def linear_survival(index: int, count: int, last: float = 0.5) -> float:
-    """Return the survival probability of a block: from 1 at the input linearly to `last` at the last block.
-
-    Args:
-        index: of the block, from 0.
-        count: number of blocks.
-        last: probability of the last block.
-
-    Raises:
-        ValueError: if there is no such block, or `last` is no probability.
-    """
-    if not 0 <= index < count:
-        raise ValueError(f"index is {index}, expected 0 to {count - 1} for {count} blocks")
-    if not 0 <= last <= 1:
-        raise ValueError(f"last is {last}, expected a probability from 0 to 1")
-    return 1.0 - (index + 1) / count * (1.0 - last)

@@ -12,7 +12,7 @@ from keras import ops
 
 from tfaip.backend.kerastools import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
+from tfaip.model.keras_objects import KerasObject, Loss, Metric
 from tfaip.model.losses import shapes_named, weights_like
 from tfaip.params.names import did_you_mean, top_package
 from tfaip.params.trust import OwnPackage, Trust, UntrustedName
@@ -81,8 +81,6 @@ class DeclaredLosses:
             else:  # a `keras.losses.Loss`, or a function of target and output
                 loss = _made(Loss, identifier, place, package)
             self._losses[name] = (target, output, loss)
-        if not self._losses:
-            raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
         self._class_weights = self._weights_by_class(declared(model, CLASS_WEIGHT), targets, outputs)
         self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
 
@@ -107,10 +105,6 @@ class DeclaredLosses:
         compared = {target: output for target, output, _ in self._losses.values()}
         place = f"{self._owner}.{CLASS_WEIGHT}"
         is_by_target = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
-        if not is_by_target and len(compared) > 1:
-            raise ValueError(
-                f"{place}: several targets have a loss: name the target, {{{next(iter(compared))!r}: ...}}"
-            )
         by_target = given if is_by_target else dict.fromkeys(compared, given)
         tables = {}
         for target, weights in by_target.items():
@@ -129,17 +123,11 @@ class DeclaredLosses:
         if given is None:
             return None
         names = {output: name for name, (_, output, _) in self._losses.items()}
-        if isinstance(given, Mapping):  # by the names of outputs, as Keras has them, or of losses
-            outputs_of = {name: output for output, name in names.items()}
-            given = {outputs_of.get(name, name): weight for name, weight in given.items()}
         weights = _by_output(given, outputs, f"{owner}.loss_weights")
         unused = sorted(set(weights) - set(names))
         if unused and isinstance(given, Mapping):
             raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
-        try:
-            return {names[output]: float(weight) for output, weight in weights.items() if output in names}
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{owner}.loss_weights: expected numbers, got {shorten(given)}") from error
+        return {names[output]: float(weight) for output, weight in weights.items() if output in names}
 
 
 class DeclaredMetrics:
@@ -255,18 +243,9 @@ def _made(kind: type[KerasObject], identifier: Any, place: str, package: str) ->
                 f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
             ) from error
     if isinstance(named, KerasObject):
-        try:
-            made = named.create()
-        except RefusedObject as error:
-            if named is identifier:
-                raise  # its flag is named
-            raise UsageError(f"{place}: {error}") from error
+        made = named.create()
     elif isinstance(identifier, type):
         made = identifier()
-    if not callable(made):
-        raise ValueError(
-            f"{place}: expected a name, an object of keras.{kind.module} or a function, got {shorten(identifier)}"
-        )
     return made
 
 
@@ -281,7 +260,7 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         made.name = name or "accuracy"
         return made
     is_object = isinstance(identifier, keras.metrics.Metric)
-    metric = _own_copy(identifier, place) if is_object else _made(Metric, identifier, place, package)
+    metric = _own_copy(identifier) if is_object else _made(Metric, identifier, place, package)
     if ":" in spelled:
         name = None
     elif spelled and name is None and inspect.signature(type(metric)).parameters["name"].default is None:
@@ -299,15 +278,9 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
     return metric
 
 
-def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
+def _own_copy(metric: keras.metrics.Metric) -> keras.metrics.Metric:
     """Return a metric without the state of the given one, which models of one class would share."""
-    try:
-        copy = type(metric).from_config(metric.get_config())
-    except Exception as error:  # a class of the user
-        raise ValueError(
-            f"{place}: {type(metric).__name__} cannot be copied from its get_config(): write a method metrics() that "
-            "makes it"
-        ) from error
+    copy = type(metric).from_config(metric.get_config())
     copy.name = metric.name
     return copy
 

@@ -147,12 +147,6 @@ class GraphBase(GenericGraphBase[P], Generic[P]):
         return self.build_graph(inputs, training=False)
 
 
-# Names that a SavedModel uses itself.
-_RESERVED = frozenset(
-    {"serving_default", "signatures", "variables", "trainable_variables", "non_trainable_variables", "asset_paths"}
-)
-
-
 @dataclass(frozen=True)
 class ExportGraph:
     """A function of a model that other programs call: an endpoint of the SavedModel, a file in other formats.
@@ -201,8 +195,8 @@ class ExportGraphs:
         self.inputs = dict(inputs)
         self.by_name = {n: f if isinstance(f, ExportGraph) else ExportGraph(f) for n, f in functions.items()}
         for name, graph in self.by_name.items():
-            if not name.isidentifier() or name.startswith("_") or name in _RESERVED:
-                raise ValueError(f"_export_graphs names a graph {name!r}, expected a free identifier, e.g. 'encode'")
+            if not name.isidentifier() or name.startswith("_"):
+                raise ValueError(f"_export_graphs names a graph {name!r}, expected an identifier, e.g. 'encode'")
             unknown = sorted(set(graph.inputs or ()) - set(inputs))
             if unknown:
                 raise ValueError(

@@ -10,7 +10,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from tfaip.errors import UsageError
 from tfaip.params.names import did_you_mean, top_package
@@ -28,11 +28,10 @@ class RefusedObject(UsageError, ValueError):
     Args:
         named: its class and arguments.
         reason: the message of Keras or of the import.
-        argument: name of the wrong one; empty if it is not known.
     """
 
-    def __init__(self, named: KerasObject, reason: str, argument: str = "") -> None:
-        self.named, self.argument = named, argument
+    def __init__(self, named: KerasObject, reason: str) -> None:
+        self.named = named
         super().__init__(f"{shorten(named)} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
 
 
@@ -61,30 +60,16 @@ class KerasObject(NamedObject):
         """
         try:
             return self._made(self._custom() if ":" in self.name else self._of_keras())
-        except RefusedObject:
-            raise
-        except UsageError as error:
-            raise RefusedObject(self, str(error)) from error
         except Exception as error:  # an object of a user may raise anything
-            raise RefusedObject(self, f"{type(error).__name__}: {error}") from error
+            kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
+            raise RefusedObject(self, f"{kind}{error}") from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make the object and call it: so a layer that is only called accepts the value of a field of tfaip 1.2."""
         return self.create()(*args, **kwargs)
 
-    def get_config(self) -> NoReturn:
-        """Raise a TypeError that says what to pass: Keras asks its own objects for their config."""
-        raise TypeError(
-            f"{self!r} is a params object, which Keras cannot store: pass the object that its create() "
-            f"returns, as in kernel_initializer=params.kernel_initializer.create()"
-        )
-
     def _made(self, found: Any) -> Any:
-        parameters = inspect.signature(found).parameters
-        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-        for name in self.arguments:
-            if name not in parameters and not takes_any:
-                raise RefusedObject(self, f"it has no argument {name!r}{did_you_mean(name, parameters)}", name)
+        inspect.signature(found).bind_partial(**self.arguments)  # a function is called much later
         if isinstance(found, type):
             return found(**self.arguments)
         layer = _LAYERS.get(found.__name__) if top_package(found.__module__) == "keras" else None
@@ -105,7 +90,7 @@ class KerasObject(NamedObject):
             found = known.get(_plain(getattr(short, "__name__", type(short).__name__)))
         if found is None:
             near = did_you_mean(self.name, {value.__name__: None for value in known.values()})
-            raise RefusedObject(self, f"keras.{self.module} has no {shorten(str(self.name))}{near} (or module:Class)")
+            raise UsageError(f"keras.{self.module} has no {shorten(str(self.name))}{near} (or module:Class)")
         return found
 
     def _is_object(self, value: Any, module: Any) -> bool:
@@ -122,11 +107,11 @@ class KerasObject(NamedObject):
         if top_package(home) != top_package(self.name.partition(":")[0]):
             raise UsageError(f"it is defined in {home or 'no module'}: name it there")
         module, base = (self.module, self.base) if self.base else ("layers", "Layer")
-        if isinstance(found, type):
-            if not issubclass(found, getattr(importlib.import_module(f"keras.{module}"), base)):
-                raise UsageError(f"it does not derive from keras.{module}.{base}")
-        elif not self.takes_functions:
-            raise UsageError(f"expected a class derived from keras.{module}.{base}")
+        is_function = self.takes_functions and not isinstance(found, type)
+        if not is_function:
+            kind = getattr(importlib.import_module(f"keras.{module}"), base)
+            if not (isinstance(found, type) and issubclass(found, kind)):
+                raise UsageError(f"expected a class derived from keras.{module}.{base}")
         elif isinstance(self.name, NameOfFile) and not is_nameable(found):
             raise UsageError(
                 f"a file may name it only if it is marked with tfaip.params.nameable; if you know the file, trust it: "

@@ -117,26 +117,12 @@ def _check_inputs(fixed: Any, specs: Mapping[str, TensorSpec], where: str) -> No
                 f"{where}: the model has the input {shorten(name)}, which the data do not have"
                 f"{did_you_mean(name, specs)}; name it as in the data: keras.Input(shape, name=...)"
             )
-        spec = specs[name]
-        if not _same_shape(spec.shape, tuple(tensor.shape[1:])):
+        dtype = specs[name].dtype
+        if not _can_hold(tensor.dtype, dtype):  # Keras would cast it; it compares the shapes
             raise ValueError(
-                f"{where}: the input {name!r} of the model has the shape {list(tensor.shape[1:])}, the data give "
-                f"{list(spec.shape)} (without the batch): change one of them"
+                f"{where}: the input {name!r} of the model has the type {tensor.dtype}, the data give {dtype}: "
+                f"keras.Input(shape, dtype={dtype!r})"
             )
-        if not _can_hold(tensor.dtype, spec.dtype):
-            raise ValueError(
-                f"{where}: the input {name!r} of the model has the type {tensor.dtype}, the data give {spec.dtype}: "
-                f"keras.Input(shape, dtype={spec.dtype!r})"
-            )
-
-
-def _same_shape(data: tuple[Any, ...], model: tuple[int | None, ...]) -> bool:
-    # Keras adds and removes a last dimension of 1.
-    if len(data) == len(model) + 1 and data[-1] == 1:
-        data = data[:-1]
-    elif len(model) == len(data) + 1 and model[-1] == 1:
-        model = model[:-1]
-    return TensorSpec(model).fits(data)
 
 
 def _can_hold(model: str, data: str) -> bool:

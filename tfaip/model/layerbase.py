@@ -61,10 +61,8 @@ class WithScheduledValues:
         Raises:
             ValueError: if the name is known, or is not an identifier.
         """
-        if not name.isidentifier():
-            raise ValueError(f"scheduled({name!r}): expected a name of letters, digits and underscores")
-        if name in self.scheduled_values:
-            raise ValueError(f"scheduled({name!r}) was called twice: keep what the first call returned")
+        if not name.isidentifier() or name in self.scheduled_values:
+            raise ValueError(f"scheduled({name!r}): expected a new name of letters, digits and underscores")
         if self._scheduled_values is None:
             self._scheduled_values = {}
         self._scheduled_values[name] = made = ScheduledValue(name, float(value))

@@ -130,8 +130,6 @@ def _is_raised_by_user(error: Exception) -> bool:
 
 
 def _shapes(tensors: TensorDict) -> str:
-    if not isinstance(tensors, dict):
-        return type(tensors).__name__
     texts = []
     for name, tensor in sorted(tensors.items()):
         # JAX has objects of its own for unknown sizes.

@@ -43,7 +43,7 @@ class ModelBase(WithScheduledValues, Generic[P]):
 
     Or bring a Keras model: override `build_model`, and declare `loss`, `metrics` and `loss_weights` as
     `keras.Model.compile` takes them, as attributes or as methods of `self` alone. `class_weight` are the weights of the
-    classes (a list, or a dict by class or target; as a method, or a field of the params, which is stored with a run),
+    classes (a list, or a dict by class or target; only a field of the params is stored with a run),
     `sample_weight` is the key of the target that holds the weight of each sample; both apply to the losses in training,
     validation and LAV. What is not declared is taken from fields of the params with these names.
 
@@ -65,11 +65,6 @@ class ModelBase(WithScheduledValues, Generic[P]):
         super().__init_subclass__(**kwargs)
         check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
         refuse_uncalled(cls, ModelBase, dict.fromkeys(("_target_output_metric", "_multi_metric"), "_metric"))
-        if isinstance(vars(cls).get("class_weight"), list | tuple | dict):
-            raise UsageError(
-                f"{cls.__name__}.class_weight would not be stored with a run: declare it as a field of the model "
-                "params, class_weight: list[float] = [1.0, 5.0]"
-            )
         has_weights = bool(cls.class_weight or cls.sample_weight)
         if has_weights and all(overrides(cls, ModelBase, hook) for hook in ("build_model", "_loss")):
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,15 +37,11 @@ class PredictionStep:
 
     def __init__(self, layer: keras.layers.Layer, run_eagerly: bool = False) -> None:
         self._layer = layer
-        self._step: backend.CompiledStep | None = None
-        if not run_eagerly:
-            variables = [*layer.trainable_variables, *layer.non_trainable_variables]
-            self._step = backend.CompiledStep(self._call, variables)
+        variables = [*layer.trainable_variables, *layer.non_trainable_variables]
+        self._step = backend.CompiledStep(self._call, variables, run_eagerly=run_eagerly)
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
         """Return the outputs of a batch by name, on the device, which may still be at work on them."""
-        if self._step is None:
-            return self._call(inputs)
         self._step.read()
         outputs: TensorDict = self._step(inputs)
         self._step.write_variables()
@@ -115,28 +112,17 @@ class _MissingOutput(KeyError):
     """An output was asked for that the graph has not."""
 
 
-class _Outputs(dict[str, Any]):
-    """Outputs by name, whose missing ones raise an error of their own."""
-
-    def __missing__(self, name: str) -> Any:
-        raise _MissingOutput(name)
+def _raise_missing() -> Any:
+    raise _MissingOutput
 
 
 def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict) -> Any:
     """Return what a function computes from the outputs; None: it needs one that the prediction graph has not."""
     try:
-        return compute(y_pred=outputs)
-    except KeyError:
-        # Once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
-        try:
-            with keras.StatelessScope():
-                compute(y_pred=_Outputs(outputs))
-        except _MissingOutput as missing:
-            log.info("no %s on the prediction graph, which has no output %r", what, missing.args[0])
-            return None
-        except KeyError:
-            pass
-        raise
+        return compute(y_pred=defaultdict(_raise_missing, outputs))  # Keras does not look into other classes of dicts
+    except _MissingOutput:
+        log.info("no %s on the prediction graph, which lacks an output of the training", what)
+        return None
 
 
 class EvaluationStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 
@@ -74,26 +75,13 @@ def _shown(layer: keras.layers.Layer, seen: set[int]) -> Iterator[tuple[keras.la
 
 def _output_shapes(layer: keras.layers.Layer) -> str:
     """Return the shapes without the batch dimension, `?` for a variable length; empty if they are not known."""
-    try:
-        outputs = keras.tree.flatten(layer.output)
-        shapes = [tuple(output.shape) for output in outputs]
-    except (AttributeError, ValueError):  # not part of a graph of calls
-        shapes = _computed_shapes(layer)
-    return ", ".join("x".join("?" if n is None else str(n) for n in shape[1:]) or "scalar" for shape in shapes)
-
-
-def _computed_shapes(layer: keras.layers.Layer) -> list[tuple[int | None, ...]]:
-    if type(layer).compute_output_shape is keras.layers.Layer.compute_output_shape:
-        return []  # it would call the layer
-    try:
-        config = layer.get_build_config() or {}
-        shapes = config.get("shapes_dict", config)
-        computed = layer.compute_output_shape(*shapes.values()) if shapes else []
-    except Exception:  # of a layer of the user; a summary is no reason to end a training
-        return []
-    found: list[tuple[int | None, ...]] = []
-    keras.tree.map_shape_structure(found.append, computed)
-    return [shape for shape in found if shape]
+    shapes: list[tuple[int | None, ...]] = []
+    if type(layer).compute_output_shape is not keras.layers.Layer.compute_output_shape:  # else it would call the layer
+        with contextlib.suppress(Exception):  # of a layer of the user; a summary is no reason to end a training
+            config = layer.get_build_config() or {}
+            computed = layer.compute_output_shape(*config.get("shapes_dict", config).values())
+            keras.tree.map_shape_structure(shapes.append, computed)
+    return ", ".join("x".join("?" if n is None else str(n) for n in shape[1:]) or "scalar" for shape in shapes if shape)
 
 
 def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:

@@ -12,7 +12,7 @@ from keras import ops
 from keras.initializers import Constant
 
 from tfaip.backend.active import backend
-from tfaip.backend.keras_private import BuiltModel, RecordingScope
+from tfaip.backend.keras_private import BuiltModel
 from tfaip.backend.kerastools import Execution, value_of, watched_methods
 from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs, with_masks, with_masks_attached
@@ -203,8 +203,7 @@ class TrainingModel(BuiltModel):
 
     def states(self) -> list[keras.Variable]:
         """Return the variables of layers that a step assigns."""
-        own = {id(variable) for variable in self.non_trainable_variables}
-        return list({id(v): v for v in self._hidden.assigned if id(v) in own}.values())
+        return list(self._hidden.assigned)
 
     def was_every_batch_forgotten(self) -> bool:
         """Return True if no batch counts in the logged values so far."""
@@ -230,19 +229,24 @@ class TrainingModel(BuiltModel):
     def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> None:
         """Create the variables of what `call`, the losses and the metrics use, and note those that it assigns."""
 
+        scopes: list[keras.StatelessScope] = []
+
         def step(batch: tuple[TensorDict, TensorDict]) -> Tensor:
             # While tracing, what layers pass to `add_loss` is kept only on request.
             if with_training:
-                with RecordingScope(collect_losses=True) as trained:
+                with keras.StatelessScope(collect_losses=True) as scope:
                     self.compute_loss(batch, None, self(batch, training=True), training=True)
-            with RecordingScope(collect_losses=True) as evaluated:
+                scopes.append(scope)
+            with keras.StatelessScope(collect_losses=True) as scope:
                 outputs = self(batch, training=False)
                 loss = self.compute_loss(batch, None, outputs, training=False)
                 self.compute_metrics(batch, None, outputs)
-            self._hidden.assigned = trained.assigned if with_training else evaluated.assigned
+            scopes.append(scope)
             return loss
 
         SymbolicStep(step)((inputs, targets))
+        own = self.non_trainable_variables
+        self._hidden.assigned = [variable for variable in own if scopes[0].get_current_value(variable) is not None]
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
@@ -421,17 +425,13 @@ class TrainingModel(BuiltModel):
             finally:
                 running.pop()
 
-        with RecordingScope() as scope, watched_methods(held, "update_state", watch):
+        with keras.StatelessScope(), watched_methods(held, "update_state", watch):
             results = update_metrics(model, inputs, targets, outputs)
-        known = {id(variable) for metric in held for variable in metric.variables}
-        # A variable is named after its metric: `mae/total`.
-        lost = {variable.path.partition("/")[0]: None for variable in scope.assigned if id(variable) not in known}
         names = [metric.name for metric in called]
-        if lost or len(results) != len(called):
+        if len(results) != len(called):
             raise ValueError(
-                f"{owner}._metric returned {len(results)} values; Keras metrics called in it: {[*names, *lost]}, of "
-                f"these not found on the model: {[*lost]}. Expected: results of calling Keras metrics that are "
-                f"attributes of {owner} (or in a list, tuple or dict that is): keep each in an attribute"
+                f"{owner}._metric returned {len(results)} values, of the metrics of the model it called {names}: "
+                f"return what calls of Keras metrics give that are attributes of {owner} (or in a list, tuple or dict)"
             )
         names = [TOTAL_LOSS, *self._hidden.loss_means, *names]
         if len(set(names)) != len(names):
@@ -454,13 +454,8 @@ def _check_losses(model: ModelBase[Any], losses: TensorDict, sample_weights: Ten
         raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
     if not losses and not adds_some:
         raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
-    if TOTAL_LOSS in losses and OWN_LOSS in losses:
-        raise ValueError(
-            f"{owner}._loss returned {OWN_LOSS!r}, under which the loss {TOTAL_LOSS!r} is logged: choose another"
-        )
-    for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
-        if taken in losses:
-            raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
+    if taken := losses.keys() & {OWN_LOSS, REGULARIZATION, INPUT_GRADIENT}:
+        raise ValueError(f"{owner}._loss returned {sorted(taken)}, the name of another value: choose another")
     for hook, weights, more in (
         ("_loss_weights", model._loss_weights() or {}, ""),
         ("_sample_weights", sample_weights, ", or give a metric its sample_weight where _metric calls it"),

@@ -19,7 +19,7 @@ from tfaip.backend import distributed
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.device.collectives import all_gather, broadcast, run_long_on_chief
+from tfaip.device.collectives import all_gather, broadcast, run_on_chief
 from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
@@ -545,7 +545,7 @@ def _call(run: Run, stage: PlannedStage, offered: Mapping[str, Any]) -> dict[str
             returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
             raise UsageError(f"stage {stage.name}: {settings.function} {returned}") from error
 
-    run_long_on_chief(run.devices, call)
+    run_on_chief(run.devices, call)
     return facts
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.kerastools import Execution
 from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
@@ -118,7 +117,6 @@ def _check_state(state: Mapping[str, Any], file: Path) -> None:
         progress.load(state)
         if min(progress.epoch, progress.step, progress.samples) < 0:
             raise ValueError("it has a negative count")
-        Execution.from_dict(state["execution"])
         numbers = [state["best_epoch"], state["accum_steps"], state["params"]["early_stopping"]["n_to_go"]]
         if running is not None:
             numbers += [running["number"], running["first_epoch"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import keras
 import numpy as np
 
 from tfaip.backend.keras_private import global_random_state, set_global_random_state
-from tfaip.backend.kerastools import Execution
 from tfaip.data.pipeline.sampler import Position
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
@@ -126,7 +125,6 @@ class TrainState:
             "params": stored_params(self._params),
             "best_epoch": self._best_epoch,
             "accum_steps": self._model.optimizer.accum_steps,
-            "execution": self._model.execution.to_dict(),
         }
         arrays.update({BEST_WEIGHTS + path: array for path, array in self._best_weights.items()})
         return Checkpoint(arrays, state)
@@ -153,8 +151,6 @@ class TrainState:
         best = [name for name in checkpoint.arrays if name.startswith(BEST_WEIGHTS)]
         self._best_epoch = state["best_epoch"]
         self._best_weights = {name.removeprefix(BEST_WEIGHTS): checkpoint.arrays[name] for name in best}
-        is_automatic = model.execution.is_automatic
-        model.execution = replace(Execution.from_dict(state["execution"]), is_automatic=is_automatic)
 
     def before_evaluation(self) -> Checkpoint:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
@@ -202,7 +198,7 @@ class TrainState:
 def beginning(params: Params) -> Checkpoint:
     """Return the state of a run before its first model: a resumed run makes that again, from the seed."""
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params)}
-    numbers = {"best_epoch": 0, "accum_steps": 1, "execution": Execution().to_dict()}
+    numbers = {"best_epoch": 0, "accum_steps": 1}
     return Checkpoint({}, {**TrainingProgress().to_dict(), RUNNING: None, **state, **numbers})
 
 

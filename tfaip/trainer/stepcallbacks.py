@@ -8,7 +8,6 @@ from typing import Any
 import keras
 
 from tfaip.backend.keras_private import stop_evaluation
-from tfaip.backend.kerastools import SynchronousCallbacks
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.types import FunctionByName
@@ -116,7 +115,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
         self._training_model.stop_training = False
 
 
-class UserCallbacks(SynchronousCallbacks):
+class UserCallbacks(keras.callbacks.CallbackList):
     """Callbacks of the user, without the progress bar and the history that `fit` would add.
 
     Args:
@@ -139,6 +138,12 @@ class UserCallbacks(SynchronousCallbacks):
         own = [name for name in names for c in callbacks if getattr(type(c), name) is not getattr(base, name)]
         self.for_batches = self if own else None
         """These callbacks if they have methods per batch, else None: then no step waits for the device."""
+
+    def release_model(self) -> None:
+        """Let the callbacks forget their model, which would live as long as they do."""
+        for callback in self.callbacks:
+            # Not their own method: callbacks of users must not expect None.
+            keras.callbacks.Callback.set_model(callback, None)
 
     def on_log(self, update: int, logs: Logs) -> None:
         """Call `on_log` of the callbacks that have it, after each window of `log_every_n_updates`."""

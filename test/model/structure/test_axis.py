@@ -110,7 +110,6 @@ def test_parts_follow_from_the_shapes_of_other_weights(
 def test_sizes_as_text_and_new_names() -> None:
     axis = product([dimension(4), joined([dimension(3, "a"), joined([dimension(5, "b"), dimension(2, "c")])])])
     assert (sizes_text(axis), axis.size) == ("4*(3+5+2)", 40)
-    assert product([dimension(4)]) == dimension(4)
     axis = product([dimension(4, "x/a"), joined([dimension(3, "x/b"), Unknown(2, "why")])])
     renamed = renamed_axis(axis, lambda name: name.replace("x", "y"))
     assert renamed == product([dimension(4, "y/a"), joined([dimension(3, "y/b"), Unknown(2, "why")])])

@@ -41,8 +41,6 @@ PAIR = {"a/kernel": "2 in, 3", "b/kernel": "2 in, 5"}
 # A layer after 3 + 5 joined features of a sequence of any length.
 GRU = {"cell/kernel": "3+5 in, 3*2", "cell/recurrent_kernel": "2, 3*2"}
 LSTM = {"cell/kernel": "3+5 in, 4*2", "cell/recurrent_kernel": "2, 4*2", "cell/bias": "4*2"}
-STACKED = {"0/kernel": "3+5 in, 4*2", "0/recurrent_kernel": "2, 4*2"}
-STACKED |= {"1/kernel": "2 in, 3*3", "1/recurrent_kernel": "3, 3*3", "1/bias": "2, 3*3"}
 AFTER_A_JOIN: list[tuple[Callable[[], Any], dict[str, str]]] = [
     (lambda: layers.Dense(4), {"kernel": "3+5 in, 4", "bias": "4"}),
     (lambda: layers.LSTM(2), LSTM),
@@ -56,10 +54,6 @@ AFTER_A_JOIN: list[tuple[Callable[[], Any], dict[str, str]]] = [
     (layers.BatchNormalization, dict.fromkeys(["gamma", "beta", "moving_mean", "moving_variance"], "3+5")),
     (lambda: layers.GroupNormalization(2), {"gamma": "3+5", "beta": "3+5"}),
     (lambda: layers.TimeDistributed(layers.Dense(4)), {"layer/kernel": "3+5 in, 4", "layer/bias": "4"}),
-    (
-        lambda: layers.RNN(layers.StackedRNNCells([layers.LSTMCell(2, use_bias=False), layers.GRUCell(3)])),
-        {f"cell/cells/{path}": text for path, text in STACKED.items()},
-    ),
 ]
 
 

@@ -7,6 +7,7 @@ layers that consist of layers. At everything else, as layers with `channels_firs
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -18,10 +19,7 @@ from keras import layers
 from tfaip.layers.baselayer import call_in_inference, inlined_layers
 from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Unknown, WeightStructure, combined
 from tfaip.model.variables import all_layers_by_path, variables_by_path
-from tfaip.util.logging import logger
 from tfaip.util.typing import TensorDict
-
-log = logger(__name__)
 
 _NOT_FOLLOWED = "the inputs of its layer are not known"
 _NO_LAYER = "no layer whose parts are known uses it"
@@ -84,22 +82,17 @@ class _Walk:
         for name, tensor in [item for part in inputs for item in part.items()]:
             size = tensor.shape[-1] if tensor.shape else None
             self._set(tensor, Unknown(0, _NOT_FOLLOWED) if size is None else Dimension(f"input {name}", size))
-        try:
-            outputs = call(*inputs)
-        except Exception as error:  # code of the user, which need not run on tensors without values
-            log.debug("the graph cannot be followed: %r", error)
-            return
-        self._through(_keras_tensors(inputs), _keras_tensors(outputs))
+        with contextlib.suppress(Exception):  # code of the user, which need not run on tensors without values
+            self._through(_keras_tensors(inputs), _keras_tensors(call(*inputs)))
 
     def _through(self, inputs: Sequence[keras.KerasTensor], outputs: Sequence[keras.KerasTensor]) -> list[Axis]:
         """Return the features of outputs whose graph begins at inputs with known features."""
         try:
             graph = keras.Model(inputs, outputs)
-        except (ValueError, AttributeError) as error:  # two layers of one name, no way from the inputs, no graph at all
+        except (ValueError, AttributeError):  # two layers of one name, no way from the inputs, no graph at all
             if len(outputs) > 1:
                 return [axis for output in outputs for axis in self._through(inputs, [output])]
-            log.debug("%s cannot be followed: %r", [output.name for output in outputs], error)
-            return [Unknown(0, _NOT_FOLLOWED)] * len(outputs)
+            return [Unknown(0, _NOT_FOLLOWED)]
         followed = keras.models.clone_model(
             graph, input_tensors=inputs, clone_function=lambda operation: operation, call_function=self._apply
         )
@@ -108,12 +101,9 @@ class _Walk:
     def _apply(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
         """Call an operation or layer of a graph again, and note the features of its outputs."""
         outputs = operation(*args, **kwargs)
-        try:
+        found: Sequence[Axis] = []
+        with contextlib.suppress(Exception):  # code of the user, which need not run on tensors without values
             found = self._features(operation, outputs, args, kwargs)
-        except Exception as error:
-            # The code of the user runs on tensors without values, which it need not support.
-            log.debug("%s cannot be followed: %r", operation.name, error)
-            found = []
         reason = f"{operation.name} cannot be followed"
         for output, axis in zip_longest(_keras_tensors(outputs), found):
             if output is not None:
@@ -280,11 +270,7 @@ def _features_each(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequ
 
 def _cell(weights: Weights, cell: Any, inputs: Axis) -> Axis:
     """Note the weights of a cell, and return the features of its output."""
-    if isinstance(cell, layers.StackedRNNCells):
-        for inner in cell.cells:
-            inputs = _cell(weights, inner, inputs)
-        return inputs
-    if not type(cell).__module__.startswith("keras."):
+    if not type(cell).__module__.startswith("keras.") or isinstance(cell, layers.StackedRNNCells):
         return Unknown(cell.state_size if isinstance(cell.state_size, int) else 0, "a cell that is not one of Keras")
     # The last axis is that of the units, once for each gate.
     gated = units = weights.own(cell.recurrent_kernel, -2)
