@@ -18,7 +18,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option
 from tfaip.params.classes import is_part
 from tfaip.scenario.scenariobase import make_class
-from tfaip.util.classes import log_near_hook, near_hooks
+from tfaip.util.classes import near_hooks
 from tfaip.util.text import shorten
 
 # Attribute of a scenario -> the params that it may be, as a class or as an object.
@@ -43,21 +43,17 @@ def take_declared(scenario: type) -> dict[str, Any]:
     Objects of the class have properties of some of these names. Methods and properties of the body
     stay where they are.
     """
-    found = {}
+    values = {name: value for name, value in vars(scenario).items() if _is_value(value)}
     for name, near in near_hooks(scenario, NAMES).items():
-        if not _is_value(vars(scenario)[name]):
-            log_near_hook(scenario, name, near)
-            continue
-        raise TypeError(
-            f"{scenario.__qualname__}.{name} declares nothing; did you mean {near}? If it is something of your own, "
-            f"choose another name, or begin it with an underscore"
-        )
-    for name in NAMES:
-        value = vars(scenario).get(name)
-        if name not in vars(scenario) or not _is_value(value):
-            continue
+        if name in values:
+            raise TypeError(
+                f"{scenario.__qualname__}.{name} declares nothing; did you mean {near}? If it is something of your "
+                f"own, choose another name, or begin it with an underscore"
+            )
+    found = {}
+    for name in values.keys() & {*NAMES}:
         delattr(scenario, name)
-        found[name] = _checked(f"{scenario.__qualname__}.{name}", name, value)
+        found[name] = _checked(f"{scenario.__qualname__}.{name}", name, values[name])
     return found
 
 
