@@ -196,8 +196,6 @@ def test_what_a_lav_needs(two_graphs, tmp_path):
     lav = LAV(LAVParams(model_path=str(model), silent=True), LavScenario.params_from_path(model))
     (results,) = lav.run([TinyGenerator(samples=3)])
     assert results["samples"] == 3
-    with pytest.raises(UsageError, match="no model to load: set model_path"):
-        next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGenerator()]))
     # Scores of nothing are refused.
     lav = lav_of(model, LavScenario, silent=True)
     lav.params.pipeline.batch_size, lav.params.pipeline.batch_drop_remainder = 16, True
@@ -206,9 +204,8 @@ def test_what_a_lav_needs(two_graphs, tmp_path):
     with pytest.raises(UsageError, match="^the evaluation data give no batch: use a smaller batch size, or keep"):
         next(results)
     for lav in (lav_of(model, LavScenario), LavScenario.create_multi_lav(LAVParams(), [model])):
-        for value in (TinyGenerator(), 3):
-            with pytest.raises(TypeError, match="run takes the params of several generators, got .*: put them into a"):
-                lav.run(value)
+        with pytest.raises(TypeError, match="run takes the params of several generators, got .*: put them into a"):
+            next(lav.run(TinyGenerator()))
     copy = shutil.copytree(model, tmp_path / "model")
     (copy / "training_data.json").unlink()
     assert load_training_data(copy, LavScenario) is None

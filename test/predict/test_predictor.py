@@ -28,8 +28,7 @@ from tfaip.export.modelloading import load_exported
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.scenario.tutorial.full.data import TutorialGenerator
-from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.data import Part, TutorialGenerator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 

@@ -59,10 +59,6 @@ class WrittenTrainerParams(TrainerParams[LineScenarioParams, LinePipelineParams]
     stage: int = option(2, "Stage of the training")
 
 
-class WrittenScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    pass
-
-
 class StagedTrainer(Trainer[WrittenTrainerParams]):
     pass
 
@@ -98,7 +94,6 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
         (ShortScenario, "ShortScenario.TrainerParams", LinePipelineParams),
         (BoundScenario, "BoundScenario.TrainerParams", LinePipelineParams),
         (InheritedScenario, "InheritedScenario.TrainerParams", LinePipelineParams),
-        (WrittenScenario, "WrittenTrainerParams", LinePipelineParams),
         (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
         (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
         (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),

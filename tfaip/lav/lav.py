@@ -127,7 +127,7 @@ class LAV:
         with precision_scope(self._params.device.precision):
             scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
             scenario = construct(scenario_cls, self._scenario_params)
-            load_weights(scenario, Path(self._params.model_path or ""))
+            load_weights(scenario, Path(str(self._params.model_path)))
             return PredictionEvaluation(
                 scenario,
                 self._params.pipeline,
@@ -164,7 +164,7 @@ class MultiLAV(LAV):
         # The results have a value for each of these names.
         if len({Path(path).resolve() for path in self._paths}) < len(self._paths) or VOTED in self._paths:
             raise UsageError(
-                f"a model is given twice, or called {VOTED}: {shorten_text(', '.join(self._paths))}: give each model once"
+                f"a model is given twice, or called {VOTED}: {shorten_text(', '.join(self._paths))}: give each once"
             )
 
     def _load(self, run_eagerly: bool) -> Any:
