@@ -53,7 +53,6 @@ def loaded(name: str) -> str:
         "tf_zoo.scenario:Zoo",
         "tf_zoo/scenario.py",
         "./tf_zoo/scenario.py:Zoo",
-        "../{cwd}/tf_zoo/scenario.py",
     ],
 )
 def test_every_spelling(name: str, write: Write, tmp_path: Path) -> None:
@@ -121,15 +120,13 @@ def test_what_cannot_be_loaded(name: str, message: str, write: Write, tmp_path: 
         ("import tf_missing_library", "ModuleNotFoundError: No module named 'tf_missing_library'"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("def broken(:", "SyntaxError: invalid syntax"),
-        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
         ("import sys; sys.exit(3)", "SystemExit: 3"),
     ],
 )
 def test_a_module_that_fails_to_import_says_why(code: str, message: str, write: Write) -> None:
     write({"tf_broken/__init__.py": "", "tf_broken/scenario.py": code})
-    for name in ("tf_broken", "./tf_broken"):
-        with pytest.raises(UsageError, match=f"^scenario module tf_broken.scenario fails to import: {message}"):
-            load_scenario(name)
+    with pytest.raises(UsageError, match=f"^scenario module tf_broken.scenario fails to import: {message}"):
+        load_scenario("./tf_broken")
 
 
 def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,7 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datagenerator import Generator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import Spec
-from tfaip.device import DeviceConfigParams, Precision
+from tfaip.device import Precision
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import scalar_results
 from tfaip.export.trainingdata import load_training_data
@@ -89,18 +89,6 @@ def test_neither_batches_nor_compilation_nor_place_matter(tutorial, results, bat
     moved = shutil.copytree(tutorial / "best", tmp_path / "moved", ignore=shutil.ignore_patterns("serve"))
     others = results_of(moved, batch_size, run_eagerly)
     assert scalar_results(others) == pytest.approx(scalar_results(results), rel=1e-5)
-
-
-@pytest.mark.backend
-def test_a_model_may_be_scored_in_half_precision(tutorial, results):
-    device = DeviceConfigParams(precision=Precision.MIXED_BFLOAT16)
-    stored = load_training_data(tutorial / "best", TutorialScenario)
-    lav = lav_of(tutorial / "best", pipeline=stored.gen.setup.val, device=device, silent=True)
-    (half,) = lav.run(stored.gen.lav_gen())
-    assert half["crossentropy"] != results["crossentropy"]
-    # bfloat16 has 8 bits: 0.4 % per operation.
-    assert half["crossentropy"] == pytest.approx(results["crossentropy"], rel=0.05)
-    assert keras.config.dtype_policy().name == "float32"
 
 
 @pytest.mark.slow

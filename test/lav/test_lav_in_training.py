@@ -288,18 +288,6 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(monitor, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_lav_value_that_will_not_be_logged_is_refused():
-    for monitor, every_n, message in [
-        ("lav_l0_accuracy", 1, r"'lav_l0_accuracy' .*, which is not logged; .*ogged values: .*lav_l0_"),
-        ("lav_l0_mae", 0, "--trainer.lav_every_n"),
-    ]:
-        params = lav_params(lav_every_n=every_n)
-        params.scenario.model.monitor = monitor
-        with pytest.raises(UsageError, match=message):
-            train(params)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("generators", [[], [TinyGenerator(samples=5), TinyGenerator(samples=0)]])
 def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
     monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from paiargparse import PAIArgumentParser, RequiredArgumentError
+from paiargparse import PAIArgumentParser
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 
 from tfaip.errors import UsageError
@@ -30,10 +30,6 @@ from tfaip.params.sources import COMMAND_LINE, Settings, Source
 from tfaip.util.text import shorten
 
 _HELP = ("-h", "--help")
-
-
-class MissingFlags(UsageError, RequiredArgumentError):
-    """Flags that are required and not given."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +79,7 @@ class TreeParser(PAIDataClassArgumentParser):
             self._register_flags(node, root.ignore)
             unused -= known.keys() - {setting.path for setting in settings.unused()}
         if not any(word in _HELP for word in args):
-            try:
-                require_values(self.resolved, may_be_none=self._may_be_none)
-            except UsageError as error:
-                raise MissingFlags(str(error)) from None
+            require_values(self.resolved, may_be_none=self._may_be_none)
             for name, node in zip(self._tree_roots, self.resolved, strict=True):
                 setattr(namespace, name, build(node))
         return [word for flag, part in parts if flag is None or flag in unused for word in part]

@@ -31,7 +31,6 @@ def parsed(*argv):
 @pytest.mark.parametrize(
     ("flags", "val", "lav"),
     [
-        ("--val.lists c --lav.lists d", ["c"], [["d"]]),
         ("--val.lists c d", ["c", "d"], [["c"], ["d"]]),  # by default those of the validation, each by itself
         ("--val.lists c --lav.lists a b --lav.list_ratios 1 2", ["c"], [["a"], ["b"]]),
         ("", None, []),
