@@ -34,7 +34,6 @@ class BenchmarkResults:
         batches: batches of them.
         model_s: seconds spent on the model and waiting for it, the first batch and its compilation
             included.
-        first_batch_s: the part of `model_s` until the first batch was done.
         wall_s: seconds from the start to the last batch: data, model, and what was done with the
             samples.
     """
@@ -42,7 +41,6 @@ class BenchmarkResults:
     samples: int = 0
     batches: int = 0
     model_s: float = 0.0
-    first_batch_s: float = 0.0
     wall_s: float = 0.0
 
     @property
@@ -52,8 +50,6 @@ class BenchmarkResults:
 
     def count(self, size: int, started: float) -> None:
         """Count a finished batch; the pass began at `started` (`time.perf_counter()`)."""
-        if self.batches == 0:
-            self.first_batch_s = self.model_s
         self.samples += size
         self.batches += 1
         self.wall_s = time.perf_counter() - started
@@ -76,7 +72,7 @@ class BenchmarkResults:
     def __str__(self) -> str:
         return (
             f"{self.samples} samples in {self.wall_s:.2f} s ({self.samples_per_s:.0f} per second), "
-            f"{self.model_s:.2f} s of them in the model, {self.first_batch_s:.2f} s until the first batch was done"
+            f"{self.model_s:.2f} s of them in the model"
         )
 
 
