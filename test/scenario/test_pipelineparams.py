@@ -21,7 +21,7 @@ from test.trainer.line import (
 from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase, TrainerPipelines
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.params import option, pai_dataclass, pai_meta
+from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.choices import ClassChoice
 from tfaip.params.trust import class_name
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
@@ -47,18 +47,6 @@ class BoundScenario(GenericScenario[LineScenarioParams, LinePipelineParams]):
 
 class InheritedScenario(BoundScenario):
     pass
-
-
-class WrittenTrainerParams(TrainerParams[LineScenarioParams, LinePipelineParams]):
-    stage: int = option(2, "Stage of the training")
-
-
-class StagedTrainer(Trainer[WrittenTrainerParams]):
-    pass
-
-
-class StagedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    trainer_cls = classmethod(lambda cls: StagedTrainer)
 
 
 class OtherPipelineParams(LinePipelineParams):
@@ -88,7 +76,6 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
         (ShortScenario, "ShortScenario.TrainerParams", LinePipelineParams),
         (BoundScenario, "BoundScenario.TrainerParams", LinePipelineParams),
         (InheritedScenario, "InheritedScenario.TrainerParams", LinePipelineParams),
-        (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
         (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
         (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),
         (OwnListsScenario, "OwnListsScenario.TrainerParams", OwnListsPipelineParams),

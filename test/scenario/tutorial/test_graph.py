@@ -6,12 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.tensorboardwriter import collect_tensorboard_values
 from tfaip.scenario.tutorial.full.model import TutorialModel
 from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, GraphParams, MLPGraphParams, TutorialModelParams
-from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 
 @pytest.mark.parametrize("graph", [MLPGraphParams, CNNGraphParams])
@@ -52,18 +49,3 @@ def test_the_least_sure_images_are_shown_first() -> None:
     assert shown.writer.name == "unsure_images"
     np.testing.assert_array_equal(shown.value, images[order])
     np.testing.assert_array_equal(shown.writer.func("unsure_images", shown.value, 1), images[order[:8]])
-
-
-def test_accuracy_and_worst_class() -> None:
-    evaluator = TutorialScenario.create_evaluator(EvaluatorParams())
-    for pairs, expected in [
-        ([(0, 0), (0, 0), (1, 1), (1, 2), (1, 7), (3, 3)], (4 / 6, 1, 1 / 3)),
-        ([(4, 4)], (1, 4, 1)),  # from nothing
-    ]:
-        with evaluator:
-            assert evaluator.result() == {}
-            for label, predicted in pairs:
-                evaluator.update_state(Sample(targets={"label": [label]}, outputs={"class": predicted}))
-            assert evaluator.result() == dict(
-                zip(("eval_acc", "worst_class", "worst_class_acc"), expected, strict=True)
-            )

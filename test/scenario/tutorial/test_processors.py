@@ -10,25 +10,8 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.scenario.tutorial.full.data import Dataset, Part, TutorialData, TutorialGenerator, load_images
-from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift, shift
+from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-
-IMAGE = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-
-
-@pytest.mark.parametrize(
-    ("down", "right", "expected"),
-    [
-        (0, 0, [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
-        (1, 0, [[0, 0, 0], [1, 2, 3], [4, 5, 6]]),
-        (1, -1, [[0, 0, 0], [2, 3, 0], [5, 6, 0]]),
-    ],
-)
-def test_shift(down: int, right: int, expected: list[list[int]]) -> None:
-    assert shift(IMAGE, down, right).tolist() == expected
-    image = np.stack([IMAGE, -IMAGE], axis=-1).astype("int8")  # channels and the type stay
-    moved = shift(image, down, right)
-    assert (moved.dtype, moved[..., 1].tolist()) == (np.int8, (-np.array(expected)).tolist())
 
 
 def dots_after(
