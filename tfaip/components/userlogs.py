@@ -82,6 +82,7 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass on a record of a package."""
-        for handler in logging.getLogger(ROOT).handlers:
-            if record.levelno >= handler.level:
+        toolkit = logging.getLogger(ROOT)
+        for handler in toolkit.handlers:
+            if record.levelno >= handler.level and toolkit.isEnabledFor(record.levelno):
                 handler.handle(record)

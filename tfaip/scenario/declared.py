@@ -65,9 +65,9 @@ def _is_value(value: Any) -> bool:
 def _checked(place: str, name: str, value: Any) -> Any:
     """Return a declared value as the scenario keeps it."""
     if name == "best":
-        mode, _, logged = str(value).partition(" ")
-        if mode in ("min", "max") and logged:
-            return mode, logged
+        words = str(value).split()
+        if len(words) == 2 and words[0] in ("min", "max"):
+            return words[0], words[1]
         text = 'expected the mode and the name of a value, as in "min lav_l0_cer"'
         raise TypeError(f"{place} is {shorten(value)}, {text}")
     if name == "defaults" or (value is None and name in _OPTIONAL) or (name == "evaluator" and has_own_params(value)):
