@@ -11,7 +11,7 @@ import pytest
 
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.params import ParamsBase
-from tfaip.util.logging import ROOT, RunLog, setup_console
+from tfaip.util.logging import ROOT, RunLog, only_warnings, setup_console
 
 
 class PartParams(ParamsBase):
@@ -54,6 +54,8 @@ def test_messages_reach_the_console_and_the_file_of_the_run(tmp_path: Path, caps
         log_everywhere()
         run_log.write_to(tmp_path / "train.log")
         logging.getLogger("own_scenario").info("late")
+        with only_warnings():
+            logging.getLogger("own_scenario").info("the chief says it")
     log_everywhere()
     assert capsys.readouterr().out == "of the scenario\nwarning: of a part\nlate\n"
     lines = (tmp_path / "train.log").read_text().splitlines()
