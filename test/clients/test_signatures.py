@@ -30,7 +30,7 @@ from tfaip.params import option
 from tfaip.params.stored import save_params
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
-from tfaip.predict.params import PredictorParams
+from tfaip.predict.params import LAVParams, PredictorParams
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.testing.checks import check_params
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
@@ -341,7 +341,6 @@ logging.getLogger("library").info("three")
         (ModelBase, "_export_graphs", lambda self, i, o, t: {}, r"is called as _export_graphs\(self, graph\): missing"),
         (ModelBase, "_loss", lambda self, i, o: {}, r"is called as _loss\(self, inputs, targets, outputs\): too many"),
         (EvaluatorBase, "update_state", lambda self, t, o: None, r"is called as update_state\(self, sample\): missing"),
-        (LAV, "_custom_callbacks", lambda self: [], "would never be called: override run, and pass callbacks"),
     ],
 )
 def test_hooks_that_were_called_in_another_way_are_refused(base: Any, name: str, hook: Any, message: str) -> None:
@@ -350,16 +349,16 @@ def test_hooks_that_were_called_in_another_way_are_refused(base: Any, name: str,
         type("Own", (base,), {name: hook})
 
 
-def test_hooks_that_nothing_calls_are_refused_when_their_object_is_made() -> None:
-    class Warm(WarmStarter):
-        def _apply_renamings(self, names: Any, params: Any) -> Any:
-            return names
-
-    class Printing(MultiModelPredictor):
-        def _on_sample_end(self, outputs: Any) -> None:
-            pass
-
-    with pytest.raises(TypeError, match=r"Warm\._apply_renamings would never be called: override _trim"):
-        Warm(WarmStartParams())
-    with pytest.raises(TypeError, match=r"Printing\._on_sample_end would never be called: override predict_pipeline"):
-        Printing(PredictorParams(silent=True), tiny_data())
+@pytest.mark.parametrize(
+    ("base", "name", "arguments", "better"),
+    [
+        (WarmStarter, "_apply_renamings", [WarmStartParams()], "_trim"),
+        (MultiModelPredictor, "_on_sample_end", [PredictorParams(), None], "predict_pipeline"),
+        (LAV, "_custom_callbacks", [LAVParams(), None], "run, and pass callbacks"),
+    ],
+)
+def test_hooks_that_nothing_calls_are_refused_when_their_object_is_made(
+    base: Any, name: str, arguments: list[Any], better: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"Own\.{name} would never be called: override {better}"):
+        type("Own", (base,), {name: lambda self: None})(*arguments)

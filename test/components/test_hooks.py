@@ -30,7 +30,6 @@ from test.trainer.line import (
     PointsParams,
     line_params,
 )
-from tfaip.components.modelfiles import FormerModel, find_former_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
@@ -125,7 +124,6 @@ class First:
     ("init", "extra"),
     [
         (First.__init__, 0),
-        (lambda self, own, **kwargs: First.__init__(self, own, **kwargs), 0),
         (lambda self, extra, **kwargs: First.__init__(self, extra=extra, **kwargs), None),
         (lambda self, extra=3, **kwargs: First.__init__(self, extra=extra, **kwargs), 3),
         (lambda self, *args, **kwargs: First.__init__(self, *args, **kwargs), 0),
@@ -155,10 +153,9 @@ def test_scenario_params_know_their_scenario() -> None:
     params.scenario_id = None
     with pytest.raises(UsageError, match="^LineScenarioParams does not know its scenario: take the params from "):
         params.create()
-    for name in ("by_hand", "LineModel"):
-        params.scenario_id = f"test.trainer.line:{name}"
-        with pytest.raises(UsageError, match=f"^scenario_id 'test.trainer.line:{name}' is no scenario: set it to "):
-            params.cls()
+    params.scenario_id = "test.trainer.line:LineModel"
+    with pytest.raises(UsageError, match="^scenario_id 'test.trainer.line:LineModel' is no scenario: set it to "):
+        params.cls()
     params.scenario_id = "subprocess:Popen"
     with pytest.raises(UsageError, match="scenario_id: function 'subprocess:Popen' is refused: subprocess is not"):
         params.create()
@@ -206,14 +203,3 @@ def test_methods_and_fields_that_nothing_would_read_are_refused() -> None:
     weighted: Any = type("Weighted", (LineScenario,), {"class_weight": [1, 2]})
     with pytest.raises(TypeError, match="Weighted.class_weight would never .* field class_weight of the model params"):
         weighted(params.scenario)
-
-
-def test_a_saved_model_that_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "serve").mkdir()
-    (tmp_path / "serve" / "saved_model.pb").touch()
-    (tmp_path / "scenario_params.json").write_text('{"tfaip_version": "1.2.6"}')
-    monkeypatch.chdir(tmp_path / "serve")
-    expected = FormerModel(tmp_path / "scenario_params.json", None, tmp_path / "serve")
-    assert find_former_model(Path()) == expected
-    monkeypatch.chdir(tmp_path)
-    assert find_former_model(Path("serve")) == expected

@@ -12,7 +12,6 @@ import pytest
 
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import TinyData, TinyGenerator, TinyModelParams, TinyScenario
-from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import Precision
@@ -288,18 +287,6 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(monitor, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_lav_value_that_will_not_be_logged_is_refused():
-    for monitor, every_n, message in [
-        ("lav_l0_accuracy", 1, r"'lav_l0_accuracy' .*, which is not logged; .*ogged values: .*lav_l0_"),
-        ("lav_l0_mae", 0, "--trainer.lav_every_n"),
-    ]:
-        params = lav_params(lav_every_n=every_n)
-        params.scenario.model.monitor = monitor
-        with pytest.raises(UsageError, match=message):
-            train(params)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("generators", [[], [TinyGenerator(samples=5), TinyGenerator(samples=0)]])
 def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
     monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)
@@ -309,23 +296,8 @@ def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch
     assert len(train(lav_params(lav_every_n=0, epochs=1))[0]) == 1
 
 
-class UnknownLengthParams(TinyGenerator, cls=":UnknownLength"):
-    pass
-
-
-class UnknownLength(DataGenerator[UnknownLengthParams]):
-    def __len__(self):
-        raise NotImplementedError  # as generators of tfaip 1.2 do
-
-    def generate(self):
-        return TinyGenerator(samples=5, seed=3).create(self.mode).generate()
-
-
 @pytest.mark.slow
-def test_lav_of_data_whose_length_is_not_known_and_a_name_that_is_given_twice(monkeypatch):
-    known = train(lav_params(epochs=1))[0][0]["lav_l0_mae"]
-    monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: [UnknownLengthParams()])
-    assert train(lav_params(epochs=1))[0][0]["lav_l0_mae"] == known
+def test_a_name_that_is_given_twice_is_refused(monkeypatch):
     monkeypatch.setattr(Means, "result", lambda self: {"mae": 1.0})
     with pytest.raises(UsageError, match="the evaluator returns mae"):
         train(lav_params())

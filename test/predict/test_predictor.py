@@ -22,14 +22,12 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams, Precision
-from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported
-from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.scenario.tutorial.full.data import TutorialGenerator
-from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.data import Part, TutorialGenerator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 
@@ -96,7 +94,7 @@ def test_samples_come_one_by_one_in_order_processed_before_and_after(graph, run_
     assert [(sample.targets, sample.meta) for sample in samples] == [(None, None)] * 10
     benchmark = predictor.benchmark_results
     assert (benchmark.samples, benchmark.batches) == (10, 3)
-    assert 0 < benchmark.first_batch_s <= benchmark.model_s <= benchmark.wall_s
+    assert 0 < benchmark.model_s <= benchmark.wall_s
     lines = []
     benchmark.pretty_print(lines.append)
     assert [line.split()[0] for line in lines] == list(benchmark.to_dict())
@@ -316,38 +314,4 @@ def test_a_batch_is_started_when_the_samples_before_it_were_taken(read_ahead: in
     assert (benchmark.samples, benchmark.batches) == (4, 2)
     assert len(list(samples)) == 6
     assert (benchmark.samples, benchmark.batches) == (9, 5)
-    assert 0 < benchmark.first_batch_s <= benchmark.model_s <= benchmark.wall_s
-
-
-@pytest.mark.parametrize(("process_id", "has_batch"), [(0, [True, True, True]), (1, [True, True, False])])
-def test_each_process_starts_its_batch_of_a_round(process_id: int, has_batch: list[bool]) -> None:
-    """Five batches in rounds of two; what a process collects stands in for the outputs of both."""
-    events: list[str] = []
-    collected: list[bool] = []
-
-    def collect(own: Any) -> list[Any]:
-        collected.append(own is not None)
-        return [{"y": np.zeros(2)}, {"y": np.ones(2)}] if len(collected) < 3 else [{"y": np.full(1, 2.0)}]
-
-    benchmark = BenchmarkResults()
-    devices = Devices(num_processes=2, process_id=process_id)
-    passed = run_pass(five_batches(), doubling(events), samples_of, benchmark, devices=devices, collect=collect)
-    assert [sample.outputs["y"] for sample in passed] == [0, 0, 1, 1, 0, 0, 1, 1, 2]
-    assert collected == has_batch
-    assert len(events) == sum(has_batch)
-    assert (benchmark.samples, benchmark.batches) == (9, 5)
-
-
-def test_a_process_may_make_no_samples_and_a_stop_comes_after_a_round() -> None:
-    benchmark = BenchmarkResults()
-    assert list(run_pass(five_batches(), doubling([]), samples_of, benchmark, collect=lambda _: [])) == []
-    assert (benchmark.samples, benchmark.batches) == (9, 5)
-    events: list[str] = []
-    taken: list[Any] = []
-    passed = run_pass(
-        five_batches(), doubling(events), samples_of, BenchmarkResults(), should_stop=lambda: len(taken) == 4
-    )
-    with pytest.raises(EvaluationStopped):
-        taken.extend(passed)  # one by one
-    assert len(taken) == 4
-    assert events == ["start 0", "start 1"]
+    assert 0 < benchmark.model_s <= benchmark.wall_s

@@ -72,7 +72,8 @@ def test_values_come_back_with_type_and_shape(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_arrays_of_different_shapes_and_what_is_no_array(suffix, tmp_path):
+def test_no_samples_arrays_of_different_shapes_and_what_is_no_array(suffix, tmp_path):
+    assert round_trip(str(tmp_path / f"f{suffix}"), []) == []
     samples = [
         Sample(outputs={"path": np.arange(i, dtype=np.int16), "grid": np.ones((2, i), np.float64)}, meta="x" * i)
         for i in range(3)
@@ -83,20 +84,14 @@ def test_arrays_of_different_shapes_and_what_is_no_array(suffix, tmp_path):
     texts = [Sample(outputs=f"text {i}", meta=Origin("a.txt", i)) for i in range(3)]
     for i, got in enumerate(round_trip(tmp_path / f"b{suffix}", texts)):
         assert (got.outputs, got.meta, got.targets) == (f"text {i}", {"file": "a.txt", "line": i}, None)
+    # Types that files do not know, and what is no array beside one.
+    outputs = {"b": np.array([1.5, 2], ml_dtypes.bfloat16), "t": np.array([b"a", "ä".encode()], object)}
+    (got,) = round_trip(tmp_path / f"t{suffix}", [Sample(outputs=outputs)])
+    same(got.outputs, {"b": np.array([1.5, 2], np.float32), "t": ["a", "ä"]})
     mixed = [Sample(outputs={"words": ["a", "b"], "score": np.float32(0.1)}), Sample(outputs={"words": [], "score": 1})]
     first, second = round_trip(tmp_path / f"c{suffix}", mixed)
     same(first.outputs, mixed[0].outputs)
     same(second.outputs, mixed[1].outputs)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_types_that_files_do_not_know(suffix, tmp_path):
-    outputs = {"b": np.array([1.5, 2], ml_dtypes.bfloat16)}
-    (got,) = round_trip(tmp_path / f"f{suffix}", [Sample(outputs=outputs)])
-    same(got.outputs, {"b": np.array([1.5, 2], np.float32)})
-    texts = {"t": np.array([b"a", "ä".encode()], object), "u": np.array(["b"])}
-    (got,) = round_trip(tmp_path / f"t{suffix}", [Sample(outputs=texts)])
-    assert got.outputs == {"t": ["a", "ä"], "u": ["b"]}
 
 
 def test_what_other_programs_find(tmp_path):
@@ -114,13 +109,6 @@ def test_what_other_programs_find(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_samples_without_content(suffix, tmp_path):
-    assert round_trip(str(tmp_path / f"f{suffix}"), []) == []
-    empty = [Sample(outputs={"y": np.zeros((0, 3))}) for _ in range(1000)]
-    assert len(round_trip(tmp_path / f"f{suffix}", empty)) == 1000
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_an_error_leaves_what_was_there(suffix, tmp_path):
     path = tmp_path / f"f{suffix}"
     path.write_text("old")
@@ -129,9 +117,8 @@ def test_an_error_leaves_what_was_there(suffix, tmp_path):
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(path.name, "old")]
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_numpy_files_need_the_same_keys_in_every_sample(order, tmp_path):
-    samples = [Sample(outputs={"a": np.zeros(1)}), Sample(outputs={"a": np.zeros(1), "b": np.zeros(1)})][::order]
+def test_numpy_files_need_the_same_keys_in_every_sample(tmp_path):
+    samples = [Sample(outputs={"a": np.zeros(1)}), Sample(outputs={"a": np.zeros(1), "b": np.zeros(1)})]
     with pytest.raises(UsageError, match=r"not all have outputs/b: write a \.jsonl file"):
         round_trip(tmp_path / "f.npz", samples)
     assert list(tmp_path.iterdir()) == []
@@ -141,7 +128,7 @@ def test_numpy_files_need_the_same_keys_in_every_sample(order, tmp_path):
 def test_other_names_are_refused(tmp_path):
     for name in ("f.pkl", "f"):
         for use in (SampleWriter, lambda path: list(read_samples(path))):
-            with pytest.raises(UsageError, match=r"\.jsonl \(JSON lines\) or \.npz"):
+            with pytest.raises(UsageError, match=r"ends in \.jsonl or \.npz"):
                 use(tmp_path / name)
     with pytest.raises(UsageError, match="there is no directory"):
         SampleWriter(tmp_path / "no" / "f.npz")
@@ -203,9 +190,7 @@ HOSTILE = {
     "another shape": ("f.jsonl", jsonl_of("[1, 2]", '"float32"', "[3]")),
     "text type": ("f.jsonl", jsonl_of('["a"]', '"<U500000000"', "[1]")),
     "object type": ("f.jsonl", jsonl_of("[1]", '"O"', "[1]")),
-    "shape of another kind": ("f.jsonl", jsonl_of("[1]", '"int8"', '{"a": 1}')),
     "large shape": ("f.jsonl", jsonl_of("[1]", '"int8"', "[4611686018427387904]")),
-    "large number": ("f.jsonl", jsonl_of("[1" + "0" * 99 + "]", '"int8"', "[1]")),
     "large count": ("f.npz", npz_of(count=10**12)),
     "empty rows": ("f.npz", npz_of(count=2 * 10**6, **{"outputs/y": np.zeros((2 * 10**6, 0))})),
     "another count": ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(2)})),
@@ -264,5 +249,5 @@ def test_a_table_has_a_row_per_sample_and_a_column_per_key(tmp_path, caplog):
         writer.write(Sample(outputs={"a": 1}))
         with pytest.raises(UsageError, match=r"not all have outputs/b: write a \.jsonl file"):
             writer.write(Sample(outputs={"a": 1, "b": 2}))
-    with pytest.raises(UsageError, match=r"ends in \.jsonl \(JSON lines\) or \.npz \(NumPy\)$"):
+    with pytest.raises(UsageError, match=r"ends in \.jsonl or \.npz$"):
         list(read_samples(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -18,17 +17,12 @@ from test.trainer.line import (
     LineScenarioParams,
     LineTrainerParams,
     PointsParams,
-    by_hand,
-    line_params,
-    train,
-    weight,
 )
 from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase, TrainerPipelines
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.params import option, pai_dataclass, pai_meta
+from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.choices import ClassChoice
-from tfaip.params.stored import load_params
 from tfaip.params.trust import class_name
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -53,22 +47,6 @@ class BoundScenario(GenericScenario[LineScenarioParams, LinePipelineParams]):
 
 class InheritedScenario(BoundScenario):
     pass
-
-
-class WrittenTrainerParams(TrainerParams[LineScenarioParams, LinePipelineParams]):
-    stage: int = option(2, "Stage of the training")
-
-
-class WrittenScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    pass
-
-
-class StagedTrainer(Trainer[WrittenTrainerParams]):
-    pass
-
-
-class StagedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
-    trainer_cls = classmethod(lambda cls: StagedTrainer)
 
 
 class OtherPipelineParams(LinePipelineParams):
@@ -98,8 +76,6 @@ class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineP
         (ShortScenario, "ShortScenario.TrainerParams", LinePipelineParams),
         (BoundScenario, "BoundScenario.TrainerParams", LinePipelineParams),
         (InheritedScenario, "InheritedScenario.TrainerParams", LinePipelineParams),
-        (WrittenScenario, "WrittenTrainerParams", LinePipelineParams),
-        (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
         (HookedScenario, "HookedScenario.TrainerParams", OtherPipelineParams),
         (PlainListsScenario, "PlainListsScenario.TrainerParams", PlainListsPipelineParams),
         (OwnListsScenario, "OwnListsScenario.TrainerParams", OwnListsPipelineParams),
@@ -136,17 +112,6 @@ def test_the_flags_of_the_data_stay_where_the_author_makes_them_flat() -> None:
     params.gen.setup.train.batch_size = 5
     params.gen.__post_init__()
     assert params.gen.setup.val.batch_size == 5
-
-
-def test_such_a_scenario_trains_and_resumes(tmp_path: Path) -> None:
-    line, params = line_params([1.0, 2.0]), ShortScenario.default_trainer_params()
-    params.gen = line.gen
-    trainer = train(by_hand(params, tmp_path, epochs=1), scenario=ShortScenario)
-    assert weight(trainer) == -3
-    stored = load_params(tmp_path / "trainer_params.json", ShortScenario.trainer_params_cls(), trusted=["test"])
-    assert type(stored) is ShortScenario.trainer_params_cls()
-    stored.output_dir, stored.epochs = str(tmp_path), 2
-    assert weight(train(stored, restore=True, scenario=ShortScenario)) == -6
 
 
 def test_classes_and_params_are_those_of_the_declaration() -> None:

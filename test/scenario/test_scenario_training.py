@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 import pytest
 
 from test.scenario.waves.new import Waves, WavesScenario
-from test.scripts.conftest import well
 from test.support.commands import CommandResult
-from test.support.runs import printed_epochs
 from tfaip.errors import UsageError
 
 Run = Callable[..., CommandResult]
@@ -24,28 +21,6 @@ def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) ->
     params.output_dir = None if output_dir is None else str(output_dir)
     params.lav_every_n = 1
     return params
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_commands_with_workers(run: Run, tmp_path: Path) -> None:
-    first, other = tmp_path / "run", tmp_path / "other"
-    train = ["train", "test.scenario.waves.new", "--trainer.epochs", "1"]
-    printed = [
-        well(run(*command))
-        for command in (
-            [*train, "--trainer.output_dir", first, "--train.num_processes", "2"],
-            ["resume_training", first, "--trainer.epochs", "2"],
-            ["train_from_params", first / "trainer_params.json", "--trainer.output_dir", other, "--train.size", "8"],
-            ["predict", "--export_dir", first / "best", "--dump", "samples.jsonl", "--data.size", "5"],
-            ["export", first / "best", "--format", "keras"],
-        )
-    ]
-    assert [printed_epochs(text) for text in printed[:2]] == [[1], [2]]
-    assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 5
-    stored = json.loads((other / "trainer_params.json").read_text())
-    assert stored["__cls__"] == "test.scenario.waves.new:WavesScenario.TrainerParams"
-    assert stored["gen"]["train"] == {"__cls__": "test.scenario.waves.new:Waves", "size": 8, "seed": 1}
 
 
 @pytest.mark.slow

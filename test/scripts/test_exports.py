@@ -149,8 +149,8 @@ def test_damage_is_named(check: Callable[..., tuple[int, str]], model: Path) -> 
     sign(model)
     (model / "more.txt").touch()
     assert check(model) == (1, f"error: {model}/more.txt is not in the manifest of {model}\n")
-    held = "it holds exported models, give one of them"
-    assert check(model.parent) == (2, f"error: no exported model at {model.parent}: {held}: {model}\n")
+    held = "it has no scenario_params.json (expected best/ or export/ of a run)"
+    assert check(model.parent) == (2, f"error: no exported model at {model.parent}: {held}\n")
 
 
 def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
         KerasExporter.load(file.parent, "serve")
     predictor = Predictor(PredictorParams(silent=True), Words(Words.default_params()).data)
     for load in (read_source, predictor.set_model, load_exported):
-        with pytest.raises(UsageError, match=f"model at {file}: not a directory"):
+        with pytest.raises(UsageError, match=f"model at {file}: (not a directory|it has no)"):
             load(file)
         with pytest.raises(UsageError, match=f"model at {file.parent}: "):
             load(file.parent)

@@ -6,7 +6,6 @@ Old names are found by `tfaip.util.oldnames`, in modules that still exist and in
 from __future__ import annotations
 
 import importlib
-import re
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -67,8 +66,6 @@ def find_object(module: str, name: str) -> Any:
         ImportError: if there is nothing like it any more.
     """
     row = _rows().get((module, name))
-    if row is None and re.fullmatch(r"T([A-Z]\w*)?", name):  # most modules of 1.2 had type variables
-        row = OldName(f"{module}:{name}", "", "declare a TypeVar of your own")
     if row is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if not row.new:

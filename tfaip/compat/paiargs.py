@@ -1,7 +1,7 @@
 """Params trees in programs that build their command line with `paiargparse.PAIArgumentParser`.
 
-The library parses only what its own decorators and `typing.List` describe. Roots that hold params
-are taken out of its hands: their flags are resolved as by the commands, all others are left to it.
+The library parses only what its own decorators and `typing.List` describe. Its roots are taken out of
+its hands: their flags are resolved as by the commands, all other arguments are left to it.
 The library asks a method for the class of the parser of its roots; `tfaip.util.oldnames`
 answers with the one here, as soon as a program has imported the library.
 """
@@ -12,15 +12,14 @@ import contextlib
 import re
 import sys
 from argparse import SUPPRESS, ArgumentError, Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any
 
-from paiargparse import PAIArgumentParser, RequiredArgumentError
+from paiargparse import PAIArgumentParser
 from paiargparse.dataclass_parser import PAIDataClassArgumentParser
 
 from tfaip.errors import UsageError
-from tfaip.params.classes import ParamsBase
 from tfaip.params.codec import Words
 from tfaip.params.commandline import is_flag_word, is_value_word, require_values
 from tfaip.params.fields import copied
@@ -28,14 +27,9 @@ from tfaip.params.help import described_flag
 from tfaip.params.resolver import Entry, Resolver
 from tfaip.params.settings import all_entries, build, refuse_unknown
 from tfaip.params.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.types import field_kind, field_types, origin_of
 from tfaip.util.text import shorten
 
 _HELP = ("-h", "--help")
-
-
-class MissingFlags(UsageError, RequiredArgumentError):
-    """Flags that are required and not given."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class _Root:
 
 
 class TreeParser(PAIDataClassArgumentParser):
-    """Parser of the roots of a `PAIArgumentParser`: params trees here, other dataclasses in the library."""
+    """Parser of the roots of a `PAIArgumentParser`, which are params and other dataclasses."""
 
     def __init__(self, *args: Any, ignore_required: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, ignore_required=ignore_required, **kwargs)
@@ -61,15 +55,8 @@ class TreeParser(PAIDataClassArgumentParser):
         self, param_name: str, dc_type: Any, default: Any = MISSING, ignore: Any = None, flat: bool = False
     ) -> None:
         """Add a root; the arguments are those of the library."""
-        if not self.is_tree(dc_type):
-            super().add_root_argument(param_name, dc_type, default, ignore, flat)
-            return
         given = None if default is MISSING else default
         self._tree_roots[param_name] = _Root(dc_type, given, tuple(ignore or ()), flat)
-
-    def is_tree(self, cls: Any) -> bool:
-        """Return True for a root to be resolved here, False for one that is left to the library."""
-        return _needs_us(cls, set())
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Namespace, list[str]]:
         """Parse the flags of all roots; return the namespace and the other words."""
@@ -92,10 +79,7 @@ class TreeParser(PAIDataClassArgumentParser):
             self._register_flags(node, root.ignore)
             unused -= known.keys() - {setting.path for setting in settings.unused()}
         if not any(word in _HELP for word in args):
-            try:
-                require_values(self.resolved, may_be_none=self._may_be_none)
-            except UsageError as error:
-                raise MissingFlags(str(error)) from None
+            require_values(self.resolved, may_be_none=self._may_be_none)
             for name, node in zip(self._tree_roots, self.resolved, strict=True):
                 setattr(namespace, name, build(node))
         return [word for flag, part in parts if flag is None or flag in unused for word in part]
@@ -121,9 +105,6 @@ class TFAIPArgumentParser(PAIArgumentParser):
             def __init__(self, **kwargs: Any) -> None:
                 super().__init__(**kwargs)
                 parser._trees = self
-
-            def is_tree(self, cls: Any) -> bool:
-                return is_dataclass(cls)
 
         return Trees
 
@@ -160,28 +141,3 @@ def _split(args: Sequence[str]) -> tuple[dict[str, Words], list[tuple[str | None
         else:
             parts.append((None, [word]))
     return given, parts
-
-
-def _needs_us(cls: Any, seen: set[Any]) -> bool:
-    """Return True for params, and for other dataclasses that hold some, or whose annotations are texts.
-
-    The library fails on both.
-    """
-    origin = origin_of(cls)
-    if origin in seen or not is_dataclass(origin):
-        return False
-    seen.add(origin)
-    if issubclass(cast(type, origin), ParamsBase) or any(isinstance(field.type, str) for field in fields(origin)):
-        return True
-    return any(_needs_us(inner, seen) for inner in _inner_classes(cls))
-
-
-def _inner_classes(cls: Any) -> Iterator[Any]:
-    try:
-        types = field_types(cls).values()
-    except (NameError, TypeError):
-        return  # of the library alone, with names that cannot be resolved
-    for declared in types:
-        kind = field_kind(declared)
-        if kind.kind != "leaf":
-            yield kind.declared

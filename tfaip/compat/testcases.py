@@ -101,36 +101,6 @@ def warmstart_training_test_case(
     checks.check_warm_start(_training(test, scenario, args, debug))
 
 
-def assert_equality(
-    test: TestCase,
-    key: str,
-    res1: Any,
-    res2: Any,
-    delta: float,
-    ignore_binary_metric: bool = False,
-    ignore_array_metric: bool = False,
-) -> None:
-    """Compare two values up to `delta`; binary metrics (0 or 1) and arrays may be left out."""
-    if np.ndim(res1) > 0 and ignore_array_metric or ignore_binary_metric and np.all(np.isin([res1, res2], (0, 1))):
-        return
-    np.testing.assert_allclose(res1, res2, rtol=0, atol=delta, err_msg=f"{test.id()}: {key}")
-
-
-def assert_equality_dict(
-    test: TestCase,
-    res1: Mapping[str, Any],
-    res2: Mapping[str, Any],
-    delta: float,
-    ignore_binary_metric: bool = False,
-    ignore_array_metric: bool = False,
-) -> None:
-    """Compare two dicts of values, see `assert_equality`."""
-    if set(res1) != set(res2):
-        raise AssertionError(f"{test.id()}: {sorted(res1)} and {sorted(res2)} are not the same values")
-    for key, value in res1.items():
-        assert_equality(test, key, value, res2[key], delta, ignore_binary_metric, ignore_array_metric)
-
-
 def setup_test_init() -> None:
     """Do nothing: a test needs no preparation."""
 

@@ -1,11 +1,10 @@
-"""Small functions and classes of tfaip 1.2: resources, devices, times, files, bits."""
+"""Small functions and classes of tfaip 1.2: resources, devices, times, bits."""
 
 from __future__ import annotations
 
 import cProfile
-import glob
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -83,12 +82,6 @@ def profile(path: str | Path) -> Iterator[cProfile.Profile]:
 def enforce_types(decorated: T) -> T:
     """Return a class or function as it is: params check their values themselves."""
     return decorated
-
-
-def glob_all(paths: str | Iterable[str]) -> list[str]:
-    """Return the files of one or several patterns, in their order, each pattern sorted."""
-    patterns = [paths] if isinstance(paths, str) else paths
-    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]
 
 
 def packsize(size: int) -> int:

@@ -6,13 +6,11 @@ A user may type `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path. A stored
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import inspect
 import pkgutil
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,8 +27,7 @@ from tfaip.util.logging import has_console, logger
 from tfaip.util.text import shorten, shorten_text
 
 ScenarioClass = type[ScenarioComponents[Any, Any]]
-SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
-# Characters of a name or path in a stored file; far more than any real one has.
+# Characters of a name in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
 # A module that loads Keras at its top: it is imported before, without the start-up messages of TensorFlow.
 _LOADS_KERAS = re.compile(
@@ -61,21 +58,15 @@ def load_scenario(name: str, first: bool = True) -> ScenarioClass:
 def _scenario_in(module_name: str, class_name: str) -> ScenarioClass:
     module = _import(module_name)
     if hasattr(module, "__path__") and not _scenarios_of(module):
-        inner = f"{module_name}.scenario"
-        if importlib.util.find_spec(inner) is None:
-            raise UsageError(
-                f"package {shorten_text(module_name)} has no module 'scenario' and defines no scenario: name the module"
-            )
-        module = _import(inner)
+        module = _import(f"{module_name}.scenario")
     found = _scenarios_of(module)
     if not class_name:
         return _only_scenario(module, found)
     value = getattr(module, class_name, None)
     if inspect.isclass(value) and issubclass(value, ScenarioComponents):
         return value
-    near = nearest(class_name, sorted(found))
-    hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(sorted(found)) or 'none'}"
-    raise UsageError(f"module {module.__name__} has no scenario named {shorten(class_name)}{hint}")
+    names = ", ".join(sorted(found)) or "none"
+    raise UsageError(f"module {module.__name__} has no scenario named {shorten(class_name)}; it defines {names}")
 
 
 def is_given_by_path(name: str) -> bool:
@@ -87,9 +78,7 @@ def is_given_by_path(name: str) -> bool:
 def _module_of_path(path: Path, first: bool) -> str:
     """Return the dotted name of a file or package directory, and make it importable."""
     path = path.resolve()
-    if not path.exists():
-        raise UsageError(f"no scenario at {shorten_text(str(path), 160)}: the path does not exist")
-    if path.is_dir() and not (path / "__init__.py").exists() and not (path / "scenario.py").exists():
+    if not path.is_file() and not any((path / name).exists() for name in ("__init__.py", "scenario.py")):
         raise UsageError(
             f"no scenario at {shorten_text(str(path), 160)}: expected a Python file, or a directory with scenario.py"
         )
@@ -126,8 +115,7 @@ def _near_modules(name: str, missing: str) -> str:
     prefix, rest = f"{parent}." if parent else "", name[len(missing) :]
     beside = {info.name for info in pkgutil.iter_modules(paths)} - {last} - sys.stdlib_module_names
     near = [f"{prefix}{module}{rest}" for module in nearest(last, beside)]
-    shipped = [known for known in SHIPPED if missing in known.split(".")[2:]]
-    return f"; did you mean {' or '.join(shipped or near)}?" if shipped or near else ""
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _scenarios_of(module: ModuleType) -> dict[str, ScenarioClass]:
@@ -165,7 +153,7 @@ def import_root(scenario: ScenarioClass) -> str | None:
     return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
 
 
-def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str | None = None) -> ScenarioClass:
+def load_trusted_scenario(scenario_id: str, typed_root: str | None = None) -> ScenarioClass:
     """Import the scenario that a stored file names, and log which package is trusted by that.
 
     Modules are searched in the installed packages first, then in `typed_root` and in the working
@@ -173,8 +161,6 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
 
     Args:
         scenario_id: `module:Class`.
-        root: the `import_root` in the file. It is only shown in the message, never imported from: a
-            file must not lead to code.
         typed_root: the directory that the user imported the scenario from, according to the user's
             own record.
 
@@ -207,22 +193,11 @@ def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str
         if importlib.util.find_spec(package) is None:
             # The scenario was named by its path, or from another working directory.
             why = "" if has_added else "; nothing is imported from the directory of a model or a run"
-            raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
+            raise UsageError(f"{error}{why}; put the directory that holds {package} on the PYTHONPATH") from error
         raise
     if package != "tfaip":
         logger(__name__).info("importing the package %s: the stored params say that it holds the scenario", package)
     return scenario
-
-
-def _how_to_find(package: str, root: object) -> str:
-    is_path = isinstance(root, str) and len(root) <= _LONGEST_NAME and root.isprintable() and Path(root).is_absolute()
-    # A run directory that contains code must not get the user to import it.
-    if is_path and not importpath.is_stored(str(root)):
-        directory = Path(str(root))
-        with contextlib.suppress(OSError):
-            if (directory / package).is_dir() or (directory / f"{package}.py").is_file():
-                return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} before the command"
-    return f"put the directory that holds {package} on the PYTHONPATH"
 
 
 def scenario_id_of(values: Mapping[str, Any], source: Path | str) -> str:

@@ -21,14 +21,8 @@ def require_model(path: Path) -> None:
     """Raise unless a directory may be that of an exported model."""
     if (path / SCENARIO_PARAMS_FILE).is_file():
         return
-    models = sorted(str(file.parent) for file in path.glob(f"*/{SCENARIO_PARAMS_FILE}"))
-    if models:
-        found = f"it holds exported models, give one of them: {', '.join(models)}"
-    elif path.is_dir():
-        found = f"the directory has no {SCENARIO_PARAMS_FILE} (expected best/ or export/ of a run)"
-    else:
-        found = "not a directory" if path.exists() else "the path does not exist"
-    raise UsageError(f"no exported model at {path}: {found}")
+    found = f"it has no {SCENARIO_PARAMS_FILE} (expected best/ or export/ of a run)"
+    raise UsageError(f"no exported model at {path}: {found if path.exists() else 'the path does not exist'}")
 
 
 TRAINER_PARAMS_FILE = "trainer_params.json"

@@ -35,6 +35,7 @@ from tfaip.params.trust import OwnPackage
 from tfaip.params.types import field_types, type_argument
 from tfaip.util.classes import check_hook_names, construct, overrides, refuse_uncalled, takes
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     from tfaip.model.graphbase import GenericGraphBase
@@ -175,7 +176,17 @@ class ScenarioComponents(Generic[SP, TP]):
             "scenario_params": lambda: params,
             **built,
         }
-        arguments = further_arguments(self, part, offered)
+        arguments: dict[str, Any] = {}
+        for name in ARGUMENT_HOOKS[part]:
+            hook = getattr(self, name, None)
+            if hook is None:
+                continue
+            parameters = inspect.signature(hook).parameters
+            takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+            given = hook(**{key: value() for key, value in offered.items() if takes_all or key in parameters})
+            if not isinstance(given, Mapping):
+                raise TypeError(f"{type(self).__name__}.{name} gave {shorten(given)}, expected a dict of arguments")
+            arguments.update(given)
         if named is None or "data" not in built or "data" in arguments:
             return arguments
         try:
@@ -370,33 +381,6 @@ class ScenarioComponents(Generic[SP, TP]):
         params = load_params(file, cls.params_cls(), trusted=packages, key=key)
         require_resources_inside(params, file.parent)
         return params
-
-
-def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-    """Call the hooks of one component and return all arguments that they return."""
-    found: dict[str, Any] = {}
-    for name in ARGUMENT_HOOKS[part]:
-        hook = getattr(scenario, name, None)
-        if hook is None:
-            continue
-        shown = f"{type(scenario).__name__}.{name}"
-        given = hook(**{argument: offered[argument]() for argument in _taken(hook, offered, shown)})
-        if not isinstance(given, Mapping):
-            raise TypeError(f"{shown} gave a {type(given).__name__}, expected a dict of constructor arguments")
-        found.update(given)
-    return found
-
-
-def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> list[str]:
-    """Return the names of the offered values that a hook takes; all if it has `**kwargs`."""
-    parameters = inspect.signature(hook).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return list(offered)
-    for parameter in parameters:
-        is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
-        if is_needed and parameter.name not in offered:
-            raise TypeError(f"{shown} needs the argument {parameter.name!r}; it may take {', '.join(offered)}")
-    return [parameter.name for parameter in parameters if parameter.name in offered]
 
 
 def build_part(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:

@@ -23,8 +23,8 @@ def user_logs(*values: Any) -> Iterator[None]:
     Args:
         values: classes and params, whose packages are the user's; or names of modules.
 
-    A level that is set on such a logger is kept. Handlers of the root logger get the same records
-    as without the context.
+    A level that is set on such a logger is kept. Handlers of the root logger get these messages where they get those
+    of the toolkit.
     """
     with ExitStack() as stack:
         for package in sorted(_packages(values) - _NOT_USERS):
@@ -64,10 +64,10 @@ def _forwarded(package: logging.Logger) -> Iterator[None]:
     if any(isinstance(handler, _Forward) for handler in package.handlers):
         yield  # an outer context forwards its messages already
         return
-    forward, before = _Forward(package), (package.level, package.propagate)
+    toolkit, forward, before = logging.getLogger(ROOT), _Forward(), (package.level, package.propagate)
     if package.level == logging.NOTSET:
-        package.setLevel(logging.getLogger(ROOT).getEffectiveLevel())
-    package.propagate = False
+        package.setLevel(toolkit.getEffectiveLevel())
+    package.propagate = package.propagate and toolkit.propagate
     package.addHandler(forward)
     try:
         yield
@@ -78,22 +78,11 @@ def _forwarded(package: logging.Logger) -> Iterator[None]:
 
 
 class _Forward(logging.Handler):
-    """Handler that passes records on to the handlers that the toolkit's own records reach.
-
-    Args:
-        package: logger of a package, with the level that it had before the context.
-    """
-
-    def __init__(self, package: logging.Logger) -> None:
-        super().__init__()
-        self._root_level = package.getEffectiveLevel()
+    """Handler that passes records on to the handlers of the toolkit."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass on a record of the package."""
-        toolkit, root = logging.getLogger(ROOT), logging.getLogger()
-        if toolkit.isEnabledFor(record.levelno):
-            for handler in toolkit.handlers:
-                if record.levelno >= handler.level:
-                    handler.handle(record)
-        if toolkit.propagate and root.handlers and record.levelno >= self._root_level:
-            root.handle(record)
+        """Pass on a record of a package."""
+        toolkit = logging.getLogger(ROOT)
+        for handler in toolkit.handlers:
+            if record.levelno >= handler.level and toolkit.isEnabledFor(record.levelno):
+                handler.handle(record)

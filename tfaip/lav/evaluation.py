@@ -19,9 +19,9 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, EvaluatorParams, result_of, scalar_results
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.predictionstep import EvaluationModel, EvaluationStep
-from tfaip.predict.modelpass import BenchmarkResults, gathered_by_chief, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.util.logging import logger
-from tfaip.util.typing import Logs, TensorDict
+from tfaip.util.typing import Logs
 
 log = logger(__name__)
 
@@ -157,15 +157,6 @@ class PredictionEvaluation:
     def _run(self, pipeline: DataPipeline, scores: SampleScores) -> dict[str, Any]:
         self.benchmark_results = BenchmarkResults()
         self._step.reset()
-        is_needed = True
-
-        def outputs_of_round(own: TensorDict | None) -> list[Any]:
-            """Return, on the chief, the outputs of each batch of a round as long as their samples are used."""
-            nonlocal is_needed
-            # Only the chief knows how many samples were printed. Once none are needed, none are needed later.
-            is_needed = is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
-            return gathered_by_chief(self._devices, own) if is_needed else []
-
         predicted = run_pass(
             pipeline,
             lambda batch: self._step(batch.inputs, batch.targets),
@@ -173,7 +164,8 @@ class PredictionEvaluation:
             self.benchmark_results,
             in_order=False,  # the batches of the validation, so that the values are equal
             devices=self._devices,
-            collect=outputs_of_round,
+            # Only the chief knows how many samples were printed.
+            is_needed=lambda: scores.needs_all or broadcast(self._devices, scores.needs_next),
             should_stop=self._should_stop,
         )
         results: dict[str, Any] = {}

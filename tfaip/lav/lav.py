@@ -46,6 +46,7 @@ from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
+_UNCALLED = dict.fromkeys(("_custom_callbacks", "extract_dump_data"), "run, and pass callbacks to super().run")
 log = logger(__name__)
 
 
@@ -61,14 +62,10 @@ class LAV:
     # Part of the results that callbacks get; None: all.
     _shown: str | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        instead = "run, and pass callbacks to super().run"
-        refuse_uncalled(cls, LAV, dict.fromkeys(("_custom_callbacks", "extract_dump_data"), instead))
-
     def __init__(
         self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: ScenarioClass | None = None
     ) -> None:
+        refuse_uncalled(type(self), LAV, _UNCALLED)
         self._params = params
         self._scenario_params = scenario_params
         self._scenario = scenario
@@ -102,25 +99,20 @@ class LAV:
             callbacks: get every sample and the results of every generator.
             run_eagerly: do not compile the model, to debug it in Python.
 
-        Returns:
+        Yields:
             for each generator the losses, the metrics, and the results of the evaluator, by name.
 
         Raises:
-            TypeError: if `generator_params` is no iterable, for example the params of a single
-                generator.
+            TypeError: if `generator_params` are the params of a single generator.
             UsageError: if there is no model, or the evaluator and a metric share a name.
             TfaipError: if the weights are damaged.
         """
-        if not isinstance(generator_params, Iterable) or isinstance(generator_params, DataGeneratorParams):
+        if isinstance(generator_params, DataGeneratorParams):
             raise TypeError(
                 f"run takes the params of several generators, got {type(generator_params).__name__}: put them into a "
                 "list"
             )
-        return self._results(generator_params, list(callbacks or []), run_eagerly)
-
-    def _results(
-        self, generator_params: Iterable[DataGeneratorParams], callbacks: Sequence[LAVCallback], run_eagerly: bool
-    ) -> Iterator[dict[str, Any]]:
+        callbacks = callbacks or []
         evaluation = self._load(run_eagerly)
         for generator in generator_params:
             results = evaluation.run(generator, on_sample_of(callbacks, generator))
@@ -132,12 +124,10 @@ class LAV:
             yield results
 
     def _load(self, run_eagerly: bool) -> Any:
-        if self._params.model_path is None:
-            raise UsageError("LAV has no model to load: set model_path of its params")
         with precision_scope(self._params.device.precision):
             scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
             scenario = construct(scenario_cls, self._scenario_params)
-            load_weights(scenario, Path(self._params.model_path))
+            load_weights(scenario, Path(str(self._params.model_path)))
             return PredictionEvaluation(
                 scenario,
                 self._params.pipeline,
@@ -169,21 +159,20 @@ class MultiLAV(LAV):
     def __init__(
         self, params: LAVParams, model_paths: Sequence[str | Path], scenario: ScenarioClass, trusted: Iterable[str] = ()
     ) -> None:
-        self._params = params
-        names = [str(path) for path in model_paths]
-        if len({Path(name).resolve() for name in names}) < len(names):
-            raise UsageError(f"a model is given twice: {shorten_text(', '.join(names))}: give each model once")
-        # Their names in the results, none of which is that of the vote.
-        self._paths = [f"./{name}" if name == VOTED else name for name in names]
-        self._scenario_cls = scenario
-        self._trusted = list(trusted)
-        self._benchmark = BenchmarkResults()
+        super().__init__(params, cast(Any, None), scenario)
+        self._paths, self._trusted = [str(path) for path in model_paths], list(trusted)
+        # The results have a value for each of these names.
+        if len({Path(path).resolve() for path in self._paths}) < len(self._paths) or VOTED in self._paths:
+            raise UsageError(
+                f"a model is given twice, or called {VOTED}: {shorten_text(', '.join(self._paths))}: give each once"
+            )
 
     def _load(self, run_eagerly: bool) -> Any:
-        with precision_scope(self._params.device.precision):
-            models = load_models(self._paths, self._scenario_cls, self._trusted)
         # Factories of a scenario are defined above this package, in `ScenarioBase`.
-        predictor = cast(Any, self._scenario_cls).multi_predictor_cls()(PredictorParams(), models[0].data)
+        scenario = cast(Any, self._scenario)
+        with precision_scope(self._params.device.precision):
+            models = load_models(self._paths, scenario, self._trusted)
+        predictor = scenario.multi_predictor_cls()(PredictorParams(), models[0].data)
         voter = predictor.create_voter(models[0].params.data)
         return VotingEvaluation(models, self._paths, voter, self._params, run_eagerly)
 

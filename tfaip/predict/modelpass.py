@@ -34,7 +34,6 @@ class BenchmarkResults:
         batches: batches of them.
         model_s: seconds spent on the model and waiting for it, the first batch and its compilation
             included.
-        first_batch_s: the part of `model_s` until the first batch was done.
         wall_s: seconds from the start to the last batch: data, model, and what was done with the
             samples.
     """
@@ -42,7 +41,6 @@ class BenchmarkResults:
     samples: int = 0
     batches: int = 0
     model_s: float = 0.0
-    first_batch_s: float = 0.0
     wall_s: float = 0.0
 
     @property
@@ -52,8 +50,6 @@ class BenchmarkResults:
 
     def count(self, size: int, started: float) -> None:
         """Count a finished batch; the pass began at `started` (`time.perf_counter()`)."""
-        if self.batches == 0:
-            self.first_batch_s = self.model_s
         self.samples += size
         self.batches += 1
         self.wall_s = time.perf_counter() - started
@@ -76,7 +72,7 @@ class BenchmarkResults:
     def __str__(self) -> str:
         return (
             f"{self.samples} samples in {self.wall_s:.2f} s ({self.samples_per_s:.0f} per second), "
-            f"{self.model_s:.2f} s of them in the model, {self.first_batch_s:.2f} s until the first batch was done"
+            f"{self.model_s:.2f} s of them in the model"
         )
 
 
@@ -89,7 +85,7 @@ def run_pass(
     read_ahead: int = 0,
     in_order: bool = True,
     devices: Devices | None = None,
-    collect: Callable[[Any], list[Any]] = lambda own: [own],
+    is_needed: Callable[[], bool] = lambda: True,
     should_stop: Callable[[], bool] = lambda: False,
     progress: Callable[[Iterator[Batch]], Iterator[Batch]] = iter,
 ) -> Iterator[T]:
@@ -106,18 +102,19 @@ def run_pass(
         read_ahead: rounds that are read and started before the outputs of the first one are waited
             for.
         in_order: keep the order of the data, where buckets would change it.
-        devices: the processes that share the batches; None: this process runs all of them.
-        collect: gets what `start` returned for the batch of this process (None: a short last round
-            has none for it), returns the outputs of each batch of the round whose samples this
-            process makes.
+        devices: the processes that share the batches; None: one process. `start` returns arrays by name, if there are
+            several.
+        is_needed: asked in each process before the samples of a round are made, which the chief does for all
+            processes; once False, no more are made.
         should_stop: asked after each round; True raises `EvaluationStopped`.
         progress: passes the batches on and shows how many there were.
 
     Raises:
         UsageError: if there is no batch, and the pipeline is not one for prediction.
     """
-    own, num_processes = (devices.process_id, devices.num_processes) if devices else (0, 1)
-    began = time.perf_counter()
+    devices = devices or Devices()
+    own, num_processes = devices.process_id, devices.num_processes
+    began, makes_samples = time.perf_counter(), True
 
     def started(batches: Iterator[Batch]) -> Iterator[tuple[list[Batch], Any]]:
         while group := list(islice(batches, num_processes)):
@@ -130,7 +127,9 @@ def run_pass(
     with pipeline.generate_input_batches(False, few_shapes=compiles_each_shape(), in_order=in_order) as batches:
         for group, running in _delayed(started(progress(batches)), read_ahead):
             before = time.perf_counter()
-            made = [unbatch(*pair) for pair in zip(group, collect(running), strict=False)]
+            makes_samples = makes_samples and is_needed()
+            outputs = _gathered_by_chief(devices, running) if makes_samples else []
+            made = [unbatch(*pair) for pair in zip(group, outputs, strict=False)]
             benchmark.model_s += time.perf_counter() - before
             for batch in group:
                 benchmark.count(batch.size, began)
@@ -145,7 +144,7 @@ def run_pass(
         )
 
 
-def gathered_by_chief(devices: Devices, outputs: Mapping[str, Any] | None) -> list[Any]:
+def _gathered_by_chief(devices: Devices, outputs: Mapping[str, Any] | None) -> list[Any]:
     """Return, on the chief, the outputs of each batch of a round, given those of this process (None: it had none)."""
     if devices.num_processes == 1:
         return [outputs]

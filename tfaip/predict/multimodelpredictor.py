@@ -99,8 +99,6 @@ class MultiModelPredictor(Predictor):
             models: each as in `Predictor.set_model`.
             data: those of each model, with its post-processing; None: of all models those of the predictor.
         """
-        if not models:
-            raise UsageError("no model to predict with: give at least one")
         self._steps = [self._create_step(model) for model in models]
         self.datas = [self._data] * len(models) if data is None else list(data)
 
@@ -167,10 +165,7 @@ def load_models(
                 f"{paths[0]} and {path} differ in their pre-processing, so they cannot vote: "
                 f"{'; '.join(change.text(flag_of(first, 'data', change.path)) for change in changes)}"
             )
-    weights = paths if model_paths is None else model_paths
-    if len(weights) != len(models):
-        raise UsageError(f"{len(models)} files of params, but {len(weights)} models: give one for each")
-    for path, model in zip(weights, models, strict=True):
+    for path, model in zip(paths if model_paths is None else model_paths, models, strict=True):
         load_weights(model, Path(path))
     return models
 

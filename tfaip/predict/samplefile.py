@@ -20,7 +20,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -92,15 +92,13 @@ class SampleWriter:
 
 def check_target(path: Path) -> None:
     """Raise unless a file of samples can be written to `path`."""
-    _check_suffix(path, {TABLE_SUFFIX: "table"})
+    _check_suffix(path, _FORMS)
     require_writable(path)
 
 
-def _check_suffix(path: Path, more: Mapping[str, str]) -> None:
-    names = {JSON_SUFFIX: "JSON lines", NUMPY_SUFFIX: "NumPy", **more}
-    if path.suffix not in names:
-        expected = " or ".join(f"{suffix} ({name})" for suffix, name in names.items())
-        raise UsageError(f"{path}: expected a name that ends in {expected}")
+def _check_suffix(path: Path, suffixes: Iterable[str]) -> None:
+    if path.suffix not in suffixes:
+        raise UsageError(f"{path}: expected a name that ends in {' or '.join(suffixes)}")
 
 
 def read_samples(path: str | Path) -> Iterator[Sample]:
@@ -113,7 +111,7 @@ def read_samples(path: str | Path) -> Iterator[Sample]:
         UsageError: if the file is missing, damaged, or not one of predicted samples.
     """
     path = Path(path)
-    _check_suffix(path, {})
+    _check_suffix(path, [JSON_SUFFIX, NUMPY_SUFFIX])
     read = _read_lines if path.suffix == JSON_SUFFIX else _read_columns
     try:
         for values in read(path):

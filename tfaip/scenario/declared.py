@@ -18,7 +18,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option
 from tfaip.params.classes import is_part
 from tfaip.scenario.scenariobase import make_class
-from tfaip.util.classes import log_near_hook, near_hooks
+from tfaip.util.classes import near_hooks
 from tfaip.util.text import shorten
 
 # Attribute of a scenario -> the params that it may be, as a class or as an object.
@@ -43,21 +43,17 @@ def take_declared(scenario: type) -> dict[str, Any]:
     Objects of the class have properties of some of these names. Methods and properties of the body
     stay where they are.
     """
-    found = {}
+    values = {name: value for name, value in vars(scenario).items() if _is_value(value)}
     for name, near in near_hooks(scenario, NAMES).items():
-        if not _is_value(vars(scenario)[name]):
-            log_near_hook(scenario, name, near)
-            continue
-        raise TypeError(
-            f"{scenario.__qualname__}.{name} declares nothing; did you mean {near}? If it is something of your own, "
-            f"choose another name, or begin it with an underscore"
-        )
-    for name in NAMES:
-        value = vars(scenario).get(name)
-        if name not in vars(scenario) or not _is_value(value):
-            continue
+        if name in values:
+            raise TypeError(
+                f"{scenario.__qualname__}.{name} declares nothing; did you mean {near}? If it is something of your "
+                f"own, choose another name, or begin it with an underscore"
+            )
+    found = {}
+    for name in values.keys() & {*NAMES}:
         delattr(scenario, name)
-        found[name] = _checked(f"{scenario.__qualname__}.{name}", name, value)
+        found[name] = _checked(f"{scenario.__qualname__}.{name}", name, values[name])
     return found
 
 
@@ -67,35 +63,30 @@ def _is_value(value: Any) -> bool:
 
 
 def _checked(place: str, name: str, value: Any) -> Any:
+    """Return a declared value as the scenario keeps it."""
     if name == "best":
-        words = value.split() if isinstance(value, str) else value
-        if isinstance(words, list | tuple) and len(words) == 2 and words[0] in ("min", "max"):
-            return words[0], str(words[1])
+        words = str(value).split()
+        if len(words) == 2 and words[0] in ("min", "max"):
+            return words[0], words[1]
         text = 'expected the mode and the name of a value, as in "min lav_l0_cer"'
         raise TypeError(f"{place} is {shorten(value)}, {text}")
-    if name == "defaults":
-        if isinstance(value, Mapping) and all(isinstance(flag, str) for flag in value):
-            return {flag.lstrip("-"): default for flag, default in value.items()}
-        raise TypeError(f'{place} is {shorten(value)}, expected flags with values: {{"trainer.epochs": 12}}')
-    if name in _PROCESSORS:
-        if isinstance(value, list | tuple):
-            processors = [as_object(_of_kind(place, DataProcessorParams, item)) for item in value]
-            return SequentialProcessorPipelineParams(processors=processors)
-        if isinstance(value, DataProcessorPipelineParams):
-            return value
-        raise TypeError(f"{place} is {shorten(value)}, expected a list of processors")
-    if value is None and name in _OPTIONAL:
-        return None
-    if name == "lav" and isinstance(value, list | tuple):
+    if name == "defaults" or (value is None and name in _OPTIONAL) or (name == "evaluator" and has_own_params(value)):
+        return value
+    if isinstance(value, list | tuple) and name == "lav":
         return [as_object(_of_kind(place, _KINDS[name], item)) for item in value]
-    return value if name == "evaluator" and has_own_params(value) else _of_kind(place, _KINDS[name], value)
+    if isinstance(value, list | tuple) and name in _PROCESSORS:
+        processors = [as_object(_of_kind(place, DataProcessorParams, item)) for item in value]
+        return SequentialProcessorPipelineParams(processors=processors)
+    return _of_kind(place, _KINDS.get(name, DataProcessorPipelineParams), value)
 
 
 def _of_kind(place: str, kind: type, value: Any) -> Any:
     """Return the value of a part, which must be a class of the kind or an object of one."""
     if not issubclass(_class(value), kind):
         shown = value.__name__ if isinstance(value, type) else shorten(value)
-        raise TypeError(f"{place} is {shown}, expected a class derived from {kind.__name__}, or an object of one")
+        what = f"a class derived from {kind.__name__}, or an object of one"
+        what = "a list of processors" if kind is DataProcessorPipelineParams else what
+        raise TypeError(f"{place} is {shown}, expected {what}")
     return value
 
 

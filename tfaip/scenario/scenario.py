@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfaip.components.params import ScenarioBaseParams
@@ -64,7 +64,7 @@ class Scenario(ScenarioBase[Any, Any]):
         lav: ClassVar[Any]
         processors: ClassVar[Any]
         post_processors: ClassVar[Any]
-        best: ClassVar[str | Sequence[str]]
+        best: ClassVar[str]
         defaults: ClassVar[Mapping[str, Any]]
 
     _declared: ClassVar[Mapping[str, Any]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -187,22 +186,14 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
 @functools.cache
 def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
-    """Return the class of the trainer params of a scenario that is declared without one.
-
-    A class of the author takes its place: the one that the trainer is declared with, or `MyTrainerParams` beside
-    `MyScenario`.
-    """
+    """Return the class of the trainer params of a scenario that is declared without one, by default of its trainer."""
     from tfaip.trainer.params import TrainerParams
 
-    candidates = [vars(sys.modules.get(scenario.__module__, object)).get(name_of(scenario, "TrainerParams"))]
+    own: Any = TrainerParams
     if overrides(scenario, ScenarioBase, "trainer_cls"):
-        trainer_cls = scenario.trainer_cls()
         with contextlib.suppress(TypeError):  # the trainer has none, as Trainer[Any]
-            candidates.insert(0, trainer_cls.params_cls())
-    for own in candidates:
-        is_params = isinstance(own, type) and issubclass(own, TrainerParams)
-        if not is_params or own is TrainerParams or SCENARIO_MARK in vars(own):
-            continue
+            own = scenario.trainer_cls().params_cls()
+    if own is not TrainerParams:
         wanted = field_types(own)["scenario"]
         if isinstance(wanted, type) and issubclass(wanted, scenario.params_cls()):
             return own
@@ -211,11 +202,6 @@ def _trainer_params_class(scenario: Any, pipeline_params: Any) -> Any:
         return make_class(scenario, "TrainerParams", (own,), "Training of", body)
     base: Any = TrainerParams
     return make_class(scenario, "TrainerParams", (base[scenario.params_cls(), pipeline_params],), "Training of")
-
-
-def name_of(scenario: type, kind: str) -> str:
-    """Return the short name of a params class of a scenario."""
-    return f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
 
 
 def make_class(
@@ -230,4 +216,5 @@ def make_class(
         **(defaults or {}),
     }
     # The short name is a choice of a class in commands.
-    return types.new_class(name_of(scenario, kind), bases, exec_body=lambda namespace: namespace.update(body))
+    name = f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+    return types.new_class(name, bases, exec_body=lambda namespace: namespace.update(body))

@@ -241,7 +241,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
 
     current_epoch: int = option(0, "Epochs that the training has completed, which the trainer writes", mode="ignore")
     keras_backend: str | None = option(None, "Backend that the run was started on (KERAS_BACKEND)", mode="ignore")
-    import_root: str | None = option(None, "Directory that the scenario was imported from", mode="ignore")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,7 +28,7 @@ from tfaip.params.codec import encode
 from tfaip.params.settings import flags_of
 from tfaip.params.stored import flat_params
 from tfaip.params.tree import diff
-from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, gathered_by_chief, run_pass, samples_of
+from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.trainer.build import Run, StageEnd, StopReason, Training, build_training, hand_over
 from tfaip.trainer.datasets import Scenario
@@ -515,7 +515,6 @@ def _predict(run: Run, stage: PlannedStage, training: Training, directory: Path)
                 samples_of,
                 BenchmarkResults(),
                 devices=devices,
-                collect=lambda own: gathered_by_chief(devices, own),
                 should_stop=should_stop,
             )
             if devices.is_chief:

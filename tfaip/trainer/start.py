@@ -11,7 +11,6 @@ from typing import Any
 
 import keras
 
-from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
@@ -148,7 +147,6 @@ def claim_directory(
         directory.clean_up()
     params.overwrite = False  # a permission for once: stored params must not repeat it
     params.keras_backend = keras.backend.backend()
-    params.import_root = import_root(scenario)
     stored = without_cluster(params)
     stored.scenario = copy.copy(params.scenario)
     stored.scenario.scenario_id = scenario_id = scenario.scenario_id()

@@ -31,7 +31,6 @@ def parsed(*argv):
 @pytest.mark.parametrize(
     ("flags", "val", "lav"),
     [
-        ("--val.lists c --lav.lists d", ["c"], [["d"]]),
         ("--val.lists c d", ["c", "d"], [["c"], ["d"]]),  # by default those of the validation, each by itself
         ("--val.lists c --lav.lists a b --lav.list_ratios 1 2", ["c"], [["a"], ["b"]]),
         ("", None, []),
@@ -67,13 +66,8 @@ def test_a_training_on_lists(lists):
     assert logs["lav_l0_mse"] != pytest.approx(logs["val_mse"], rel=1e-6)
 
 
-def test_lists_without_a_sample_or_a_file_say_what_to_set(tmp_path, lists):
+def test_a_training_without_lists_says_what_to_set():
     params = NumbersScenario.default_trainer_params()
     params.random_seed = 1
     with pytest.raises(UsageError, match="--train.lists"):
-        NumbersScenario.create_trainer(params).train()
-    params.gen.train.lists = [lists("a", 20)]
-    (tmp_path / "empty").write_text("# nothing\n")
-    params.gen.val.lists = [str(tmp_path / "empty")]
-    with pytest.raises(UsageError, match="empty names no sample: all its lines are empty or comments"):
         NumbersScenario.create_trainer(params).train()

@@ -6,37 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorParams
 from tfaip.model.tensorboardwriter import collect_tensorboard_values
 from tfaip.scenario.tutorial.full.model import TutorialModel
 from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, GraphParams, MLPGraphParams, TutorialModelParams
-from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-
-
-@pytest.mark.parametrize(
-    ("graph", "size", "weights"),
-    [
-        # 64*4+4 hidden, 4*10+10 classes
-        (MLPGraphParams(units=[4]), 8, 260 + 50),
-        # two convolutions 3*3*1*2+2 and 3*3*2*3+3, 2*2*3 features to 5 units, 5*10+10 classes
-        (CNNGraphParams(filters=[2, 3], units=5), 8, 20 + 57 + 65 + 60),
-        # the same on 28x28 pixels: 7*7*3 features
-        (CNNGraphParams(filters=[2, 3], units=5), 28, 20 + 57 + 740 + 60),
-    ],
-)
-def test_outputs_and_number_of_weights(graph: GraphParams, size: int, weights: int) -> None:
-    built = TutorialModelParams(graph=graph).create_graph()
-    outputs = built.predict({"img": np.random.default_rng(0).random((6, size, size, 1), "float32")})
-    assert {name: tuple(value.shape) for name, value in outputs.items()} == {
-        "logits": (6, 10),
-        "prob": (6, 10),
-        "class": (6,),
-    }
-    probabilities = keras.ops.convert_to_numpy(outputs["prob"])
-    np.testing.assert_allclose(probabilities.sum(axis=-1), 1, rtol=1e-5)
-    assert keras.ops.convert_to_numpy(outputs["class"]).tolist() == probabilities.argmax(axis=-1).tolist()
-    assert built.count_params() == weights
 
 
 @pytest.mark.parametrize("graph", [MLPGraphParams, CNNGraphParams])
@@ -77,28 +49,3 @@ def test_the_least_sure_images_are_shown_first() -> None:
     assert shown.writer.name == "unsure_images"
     np.testing.assert_array_equal(shown.value, images[order])
     np.testing.assert_array_equal(shown.writer.func("unsure_images", shown.value, 1), images[order[:8]])
-
-
-def test_print_evaluate() -> None:
-    lines, probabilities = list[str](), np.full(10, 0.02)
-    probabilities[4] = 0.82
-    sample = Sample(targets={"label": np.array([4])}, outputs={"class": np.array(4), "prob": probabilities})
-    scenario = TutorialScenario(TutorialScenario.default_params())
-    scenario.model._print_evaluate(sample, scenario.data, lines.append)
-    scenario.model._print_evaluate(sample.new_targets({"label": np.array([9])}), scenario.data, lines.append)
-    assert lines == ["right: target 4, prediction 4 (82% sure)", "wrong: target 9, prediction 4 (82% sure)"]
-
-
-def test_accuracy_and_worst_class() -> None:
-    evaluator = TutorialScenario.create_evaluator(EvaluatorParams())
-    for pairs, expected in [
-        ([(0, 0), (0, 0), (1, 1), (1, 2), (1, 7), (3, 3)], (4 / 6, 1, 1 / 3)),
-        ([(4, 4)], (1, 4, 1)),  # from nothing
-    ]:
-        with evaluator:
-            assert evaluator.result() == {}
-            for label, predicted in pairs:
-                evaluator.update_state(Sample(targets={"label": [label]}, outputs={"class": predicted}))
-            assert evaluator.result() == dict(
-                zip(("eval_acc", "worst_class", "worst_class_acc"), expected, strict=True)
-            )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
-import keras
 import numpy as np
 import pytest
 
@@ -12,31 +9,9 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.errors import UsageError
-from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
-from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
-from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift, shift
+from tfaip.scenario.tutorial.full.data import Dataset, Part, TutorialData, TutorialGenerator, load_images
+from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-
-IMAGE = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-
-
-@pytest.mark.parametrize(
-    ("down", "right", "expected"),
-    [
-        (0, 0, [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
-        (1, 0, [[0, 0, 0], [1, 2, 3], [4, 5, 6]]),
-        (-1, 0, [[4, 5, 6], [7, 8, 9], [0, 0, 0]]),
-        (0, 2, [[0, 0, 1], [0, 0, 4], [0, 0, 7]]),
-        (1, -1, [[0, 0, 0], [2, 3, 0], [5, 6, 0]]),
-        (3, -3, [[0, 0, 0], [0, 0, 0], [0, 0, 0]]),
-    ],
-)
-def test_shift(down: int, right: int, expected: list[list[int]]) -> None:
-    assert shift(IMAGE, down, right).tolist() == expected
-    image = np.stack([IMAGE, -IMAGE], axis=-1).astype("int8")  # channels and the type stay
-    moved = shift(image, down, right)
-    assert (moved.dtype, moved[..., 1].tolist()) == (np.int8, (-np.array(expected)).tolist())
 
 
 def dots_after(
@@ -102,17 +77,3 @@ def test_the_generator_yields_every_fifth_digit_with_its_number() -> None:
 def test_specs_follow_the_dataset() -> None:
     for dataset, size in ((Dataset.DIGITS, 8), (Dataset.MNIST, 28)):
         assert TutorialData(dataset=dataset).create().input_layer_specs()["img"].shape == (size, size, 1)
-
-
-def test_data_that_are_missing_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable() -> None:
-        raise Exception("URL fetch failure")  # as Keras does
-
-    monkeypatch.setattr(keras.datasets.mnist, "load_data", unreachable)
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    for dataset, message in [
-        (Dataset.MNIST, "^the data set 'mnist' is not in Keras' cache and .* --data.dataset digits$"),
-        (Dataset.DIGITS, "^the data set 'digits' .* pip install scikit-learn$"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            load_images(dataset, Part.TRAIN)

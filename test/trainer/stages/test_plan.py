@@ -23,7 +23,7 @@ from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.settings import RootParams
 from tfaip.params.types import FunctionName
-from tfaip.scenario.tutorial.full.datasets import Dataset
+from tfaip.scenario.tutorial.full.data import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer

@@ -25,16 +25,13 @@ class LAVCallback:
 
 
 def on_sample_of(callbacks: Sequence[LAVCallback], generator: DataGeneratorParams) -> Callable[[Sample], None] | None:
-    """Return a function that gives a sample to the callbacks; None if none of them uses samples."""
-    watching = [c for c in callbacks if type(c).on_sample_end is not LAVCallback.on_sample_end]
-    if not watching:
-        return None
+    """Return a function that gives a sample to the callbacks; None if there are none."""
 
     def on_sample(sample: Sample) -> None:
-        for callback in watching:
+        for callback in callbacks:
             callback.on_sample_end(generator, sample)
 
-    return on_sample
+    return on_sample if callbacks else None
 
 
 class DumpCallback(LAVCallback):

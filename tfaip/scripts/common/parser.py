@@ -135,7 +135,7 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
         set_default("KERAS_BACKEND", backend)
     select_backend()
     scenario_id = scenario_id_of(content, path)
-    scenario = load_trusted_scenario(scenario_id, content.get("import_root"), permission.import_root)
+    scenario = load_trusted_scenario(scenario_id, permission.import_root)
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
     alone = params.device.without_cluster()

@@ -26,7 +26,7 @@ from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 _CLASSES = {"__cls__", "scenario.__cls__", "gen.__cls__"}  # those of the scenario
 # Params that say where a run is and how it was started, not what it does.
-_PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
+_PLACES = ("output_dir", "overwrite", "current_epoch", VERSION_KEY, PACKAGE_KEY)
 _FAILED = re.compile(
     r": the run ended with (?!TrainingInterrupted|KeyboardInterrupt|SystemExit)(?:TfaipError: |UsageError: )?(.*)"
     r"(?:\n(?!\d{4}-\d\d-\d\d ).*)*\Z"

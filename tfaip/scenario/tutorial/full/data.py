@@ -1,12 +1,39 @@
-"""Samples of the tutorial: their shapes, and the generator that reads them."""
+"""Samples of the tutorial: small grey images of ten classes, their shapes, and the generator that reads them."""
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from tfaip import Data, Generator, Sample, Spec, option, shared
 from tfaip.data.generators.sequence import ArrayDataGenerator
-from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Images = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+NUM_CLASSES = 10
+
+
+class Dataset(StrEnum):
+    """Data sets that the tutorial knows."""
+
+    DIGITS = "digits"
+    MNIST = "mnist"
+    FASHION_MNIST = "fashion_mnist"
+
+    @property
+    def image_size(self) -> int:
+        """Height and width of an image in pixels."""
+        return 8 if self is Dataset.DIGITS else 28
+
+
+class Part(StrEnum):
+    """Parts of a data set."""
+
+    TRAIN = "train"
+    VAL = "val"
 
 
 class TutorialData(Data):
@@ -39,3 +66,29 @@ class TutorialGenerator(Generator, ArrayDataGenerator[Any]):
     def load(self) -> Sample:
         images, labels = load_images(self.dataset or self.data.dataset, self.part)
         return Sample(inputs={"img": images}, targets={"label": labels}, meta=list(range(len(images))))
+
+
+def load_images(dataset: Dataset, part: Part) -> Images:
+    """Return images (uint8, `[n, size, size, 1]`, 255 is white) and classes (int32, `[n, 1]`)."""
+    load = _load_digits if dataset is Dataset.DIGITS else _load_from_keras
+    images, labels = load(dataset, part)
+    return images[..., None], labels.astype("int32")[:, None]
+
+
+def _load_digits(dataset: Dataset, part: Part) -> Images:
+    """Return digits that ship with scikit-learn: 1797, every fifth one for the validation."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    chosen = [(index % 5 == 0) == (part is Part.VAL) for index in range(len(digits.target))]
+    # scikit-learn has brightness values from 0 to 16.
+    return (digits.images[chosen] * (255 / 16)).astype("uint8"), digits.target[chosen]
+
+
+def _load_from_keras(dataset: Dataset, part: Part) -> Images:
+    """Return images that Keras downloads once: 60,000 for training, 10,000 for validation."""
+    # Imported here: this module is loaded by `--help` and by data workers, which need no backend.
+    import keras
+
+    train, val = getattr(keras.datasets, dataset.value).load_data()
+    return train if part is Part.TRAIN else val

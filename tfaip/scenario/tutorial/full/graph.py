@@ -11,7 +11,7 @@ from keras import ops
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.layerbase import LayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter
-from tfaip.scenario.tutorial.full.datasets import NUM_CLASSES
+from tfaip.scenario.tutorial.full.data import NUM_CLASSES
 from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, MLPGraphParams, TutorialModelParams
 from tfaip.util.typing import Tensor, TensorDict
 

@@ -7,8 +7,7 @@ tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/mlp --model.g
 from __future__ import annotations
 
 from tfaip import Scenario
-from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
-from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.data import Part, TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.modelparams import TutorialModelParams
 from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift
