@@ -127,8 +127,7 @@ def test_what_params_cannot_hold_is_named() -> None:
     Local: Any = type("Local", (ParamsBase,), {"__qualname__": "f.<locals>.Local"})
     for value, message in [
         ([1, np.zeros(2)], r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"),
-        ({(1, 2): 3}, r"params\.anything is a builtins\.tuple"),
-        ({None: 3}, r"params\.anything: key None cannot be stored"),
+        ({(1, 2): 3}, r"params\.anything: key \(1, 2\) cannot be stored, expected a string or a number"),
         (Local(), "Local cannot be stored: move it to the top level"),
     ]:
         with pytest.raises(TypeError, match=message):
@@ -141,7 +140,7 @@ def test_what_params_cannot_hold_is_named() -> None:
         ({"i": 1.5}, "params.i: expected int, got 1.5"),
         ({"i": 2**63}, "params.i: expected an int of at most 64 bits, got 9223372036854775808"),
         ({"f": 10**400}, "params.f: expected float, got <integer of 1329 bits>"),
-        ({"path": "a\0b"}, "params.path: the name of a file holds a NUL character: 'a\\x00b'"),
+        ({"path": "a\0b"}, "params.path: expected Path, got 'a\\x00b'"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
         ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),
         ({"nested": [[1.0], [None]]}, "params.nested.1.0: expected float, got None"),

@@ -19,9 +19,10 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
@@ -34,7 +35,6 @@ from tfaip.util.text import shorten, shorten_text
 CLASS_KEY = "__cls__"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
 _NONE = {"none", "null"}
-_NAMES = (PurePath, Resource, types.FunctionName, types.FieldText)
 _DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
 # Another base in YAML 1.1, and in C.
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
@@ -102,59 +102,42 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         return sorted(items, key=lambda item: (str(type(item)), item))
     if isinstance(value, types.NamedObject):
         return encode(value.stored(), directory, place)
-    return _encode_scalar(value, directory, place)
+    cls: Any = type(value)
+    kind = kind_of(cls)
+    if kind is None:
+        raise TypeError(
+            f"{place} is a {cls.__module__}.{cls.__qualname__}, which params cannot store: "
+            "use numbers, strings, enums, paths, lists, dicts or dataclasses"
+        )
+    return kind.encode(value, directory)
 
 
 def encode_key(key: Any, place: str) -> str:
     """Return a key of a dict as a string, as JSON requires; a `TypeError` unless it is a string or a number."""
-    plain = _encode_scalar(key, None, place)
-    if plain is None or isinstance(plain, list):
+    plain = encode(key, None, place)
+    if plain is None or isinstance(plain, list | dict):
         raise TypeError(f"{place}: key {shorten(key)} cannot be stored, expected a string or a number")
     return plain if isinstance(plain, str) else repr(plain)
-
-
-def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
-    if isinstance(value, Enum):
-        return encode(value.value, directory, place)
-    if value is None or isinstance(value, bool | str):
-        return value
-    # Also those of NumPy.
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    if isinstance(value, Resource):
-        return value.stored(directory)
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(
-        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which params cannot store: "
-        "use numbers, strings, enums, paths, lists, dicts or dataclasses"
-    )
 
 
 def value_text(value: Any) -> str:
     """Return a plain value as it is written on a command line.
 
     Args:
-        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
+        value: of a kind of `KINDS`, or a list or dict of those.
 
     Raises:
         TypeError: if it is none of them.
     """
-    if isinstance(value, Enum):
-        return value_text(value.value)
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, list | tuple):
         return " ".join(map(_word, value))
     if isinstance(value, Mapping):
         return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
-    if value is None or isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+    cls: Any = type(value)
+    kind = kind_of(cls)
+    if kind is None:
+        raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+    return str(kind.encode(value, None))
 
 
 def _word(value: Any) -> str:
@@ -361,41 +344,15 @@ class Decoder:
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
             return choice
-        if types.is_subclass(declared, Enum):
-            with contextlib.suppress(ValueError):
-                return declared(value)  # a value of tfaip 1.2
-        elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
-            return _BOOLS[value.lower()]
-        elif declared in (int, float) and isinstance(value, Word):
-            number = parse_any(value, place, [declared])
-            if type(number) is declared:
-                return number
-        elif isinstance(value, str) and types.is_subclass(declared, _NAMES):
-            return self._decode_name(value, declared, place)
-        elif isinstance(value, Word) and types.is_subclass(declared, str):
-            return declared(_expanded(value))
-        elif declared in (int, float, bool, str, type(None)) and not isinstance(value, Word):
-            return _plain(value, declared, place)
-        raise mismatch(value, declared, place)
-
-    def _decode_name(self, value: str, declared: Any, place: str) -> Any:
-        if issubclass(declared, types.FunctionName):
-            if value:  # "" is the placeholder of a function that is still to be named
-                self._check_function(value, place)
-            return types.FunctionName(value)
-        if issubclass(declared, types.FieldText):
-            if self.trusted is not None:
-                check_text(value, self.trusted, place)
-            return types.FieldText(value)
-        if "\0" in value:
-            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
-        value = _expanded(value) if isinstance(value, Word) else value
-        if not issubclass(declared, Resource):
-            return declared(value)
+        kind = kind_of(declared)
+        if kind is None:
+            raise mismatch(value, declared, place)
         try:
-            return declared.loaded(value, self.directory)
-        except ValueError as error:
-            raise UsageError(f"{place}: {error}") from error
+            return kind.decode(self, value, declared, place)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise mismatch(value, declared, place) from None
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:
@@ -434,16 +391,20 @@ def _expanded(word: str) -> str:
 
 def choices_of(value: Any, declared: Any) -> list[Any]:
     """Return the choices of a type, a `Literal` or an enum, that a word or plain value means exactly."""
-    choices: list[tuple[Any, Any]] = []
-    if get_origin(declared) is Literal:
-        choices = [(choice, choice) for choice in get_args(declared)]
-    elif types.is_subclass(declared, Enum):
-        choices = [(encode(member.value), member) for member in declared]
+    choices = _choices(declared)
+    if types.is_subclass(declared, Enum):
         choices += [(member.name, member) for member in declared]
     if isinstance(value, Word):
         return [choice for name, choice in choices if str(name) == value]
     # 1 == True == 1.0
     return [choice for name, choice in choices if type(name) is type(value) and name == value]
+
+
+def _choices(declared: Any) -> list[tuple[Any, Any]]:
+    """Return the choices of a `Literal` or an enum, each with its plain value."""
+    if get_origin(declared) is Literal:
+        return [(choice, choice) for choice in get_args(declared)]
+    return [(encode(member.value), member) for member in declared] if types.is_subclass(declared, Enum) else []
 
 
 def parse_any(word: Word, flag: str, numbers: Sequence[Callable[[str], Any]] = (int, float)) -> Any:
@@ -490,24 +451,6 @@ def _check_number(value: Any, place: str) -> None:
         raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
 
 
-def _plain(value: Any, declared: Any, place: str) -> Any:
-    """Return a number, string or None; what the type can hold without loss is converted."""
-    if declared is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            raise mismatch(value, declared, place) from None
-    _check_number(value, place)
-    if type(value) is declared:
-        return value
-    if declared is int and type(value) is float and value.is_integer():
-        _check_number(int(value), place)
-        return int(value)
-    if declared is bool and type(value) is int and value in (0, 1):
-        return bool(value)
-    raise mismatch(value, declared, place)
-
-
 def is_none(value: Any) -> bool:
     """Return True for None, and for a word that means it."""
     if isinstance(value, Words):
@@ -520,11 +463,8 @@ def distance(value: Any, member: Any) -> int:
     if isinstance(value, Words | Word):
         # In the order of the union; but any word can be meant for the name of a function.
         return int(member is types.FunctionName)
-    if type(value) is member:
-        return 0
-    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
-    # union.
-    return 1 if type(value) in (int, float) and member in (int, float) else 2
+    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the union.
+    return 0 if type(value) is member else 1 + (member is bool)
 
 
 def mismatch(value: Any, declared: Any, place: str) -> UsageError:
@@ -535,6 +475,104 @@ def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     elif not isinstance(value, str):
         with contextlib.suppress(UsageError):  # of a number that is too large
             shown = plain_of(value)
-    is_octal = declared in (int, float) and isinstance(value, Word) and _LEADING_ZERO.match(value)
-    expected = shorten_text(types.expected(declared), 120) + (" without leading zeros" if is_octal else "")
-    return UsageError(f"{place}: expected {expected}, got {shorten(shown)}")
+    return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")
+
+
+# --- Kinds of single values
+
+
+class Kind(NamedTuple):
+    """Kind of single values: a row of `KINDS`.
+
+    Args:
+        encode: returns a value as JSON has it, in a file of some directory.
+        decode: returns the value of a declared type for a `Word`, or for what JSON has, at a place; an arithmetic,
+            look-up or value error means that it does not fit.
+        completions: values that a shell offers; None: there are others.
+    """
+
+    encode: Callable[[Any, Path | None], Any]
+    decode: Callable[[Decoder, Any, Any, str], Any]
+    completions: Sequence[str] | None = None
+
+
+def _number(_: Decoder, value: Any, declared: Any, place: str) -> Any:
+    if isinstance(value, Word):
+        if _LEADING_ZERO.match(value):
+            wanted = types.expected(declared)
+            raise UsageError(f"{place}: expected {wanted} without leading zeros, got {shorten(value)}")
+        value = parse_any(value, place, [declared])
+    if type(value) not in (int, float) or (not issubclass(declared, float) and value % 1 != 0):
+        raise ValueError(value)
+    number = declared(value)
+    _check_number(number, place)
+    return number
+
+
+def _bool(_: Decoder, value: Any, __: Any, ___: str) -> bool:
+    if isinstance(value, Word):
+        return _BOOLS[value.lower()]
+    if type(value) not in (bool, int) or value not in (0, 1):
+        raise ValueError(value)
+    return bool(value)
+
+
+def _none(_: Decoder, value: Any, __: Any, ___: str) -> None:
+    if not is_none(value):
+        raise ValueError(value)
+
+
+def _text(_: Decoder, value: Any, declared: Any, __: str) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return declared(_expanded(value) if isinstance(value, Word) else value)
+
+
+def _path(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    text = _text(decoder, value, str, place)
+    if "\0" in text:
+        raise ValueError(text)
+    return declared.loaded(text, decoder.directory, place) if issubclass(declared, Resource) else declared(text)
+
+
+def _function(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    name = _text(decoder, value, declared, place)
+    if name:  # "" is the placeholder of a function that is still to be named
+        decoder._check_function(name, place)
+    return name
+
+
+def _field_text(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    text = _text(decoder, value, declared, place)
+    if decoder.trusted is not None:
+        check_text(text, decoder.trusted, place)
+    return text
+
+
+# Type of values, or base of it -> all that is special about them; the first that fits counts.
+KINDS: dict[type, Kind] = {
+    Enum: Kind(lambda value, directory: encode(value.value, directory), lambda _, value, declared, __: declared(value)),
+    types.FunctionName: Kind(lambda value, _: value, _function),
+    types.FieldText: Kind(lambda value, _: value, _field_text),
+    str: Kind(lambda value, _: value, _text),
+    type(None): Kind(lambda value, _: value, _none, []),
+    bool: Kind(lambda value, _: value, _bool, ["True", "False"]),
+    Integral: Kind(lambda value, _: int(value), _number, []),  # also those of NumPy
+    Real: Kind(lambda value, _: float(value), _number, []),
+    Resource: Kind(lambda value, directory: value.stored(directory), _path),
+    PurePath: Kind(lambda value, _: str(value), _path),
+}
+
+
+@cache
+def kind_of(declared: Any) -> Kind | None:
+    """Return the kind of values of a type; None if there is none."""
+    return next((kind for base, kind in KINDS.items() if types.is_subclass(declared, base)), None)
+
+
+def completions_of(declared: Any) -> Sequence[str] | None:
+    """Return all values of a type, none for a number; None if there are other texts."""
+    kind, choices = kind_of(declared), _choices(declared)
+    if choices:
+        return [str(plain) for plain, _ in choices]
+    return None if kind is None else kind.completions

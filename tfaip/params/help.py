@@ -12,12 +12,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from operator import attrgetter
 from types import FunctionType, ModuleType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params import codec
 from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import encode
 from tfaip.params.fields import limits_of, versions_of
@@ -25,7 +25,7 @@ from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.settings import all_entries, flags_of_other_classes
 from tfaip.params.sources import Settings
-from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
+from tfaip.params.types import expected, is_union, members_of, object_type, origin_of, strip
 from tfaip.util.text import shorten
 
 ALL = "all"
@@ -355,17 +355,8 @@ def completions_of(entry: Entry) -> list[str] | None:
     if entry.meta.get("choices"):
         return [str(choice) for choice in entry.meta["choices"]]
     declared = strip(entry.declared)
-    values: list[str] = []
-    for member in members_of(declared)[0] if is_union(declared) else [declared]:
-        if member is bool:
-            values += ["True", "False"]
-        elif get_origin(member) is Literal:
-            values += map(str, get_args(member))
-        elif is_subclass(member, Enum):
-            values += [str(choice.value) for choice in member]
-        elif not is_subclass(member, int | float):
-            return None
-    return values
+    found = [codec.completions_of(member) for member in (members_of(declared)[0] if is_union(declared) else [declared])]
+    return None if None in found else [value for values in found for value in values or ()]
 
 
 # --- Config files as `--print_config` writes them
