@@ -98,7 +98,6 @@ ZEROS = "1" + "0" * 400
         ("trainer.run.graph.layers.0.x: 1", "a.yaml: unknown key trainer.run.graph.layers.0.x; did you mean run.graph"),
         ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
         ("dry_run: true", "a.yaml: dry_run is a flag of the command itself: give it as --dry_run on the command line"),
-        ("--run.epochs: 1", "a.yaml: keys have no dashes: write run.epochs instead of --run.epochs"),
         ("optimizer: {__cls__: SGD, beta_1: 0.5}", "a.yaml: unknown key optimizer.beta_1; it belongs to Adam"),
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),

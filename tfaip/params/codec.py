@@ -171,10 +171,12 @@ class Decoder:
         trusted: what may be named, besides the classes of `tfaip` and of the packages of declared types; None: the user
             has typed the values, which may name anything.
         directory: that of the file; its resources are relative to it.
+        reads_text: a text in quotes, or of JSON, is as good as one without, for any type.
     """
 
     trusted: Trust | None = Trust()
     directory: Path | None = None
+    reads_text: bool = False
 
     def decode(self, value: Any, declared: Any, place: str) -> Any:
         """Return a value of the declared type.
@@ -192,6 +194,9 @@ class Decoder:
             return self._decode_union(value, declared, place)
         origin = types.origin_of(declared)
         is_container = origin in types.SEQUENCE_TYPES or origin in types.DICT_TYPES
+        kind = kind_of(declared)
+        if self.reads_text and type(value) is str and (is_container or (kind is not None and not kind.is_text)):
+            value = Words([value])
         if isinstance(value, Words):
             for word in value:
                 if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
@@ -488,11 +493,13 @@ class Kind(NamedTuple):
         encode: returns a value as JSON has it, in a file of some directory.
         decode: returns the value of a declared type for a `Word`, or for what JSON has, at a place; an arithmetic,
             look-up or value error means that it does not fit.
+        is_text: JSON has the values as texts.
         completions: values that a shell offers; None: there are others.
     """
 
     encode: Callable[[Any, Path | None], Any]
     decode: Callable[[Decoder, Any, Any, str], Any]
+    is_text: bool = True
     completions: Sequence[str] | None = None
 
 
@@ -522,10 +529,10 @@ def _none(_: Decoder, value: Any, __: Any, ___: str) -> None:
         raise ValueError(value)
 
 
-def _text(_: Decoder, value: Any, declared: Any, __: str) -> Any:
+def _text(decoder: Decoder, value: Any, declared: Any, _: str) -> Any:
     if not isinstance(value, str):
         raise ValueError(value)
-    return declared(_expanded(value) if isinstance(value, Word) else value)
+    return declared(_expanded(value) if isinstance(value, Word) or decoder.reads_text else value)
 
 
 def _path(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
@@ -555,10 +562,10 @@ KINDS: dict[type, Kind] = {
     types.FunctionName: Kind(lambda value, _: value, _function),
     types.FieldText: Kind(lambda value, _: value, _field_text),
     str: Kind(lambda value, _: value, _text),
-    type(None): Kind(lambda value, _: value, _none, []),
-    bool: Kind(lambda value, _: value, _bool, ["True", "False"]),
-    Integral: Kind(lambda value, _: int(value), _number, []),  # also those of NumPy
-    Real: Kind(lambda value, _: float(value), _number, []),
+    type(None): Kind(lambda value, _: value, _none, False, []),
+    bool: Kind(lambda value, _: value, _bool, False, ["True", "False"]),
+    Integral: Kind(lambda value, _: int(value), _number, False, []),  # also those of NumPy
+    Real: Kind(lambda value, _: float(value), _number, False, []),
     Resource: Kind(lambda value, directory: value.stored(directory), _path),
     PurePath: Kind(lambda value, _: str(value), _path),
 }

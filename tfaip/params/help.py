@@ -415,7 +415,8 @@ def yaml_text(text: str) -> str:
 
 def _flags(root: Entry) -> Iterator[tuple[str, str, str]]:
     for entry in filter(attrgetter("is_flag"), walk_entries(root)):
-        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
+        origin = "default" if entry.source is None else entry.source.name
+        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), origin
 
 
 def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:

@@ -12,19 +12,12 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import (
-    Decoder,
-    Word,
-    Words,
-    is_none,
-    parse_argument,
-    plain_of,
-)
+from tfaip.params.codec import Decoder, Word, Words, is_none, parse_argument, plain_of
 from tfaip.params.fields import copied, help_of
 from tfaip.params.names import one_of, renamed_fields, warn_renamed
-from tfaip.params.sources import DEFAULT, Setting, Settings
+from tfaip.params.sources import Setting, Settings, Source
 from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
-from tfaip.params.trust import Trust, UntrustedName
+from tfaip.params.trust import Trust
 from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -41,7 +34,7 @@ class Entry:
         declared: resolved type; of the items of a list or dict; of a node without None.
         value: of a leaf, resolved; `MISSING` if there is none.
         kind: leaf, node, list or dict, as of `FieldKind`.
-        origin: of the value, or of the choice of classes.
+        source: of the value, or of the choice of classes; None: it is a default.
         parent: node that has the field, or list or dict that has the item; None for a root.
         required: there must be a value or a class, but none is given.
         optional: True if there may be no node, list or dict.
@@ -57,7 +50,7 @@ class Entry:
     declared: Any
     value: Any = MISSING
     kind: str = "leaf"
-    origin: str = DEFAULT
+    source: Source | None = None
     parent: Entry | None = None
     required: bool = False
     optional: bool = False
@@ -105,7 +98,7 @@ class Entry:
     @property
     def is_given(self) -> bool:
         """True if a source has set something of the entry."""
-        return self.origin != DEFAULT or any(entry.is_given for entry in self.entries)
+        return self.source is not None or any(entry.is_given for entry in self.entries)
 
     def construct(self) -> Any:
         """Set the values in the object, or in a new one of the chosen class; `__post_init__` is left to the caller."""
@@ -188,10 +181,10 @@ class Resolver:
         hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
         if hit is not None and is_node(hit.value):
             _require_class([hit.value], declared, hit)
-            node.origin, default = hit.source.origin, hit.value
+            node.source, default = hit.source, hit.value
             self._begin(node, type(default), default)
         elif hit is not None and node.choice is not None and (kind.optional or not hit.is_empty_section):
-            node.origin = hit.source.origin
+            node.source = hit.source
             cls = self._chosen_class(node, node.choice, hit)
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{key}.", hit.rank)
@@ -265,13 +258,13 @@ class Resolver:
         leaf = Entry(key, place.name, place.meta, declared, default, parent=parent)
         hit = self.settings.value(key, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
-            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.source.origin
+            leaf.value, leaf.source = self._decoded(hit, leaf), hit.source
         is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
         if is_dict or types.object_type(declared) is not None:
             self._add_parts(leaf, hit, lowest)
         # An empty text or list, as None, is the placeholder of a value that is still to be given.
         is_empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
-        is_set = given or leaf.origin != DEFAULT
+        is_set = given or leaf.source is not None
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
@@ -285,7 +278,7 @@ class Resolver:
         names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
         if hit is not None and (kind.optional or not hit.is_empty_section):
             # A new list replaces the whole list of lower sources, with all fields of its items.
-            group.origin, lowest, items = hit.source.origin, hit.rank, {}
+            group.source, lowest, items = hit.source, hit.rank, {}
             self.settings.replace(f"{key}.", hit.rank)
             objects = items_of(hit.value) or {}
             if any(map(is_node, objects.values())):
@@ -326,23 +319,15 @@ class Resolver:
         return choice.select(value, hit.label, self._trusted_by(hit))
 
     def _trusted_by(self, hit: Setting) -> Trust | None:
-        return None if hit.source.is_typed else self._trusted
+        return None if hit.source.is_trusted else self._trusted
 
     def _decoded(self, hit: Setting, leaf: Entry) -> Any:
         """Return a given value as one of the declared type."""
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        decoder = Decoder(self._trusted_by(hit))
-        try:
-            # In quotes, or in JSON, the home directory is meant, too.
-            is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
-            value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
-        except UsageError as error:
-            # A text in quotes, or of JSON, is as good as one without.
-            if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
-                raise
-            value = decoder.decode(Words([value]), leaf.declared, hit.label)
+        decoder = Decoder(self._trusted_by(hit), reads_text=True)
+        value = decoder.decode(Words([value]) if isinstance(value, Word) else value, leaf.declared, hit.label)
         choices = leaf.meta.get("choices")
         if choices is not None and leaf.meta.get("enforce_choices") is not False:
             known = [str(choice) for choice in choices]
@@ -360,7 +345,7 @@ class Resolver:
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
-            leaf.origin, chosen = hit.source.origin, hit._replace(path=leaf.flag)
+            leaf.source, chosen = hit.source, hit._replace(path=leaf.flag)
             if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
