@@ -131,7 +131,7 @@ def test_items_of_a_dict_vary(tmp_path: Path) -> None:
     ("text", "flags", "message"),
     [
         ("trials: [1, 2]", [], "space.yaml: trials is a flag of the command itself: give it as --trials on the "),
-        ("--model.units: [1, 2]", [], "space.yaml: keys have no dashes: write model.units instead of --model.units"),
+        ("--model.units: [1, 2]", [], "space.yaml: unknown key --model.units; did you mean model.units"),
         ("model.unitz: [1, 2]", [], "space.yaml: unknown key model.unitz; did you mean model.units or model.dropout?"),
         ("model.units: [1, x]", [], "space.yaml: "),
         ("model.dropout: {low: 1}", [], "space.yaml: model.dropout is {'low': 1} ("),

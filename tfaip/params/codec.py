@@ -28,7 +28,7 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.names import did_you_mean, removed_fields, renamed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init
+from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init, same
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.util.text import shorten, shorten_text
 
@@ -70,8 +70,8 @@ class Word(str):
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
     """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
-    with contextlib.suppress(TypeError, ValueError):  # an int may be too long to be written
-        return repr(encode(field_default(field))) == repr(encoded)
+    with contextlib.suppress(TypeError):
+        return same(encode(field_default(field)), encoded)
     return False
 
 

@@ -16,7 +16,7 @@ from tfaip.params.codec import Decoder, Word, Words, is_none, parse_argument, pl
 from tfaip.params.fields import copied, help_of
 from tfaip.params.names import one_of, renamed_fields, warn_renamed
 from tfaip.params.sources import Setting, Settings, Source
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, same, values_of
 from tfaip.params.trust import Trust
 from tfaip.util.text import shorten, shorten_text
 
@@ -215,7 +215,7 @@ class Resolver:
         shared = types.origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
         node.base = {}
         for field in node_fields(default):
-            if field.name in shared and getattr(default, field.name) != field_default(field):
+            if field.name in shared and not same(getattr(default, field.name), field_default(field)):
                 node.base[field.name] = getattr(default, field.name)
 
     def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:

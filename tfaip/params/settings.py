@@ -403,7 +403,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     before, after = flat_params(encoded), flat_params(encode(decoded))
     for path in before | after:
         old, new = before.get(path), after.get(path)
-        if old != new and repr(old) != repr(new):  # NaN is not equal to itself
+        if not trees.same(old, new):
             flag = trees.flag_of(params, root, path)
             raise UsageError(
                 f"{flag} is {shorten(old)}, but would be read from a file as {shorten(new)}: "
@@ -430,7 +430,7 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
     # What was given names these, or is a path for a text.
     if isinstance(decoded, NamedObject | Enum | Resource | PurePath) or isinstance(value, PurePath):
         return True
-    return bool(value == decoded) or (value != value and decoded != decoded)
+    return trees.same(value, decoded) or bool(value == decoded)  # True may be given as 1
 
 
 class RootParams(ParamsBase):
