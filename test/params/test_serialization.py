@@ -192,7 +192,6 @@ def test_damaged_files_are_explained_in_one_line(tmp_path: Path) -> None:
     for text, message in [
         ('{"i": 1', "broken JSON in line 1, column 8"),
         ('{"__version__": 2}', "written by tfaip of an unknown version in a newer format: update tfaip"),
-        ('{"__version__": "1"}', "__version__ is '1', expected a number"),
         ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
     ]:
         path.write_text(text)

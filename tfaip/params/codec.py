@@ -198,9 +198,6 @@ class Decoder:
         if self.reads_text and type(value) is str and (is_container or (kind is not None and not kind.is_text)):
             value = Words([value])
         if isinstance(value, Words):
-            for word in value:
-                if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
-                    raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
             if origin in types.DICT_TYPES:
                 value = _pairs(value, place)
             else:
@@ -444,10 +441,8 @@ def json_of(word: Word, declared: Any, flag: str) -> Any:
     """Return the value of a word that is JSON."""
     try:
         return json.loads(word)
-    except ValueError:
+    except (RecursionError, ValueError):
         raise mismatch(word, declared, flag) from None
-    except RecursionError:
-        raise UsageError(f"{flag}: the value is nested too deeply") from None
 
 
 def _check_number(value: Any, place: str) -> None:

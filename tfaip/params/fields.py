@@ -275,12 +275,9 @@ def pai_meta(
     """
     metadata = dict(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
-    if separator not in "/._-+":
-        raise ValueError(f"pai_meta(separator={separator!r}): expected one of / . _ - +")
-    if mode not in {"snake", "ssnake", "flat", "ignore"}:
-        raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
-    if nargs not in {"*", "+"}:
-        raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
+    for name, allowed in [("separator", "/._-+"), ("mode", ("snake", "ssnake", "flat", "ignore")), ("nargs", "*+")]:
+        if metadata[name] not in allowed:
+            raise ValueError(f"pai_meta({name}={metadata[name]!r}): expected one of {' '.join(allowed)}")
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices and enforce_choices is None:

@@ -12,9 +12,9 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import Decoder, Word, Words, is_none, parse_argument, plain_of
+from tfaip.params.codec import Decoder, Word, Words, is_none, only_word, parse_argument, plain_of
 from tfaip.params.fields import copied, help_of
-from tfaip.params.names import one_of, renamed_fields, warn_renamed
+from tfaip.params.names import renamed_fields, warn_renamed
 from tfaip.params.sources import Setting, Settings, Source
 from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, same, values_of
 from tfaip.params.trust import Trust
@@ -299,23 +299,13 @@ class Resolver:
             inner = place.below(name, default)
             inner = inner._replace(meta={**inner.meta, **meta})
             item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, group)
-            if hit is not None and item.required:
-                label = hit._replace(path=item.flag).label
-                raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
             group.entries.append(item)
         return group
 
     def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
-        value = hit.value
-        if isinstance(value, Words):
-            if len(value) != 1:
-                got = shorten_text(" ".join(value)) or "nothing"
-                raise UsageError(f"{hit.label} takes one class, got {got}; {one_of(choice.names())}")
-            value = Word(value[0])
-        if is_none(value):
-            if node.optional:
-                return None
-            raise UsageError(f"{hit.label} cannot be None; {one_of(choice.names())}")
+        value = only_word(hit.value, node.declared, hit.label) if isinstance(hit.value, Words) else hit.value
+        if node.optional and is_none(value):
+            return None
         return choice.select(value, hit.label, self._trusted_by(hit))
 
     def _trusted_by(self, hit: Setting) -> Trust | None:

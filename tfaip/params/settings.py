@@ -139,13 +139,10 @@ def get_flag(params: Any, flag: str) -> Any:
     Raises:
         UsageError: if there is no such flag.
     """
-    name, is_argument = _name(flag), False
+    name = flag.lstrip("-")
     for known, value in _flags(params):
         if known == name:
             return value
-        is_argument = is_argument or (isinstance(value, NamedObject) and name.startswith(f"{known}."))
-    if is_argument:  # that has its default
-        return None
     root = _resolve(params, {})
     note = removed_note(name, [root])
     problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"
@@ -179,15 +176,10 @@ def _flags(params: Any) -> Iterator[tuple[str, Any]]:
                 yield from ((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
 
 
-def _name(flag: str) -> str:
-    if not isinstance(flag, str):
-        raise TypeError(f"expected the name of a flag, got {shorten(flag)}")
-    return flag.lstrip("-")
-
-
 def _resolve(params: Any, values: Mapping[str, Any]) -> Entry:
     """Return a tree with values of a program, as a command line gives them; `construct` sets them in it."""
-    settings = Settings([Flags({_name(flag): _given(value, _name(flag)) for flag, value in values.items()})])
+    names_of = {flag.lstrip("-"): value for flag, value in values.items()}
+    settings = Settings([Flags({flag: _given(value, flag) for flag, value in names_of.items()})])
     root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
     refuse_unknown(settings, [root])
     return root
@@ -199,14 +191,9 @@ def _given(value: Any, flag: str) -> Any:
         return value
     if isinstance(value, type):
         return full_name(value)
-    if isinstance(value, Text):
-        return value
     if isinstance(value, str) and not isinstance(value, Enum):
         return Text(value)
-    try:
-        return encode(value, None, f"--{flag}")
-    except TypeError as error:
-        raise UsageError(str(error)) from error
+    return value if isinstance(value, Text) else encode(value, None, f"--{flag}")
 
 
 class UnknownFlag(UsageError):
@@ -283,15 +270,7 @@ def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry,
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, then those with a word of it.
-
-    What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
-    """
-    below = key.partition(".")[2]
-    while below:
-        if below in known:
-            return [below]
-        below = below.rpartition(".")[0]
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, those with a word of it."""
     last, ends = key.rpartition(".")[2], [flag.rpartition(".")[2] for flag in known]
     close = [last] if last in ends else names.nearest(last, ends)
     alike = [flag for flag in known if flag.rpartition(".")[2] in close]
@@ -314,15 +293,12 @@ def prepare(params: Any, root: str) -> None:
         FieldError: a field does not keep its limits; the message names the flag.
     """
     try:
-        try:
-            check(params, root)
-        # What a `__post_init__` raises for a value of a wrong type.
-        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
-            conform(params, root)
-            check(params, root)
+        check(params, root)
+    # What a `__post_init__` raises for a value of a wrong type.
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
         conform(params, root)
-    except RecursionError as error:
-        raise UsageError(f"the params of --{root} contain themselves: give the inner ones a copy") from error
+        check(params, root)
+    conform(params, root)
 
 
 def conform(params: Any, root: str) -> None:
@@ -362,8 +338,6 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
             raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
-    except RecursionError as error:
-        raise UsageError(f"{label} contains itself, or is nested too deeply") from error
     try:
         decoded = _OWN.decode(encoded, declared, label)
         if not _is_lossless(value, decoded):

@@ -373,13 +373,10 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
     place = f"{type(node).__name__}.{attribute.name}"
     if path:
         place = f"{place} ({path}.{attribute.name})"
-    if found:
-        names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
-        raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario has several times, at {names}")
+    known = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
     data = source if data is None else data
-    raise UsageError(
-        f"{place} is shared: {attribute.kind}, which the scenario does not have; its data are {type(data).__name__}"
-    )
+    reason = f"has several times, at {known}" if found else f"does not have; its data are {type(data).__name__}"
+    raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario {reason}")
 
 
 @functools.cache

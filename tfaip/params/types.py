@@ -181,8 +181,6 @@ class BoundDefault:
         self.name = name
 
     def __call__(self) -> Any:
-        if self.owner is None:
-            raise TypeError("bound_field() is for fields of classes that derive from ParamsBase")
         return _construct(field_types(self.owner)[self.name], f"{self.owner.__name__}.{self.name}")
 
 
@@ -300,10 +298,7 @@ class FunctionByName:
     def __init__(self, name: str, offered: Iterable[str], path: str) -> None:
         self._function = load_function(name, path)
         offered = list(offered)
-        try:
-            signature = inspect.signature(self._function)
-        except (TypeError, ValueError) as error:  # of some that are not written in Python
-            raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
+        signature = inspect.signature(self._function)
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
         # Names of the offered arguments that it takes.
         self.taken = {argument for argument in offered if takes_all or argument in signature.parameters}
