@@ -158,10 +158,8 @@ def test_merge_keys_and_escaped_characters(write: Write) -> None:
     text += "p.maybe: {__cls__: PartParams, <<: [{size: 6}, *a]}"
     found = parse("--config", write("a.yaml", text))
     assert (found.near, found.maybe) == (PartParams(5, [1]), PartParams(6, [1]))
-    with pytest.raises(UsageError, match="line 1, column 14: expected one or several mappings to be merged"):
-        parse("--config", write("a.yaml", "p.part: {<<: 3}"))
     assert parse("--config", write("a.yaml", r'p: {text: "\ud83d\ude00"}')).text == "\U0001f600"
-    with pytest.raises(UsageError, match="column 11: an escaped character is not Unicode"):
+    with pytest.raises(UsageError, match=r"a\.yaml: broken YAML: 'utf-16-le' codec can't decode"):
         parse("--config", write("a.yaml", r'p: {text: "\ud83d"}'))
 
 

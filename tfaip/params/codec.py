@@ -192,6 +192,11 @@ class Decoder:
         declared = types.strip(declared)
         if types.is_union(declared):
             return self._decode_union(value, declared, place)
+        if declared in (Any, object):
+            if isinstance(value, Mapping) and CLASS_KEY in value:
+                return self._decode_node(value, object, place)
+            is_list = isinstance(value, list | tuple) and not isinstance(value, Words)
+            declared = dict[Any, Any] if isinstance(value, Mapping) else list[Any] if is_list else Any
         origin = types.origin_of(declared)
         is_container = origin in types.SEQUENCE_TYPES or origin in types.DICT_TYPES
         kind = kind_of(declared)
@@ -199,15 +204,16 @@ class Decoder:
             value = Words([value])
         if isinstance(value, Words):
             if origin in types.DICT_TYPES:
-                value = _pairs(value, place)
+                value = pairs(value, place)
             else:
                 value = list(map(Word, value)) if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or types.is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
             strict = dataclasses.replace(self, trusted=self.trusted or Trust())
             return strict.decode(json_of(value, declared, place), declared, place)
-        if declared is Any or declared is object:
-            return self._decode_any(value, place)
+        if declared is Any:
+            _check_number(value, place)
+            return parse_any(value, place) if isinstance(value, Word) else value
         if types.is_node_type(declared):
             return self._decode_node(value, declared, place)
         if origin in types.SEQUENCE_TYPES:
@@ -218,18 +224,6 @@ class Decoder:
             name, arguments = types.parts_of(plain_of(value) if isinstance(value, Mapping) else value, place)
             return declared(types.checked_name(name, self.trusted, place), **arguments)
         return self._decode_scalar(value, declared, place)
-
-    def _decode_any(self, value: Any, place: str) -> Any:
-        if isinstance(value, Word):
-            return parse_any(value, place)
-        if isinstance(value, Mapping):
-            if CLASS_KEY in value:
-                return self._decode_node(value, object, place)
-            return {key: self._decode_any(item, f"{place}.{key}") for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._decode_any(item, f"{place}.{index}") for index, item in enumerate(value)]
-        _check_number(value, place)
-        return value
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
         members, optional = types.members_of(declared)
@@ -283,16 +277,15 @@ class Decoder:
 
     def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
         """Return key and value that a mapping gives for the fields of a class, by their present names."""
-        given = {key: (key, item) for key, item in value.items() if key != CLASS_KEY}
-        for old, new in renamed_fields(cls).items():
-            if old in given and new in given:
-                now = f"{place}.{new}"
-                raise UsageError(f"both {place}.{old} (the old name) and {now} are given: give only {now}")
-            if old in given:
-                given[new] = given.pop(old)
-        known = [field.name for field in node_fields(cls)]
-        for key in given:
-            if key not in known:
+        given: dict[str, tuple[str, Any]] = {}
+        renamed, known = renamed_fields(cls), [field.name for field in node_fields(cls)]
+        for key, item in value.items():
+            name = renamed.get(key, key)
+            if name in given:
+                raise UsageError(f"both {place}.{given[name][0]} and {place}.{key} are given: give only {place}.{name}")
+            if name in known:
+                given[name] = key, item
+            elif key != CLASS_KEY:
                 self._unknown(cls, str(key), known, place)
         return given
 
@@ -361,7 +354,8 @@ class Decoder:
             check_function(name, self.trusted, place)
 
 
-def _pairs(words: Words, flag: str) -> dict[Word, Word]:
+def pairs(words: Words, flag: str) -> dict[Word, Word]:
+    """Return the keys and values of words `key=value`."""
     found: dict[Word, Word] = {}
     for word in words:
         key, equals, item = word.partition("=")

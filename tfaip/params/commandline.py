@@ -317,8 +317,6 @@ class _Values:
             if key.tag == f"{_TAG}merge":
                 sources = item.value if item.id == "sequence" else [item]
                 for source in reversed(sources):  # the first one wins
-                    if source.id != "mapping":
-                        raise self._broken("expected one or several mappings to be merged", source)
                     merged |= self.value_of(source, depth + 1)
             else:
                 found[name] = self.value_of(item, depth + 1)
@@ -329,10 +327,7 @@ class _Values:
         text = str(node.value)
         if not any("\ud800" <= character <= "\udfff" for character in text):
             return text
-        try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            raise self._broken("an escaped character is not Unicode", node) from None
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
     def _broken(self, problem: str, node: Any = None) -> UsageError:
         return _broken_yaml(self._name, problem, node and node.start_mark)

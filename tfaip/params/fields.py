@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
@@ -139,14 +140,9 @@ class Limits(NamedTuple):
         return ", or ".join([text, *map(str, self.also)]) if text else ""
 
     def _contains(self, value: Any) -> bool:
-        try:
-            return (
-                (self.low is None or value >= self.low)
-                and (self.above is None or value > self.above)
-                and (self.high is None or value <= self.high)
-                and (self.below is None or value < self.below)
-                and abs(value) < math.inf  # not NaN either
-            )
+        ends = ((self.low, ge), (self.above, gt), (self.high, le), (self.below, lt))
+        try:  # NaN is not below infinity either
+            return all(end is None or keeps(value, end) for end, keeps in ends) and abs(value) < math.inf
         except TypeError:
             return False  # not a number
 

@@ -12,7 +12,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import Decoder, Word, Words, is_none, only_word, parse_argument, plain_of
+from tfaip.params.codec import Decoder, Word, Words, is_none, only_word, pairs, parse_argument, plain_of
 from tfaip.params.fields import copied, help_of
 from tfaip.params.names import renamed_fields, warn_renamed
 from tfaip.params.sources import Setting, Settings, Source
@@ -365,15 +365,8 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
         return {key: None if isinstance(item, Mapping | None) else item for key, item in items.items()}
     if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{hit.label} needs at least one class")
-    if group.kind == "list":
-        return dict(items_of(value) or {})
-    found: dict[str, Any] = {}
-    for word in value:
-        key, _, name = word.partition("=")
-        if key in found:
-            raise UsageError(f"{hit.label}: a key is given twice")
-        found[key] = name or None
-    return found
+    found: Any = pairs(value, hit.label) if group.kind == "dict" else items_of(value)
+    return dict(found)
 
 
 def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, N
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.names import top_package
-from tfaip.params.trust import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name
+from tfaip.params.trust import FULL_NAME, Trust, check_module, import_named, is_full_name
 from tfaip.util.text import shorten
 
 UNBOUND = object()
@@ -232,6 +232,7 @@ class FieldText(str):
     """
 
     __slots__ = ()
+    shown = "value"
 
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ class FunctionName(str):
     """
 
     __slots__ = ()
+    shown = "module:function"
 
 
 def expected_function(name: str) -> str | None:
@@ -273,13 +275,7 @@ def load_function(name: str, path: str) -> Callable[..., Any]:
     Raises:
         FieldError: if the module cannot be imported, or holds no such function.
     """
-    expected = expected_function(name)
-    if expected is not None:
-        raise FieldError(path, name, expected)
-    try:
-        function: Callable[..., Any] = import_named(name, path, "function")
-    except NotImportable as error:
-        raise FieldError(path, name, error.expected) from error
+    function: Callable[..., Any] = import_named(name, path, "function")
     return function
 
 
@@ -366,9 +362,7 @@ def type_name(declared: Any) -> str:
     arguments = typing.get_args(declared)
     if declared is type(None):
         return "None"
-    if declared is FunctionName:
-        return "module:function"
-    if declared is FieldText or declared == FieldValue:
+    if declared == FieldValue:
         return "value"
     if declared == FieldValues:
         return "dict[str, value]"
@@ -380,7 +374,7 @@ def type_name(declared: Any) -> str:
         return " | ".join(str(member.value) for member in declared)
     if declared is Ellipsis:  # of tuple[int, ...]
         return "..."
-    name: str = getattr(origin_of(declared), "__name__", str(declared))
+    name: str = getattr(declared, "shown", getattr(origin_of(declared), "__name__", str(declared)))
     return f"{name}[{', '.join(map(type_name, arguments))}]" if arguments else name
 
 
