@@ -311,7 +311,7 @@ def test_what_params_refuse() -> None:
             setattr(part, name, 3)
     something_else = r"since .* is something else in Generator"
     for name in ("mode", "params", "generate"):
-        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be shared, {something_else}"):
+        with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, {something_else}"):
             type("Bad", (Generator,), {"__annotations__": {name: DataBaseParams}, name: shared()})
     for name in ("mode", "params", "create", "generate", "in_memory", "to_json", "cls"):
         with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, {something_else}"):

@@ -387,10 +387,9 @@ class Part(ParamsBase):
             if name in fields or "ClassVar" in str(annotation):
                 continue
             if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
-                kind, hint = ("shared", "") if name in shared else ("a field", ", or leave out the annotation")
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} cannot be {kind}, since {name} is something else in "
-                    f"{cls.__mro__[1].__name__}: choose another name{hint}"
+                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
+                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
                 )
 
     @classmethod

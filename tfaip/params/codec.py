@@ -231,22 +231,18 @@ class Decoder:
             word = value[0] if isinstance(value, Words) else value
             choices = [choice for member in members for choice in choices_of(word, member)]
             return choices[0] if choices else None
-        failure: UsageError | None = None
+        reason: UsageError | None = None
         for member in sorted(members, key=lambda member: distance(value, member)):
             try:
                 return self.decode(value, member, place)
             except UntrustedName:
                 raise  # not to be taken for a value of another member
             except UsageError as error:
-                # Of several reasons the one about a class or a function says more than "expected a
-                # str".
-                if failure is None or types.is_node_type(member) or member is types.FunctionName:
-                    failure = error
-        is_text = isinstance(value, Words | Word)
-        is_name = isinstance(value, str) and not is_text and types.FunctionName in members
-        if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
-            raise failure
-        raise mismatch(value, declared, place)
+                # It says more than "expected a str": of the only member, of params, of a function that a file names.
+                is_params = isinstance(value, Mapping) and types.is_node_type(member)
+                if len(members) == 1 or is_params or (member is types.FunctionName and type(value) is str):
+                    reason = error
+        raise reason or mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
         """Return the params that a mapping holds; `__post_init__` is left to the caller."""
@@ -463,12 +459,7 @@ def distance(value: Any, member: Any) -> int:
 
 def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     """Return the error of a value that does not have the declared type."""
-    shown = value
-    if isinstance(value, Words):
-        shown = " ".join(value)
-    elif not isinstance(value, str):
-        with contextlib.suppress(UsageError):  # of a number that is too large
-            shown = plain_of(value)
+    shown = " ".join(value) if isinstance(value, Words) else value
     return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")
 
 

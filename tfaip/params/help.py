@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import math
@@ -156,6 +157,7 @@ def _mentions(entry: Entry, topic: str) -> bool:
     return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
 
 
+@dataclasses.dataclass
 class HelpText:
     """Text of `--help`, with the flags and values as they are after the other arguments.
 
@@ -168,24 +170,17 @@ class HelpText:
         with_paths: show the Python path of each flag.
     """
 
-    def __init__(
-        self,
-        prog: str,
-        description: str,
-        options: Sequence[Entry],
-        roots: Sequence[Entry],
-        home: str = "",
-        with_paths: bool = False,
-    ) -> None:
-        self._prog = prog
-        self._description = description
-        self._options = options
-        self._nodes = [entry for entry in all_entries(roots) if entry.is_object]
-        self._roots = roots
-        self._package = f"{home.rpartition('.')[0] or home}."
-        self._with_paths = with_paths
+    prog: str
+    description: str
+    options: Sequence[Entry]
+    roots: Sequence[Entry]
+    home: str = ""
+    with_paths: bool = False
+
+    def __post_init__(self) -> None:
+        self._nodes = [entry for entry in all_entries(self.roots) if entry.is_object]
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-        self._lines = [line for root in roots for line in _lines(root)]
+        self._lines = [line for root in self.roots for line in _lines(root)]
 
     def text(self, topics: Sequence[str]) -> str:
         """Return the text.
@@ -210,14 +205,14 @@ class HelpText:
         return "\n\n".join(map("\n".join, parts))
 
     def _head(self) -> list[str]:
-        usage = self._wrap(f"usage: {self._prog} [--flag value ...]", 0, 7)
-        return [*usage, "", *self._wrap(self._description, 0, 0)] if self._description else usage
+        usage = self._wrap(f"usage: {self.prog} [--flag value ...]", 0, 7)
+        return [*usage, "", *self._wrap(self.description, 0, 0)] if self.description else usage
 
     def _general(self) -> list[str]:
         lines = [_GENERAL]
         for name, (values, text) in GENERAL_FLAGS.items():
             lines += [*self._wrap(f"--{name}{values}", 2, 6), *self._wrap(text, 6, 6)]
-        for option in self._options:
+        for option in self.options:
             lines += self._entry(option)
         return lines
 
@@ -242,17 +237,17 @@ class HelpText:
 
     def _is_own_class(self, cls: type) -> bool:
         module = f"{cls.__module__}."
-        return top_package(module) != OWN_PACKAGE or module.startswith(self._package)
+        return top_package(module) != OWN_PACKAGE or module.startswith(f"{self.home.rpartition('.')[0] or self.home}.")
 
     def _about(self, topic: str) -> Iterator[list[str]]:
         """Yield the sections about a topic."""
         found = [line for line in self._lines if topic == _group(line) or f"{line.flag}.".startswith(f"{topic}.")]
-        options = [option for option in self._options if option.flag == topic]
+        options = [option for option in self.options if option.flag == topic]
         others: list[str] = []
         if not found and not options:
             found = [line for line in self._lines if _is_about(line, topic)]
-            options = [option for option in self._options if _mentions(option, topic)]
-            for flag, node, name in flags_of_other_classes(self._roots):
+            options = [option for option in self.options if _mentions(option, topic)]
+            for flag, node, name in flags_of_other_classes(self.roots):
                 if topic.lower() in flag.rpartition(".")[2].lower():
                     others += self._wrap(f"--{flag} with --{node.flag} {name}", 2, 6)
         if not found and not options and not others:
@@ -286,7 +281,7 @@ class HelpText:
 
     def _entry(self, entry: Entry, path: str = "") -> list[str]:
         lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}{_range_text(entry)}", 2, 6)
-        if path and self._with_paths:
+        if path and self.with_paths:
             lines += self._wrap(f"Python: {path}", 6, 10)
         return lines + self._wrap(_help_text(entry), 6, 6)
 
