@@ -217,7 +217,6 @@ def test_errors_are_those_of_the_command_line_and_change_nothing() -> None:
         assert tree.to_dict() == before
     for flag, value, message in [
         ("run.epochs", 1.5, r"--run\.epochs: expected int, got 1\.5"),
-        ("optimizer", p.RangeParams(0.5), "--optimizer: expected OptimizerParams, got RangeParams$"),
     ]:
         with pytest.raises(UsageError, match=f"^{message}"):
             set_flags(TreeParams(), {flag: value})

@@ -11,7 +11,7 @@ import re
 import reprlib
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
 from typing import (
@@ -20,10 +20,8 @@ from typing import (
     ClassVar,
     Self,
     TypeGuard,
-    TypeVar,
     dataclass_transform,
     get_origin,
-    overload,
 )
 
 from tfaip.params import types
@@ -37,8 +35,6 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
-
-T = TypeVar("T")
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
@@ -436,16 +432,6 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     if not (isinstance(cls, type) and issubclass(cls, Part)):
         return False
     return not cls._is_created and inspect.getattr_static(cls, "cls") is vars(Part)["cls"]
-
-
-@overload
-def pai_dataclass(_cls: type[T], alt: str | None = None, no_assign_to_unknown: bool = True) -> type[T]: ...
-
-
-@overload
-def pai_dataclass(
-    _cls: None = None, alt: str | None = None, no_assign_to_unknown: bool = True
-) -> Callable[[type[T]], type[T]]: ...
 
 
 def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown: bool = True) -> Any:

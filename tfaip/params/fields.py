@@ -410,16 +410,13 @@ class Shared:
     def __get__(self, node: Any, owner: Any = None) -> Any:
         if node is None:
             return self
-        try:
+        if self.name in vars(node):
             return vars(node)[self.name]
-        except KeyError:
-            cls, kind = type(node).__name__, self.kind
-            raise AttributeError(
-                f"{cls}.{self.name} is not there yet: it is filled in from the scenario that the part belongs to; "
-                f"outside of one, give the {kind}, as in {cls}({self.name}={kind}(...))",
-                name=self.name,
-                obj=node,
-            ) from None
+        cls, kind = type(node).__name__, self.kind
+        raise AttributeError(
+            f"{cls}.{self.name} is not there yet: it is filled in from the scenario that the part belongs to; "
+            f"outside of one, give the {kind}, as in {cls}({self.name}={kind}(...))"
+        )
 
     def __set__(self, node: Any, value: Any) -> None:
         vars(node)[self.name] = value

@@ -10,11 +10,9 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from types import FunctionType, ModuleType
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -200,8 +198,6 @@ class HelpText:
             groups = dict.fromkeys(_group(line) for line in self._lines)
             if groups:
                 parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
-        packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
-        parts += [self._wrap(note, 0, 2) for note in _backend_notes(packages)]
         return "\n\n".join(map("\n".join, parts))
 
     def _head(self) -> list[str]:
@@ -289,23 +285,6 @@ class HelpText:
         indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
         lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
         return [line.replace(_NO_BREAK, " ") for line in lines]
-
-
-def _backend_notes(packages: Collection[str]) -> Iterator[str]:
-    """Yield a line for each module of the packages of the user that imports a backend: commands wait for it."""
-    for name, module in sorted(sys.modules.items()):
-        if top_package(name) not in packages:
-            continue
-        # A module is imported as itself, or by a class or function that is defined in it.
-        values = list(vars(module).values())
-        homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
-        homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
-        found = sorted({"keras", "tensorflow", "jax"}.intersection(map(top_package, homes)))
-        if found:
-            yield (
-                f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
-                "the methods that need it"
-            )
 
 
 # --- Completion by shells

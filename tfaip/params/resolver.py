@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING
 from typing import Any
 
@@ -180,7 +180,6 @@ class Resolver:
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
         hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
         if hit is not None and is_node(hit.value):
-            _require_class([hit.value], declared, hit)
             node.source, default = hit.source, hit.value
             self._begin(node, type(default), default)
         elif hit is not None and node.choice is not None and (kind.optional or not hit.is_empty_section):
@@ -282,7 +281,6 @@ class Resolver:
             self.settings.replace(f"{key}.", hit.rank)
             objects = items_of(hit.value) or {}
             if any(map(is_node, objects.values())):
-                _require_class(list(objects.values()), kind.declared, hit)
                 self.settings.value(key, lowest)  # marks them as used
                 items = objects
             names = dict.fromkeys(items) or _chosen_names(group, hit)
@@ -367,14 +365,6 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
         raise UsageError(f"{hit.label} needs at least one class")
     found: Any = pairs(value, hit.label) if group.kind == "dict" else items_of(value)
     return dict(found)
-
-
-def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
-    """Raise unless given objects have the declared class."""
-    expected = types.origin_of(declared)
-    if not all(isinstance(item, expected) for item in objects):
-        got = shorten_text(", ".join(type(item).__name__ for item in objects))
-        raise UsageError(f"{hit.label}: expected {expected.__name__}, got {got}")
 
 
 def _is_section(declared: Any) -> bool:
