@@ -339,7 +339,7 @@ def test_old_names_work_and_warn(monkeypatch: pytest.MonkeyPatch) -> None:
         bare.fade = 0.3
     # The warning shows the line to change.
     assert constructor[0].filename == setter[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match="rate"), pytest.raises(TypeError, match="both 'rate' .* and 'lr'"):
+    with pytest.raises(UsageError, match="both Ours.rate and Ours.lr are given: give only Ours.lr"):
         Ours(rate=1, lr=2)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
         _ = Ours().fade

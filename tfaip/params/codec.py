@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.names import did_you_mean, removed_fields, renamed_fields
+from tfaip.params.names import by_present_name, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
 from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init, same
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
@@ -273,15 +273,10 @@ class Decoder:
 
     def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
         """Return key and value that a mapping gives for the fields of a class, by their present names."""
-        given: dict[str, tuple[str, Any]] = {}
-        renamed, known = renamed_fields(cls), [field.name for field in node_fields(cls)]
-        for key, item in value.items():
-            name = renamed.get(key, key)
-            if name in given:
-                raise UsageError(f"both {place}.{given[name][0]} and {place}.{key} are given: give only {place}.{name}")
-            if name in known:
-                given[name] = key, item
-            elif key != CLASS_KEY:
+        given = by_present_name(cls, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
+        known = [field.name for field in node_fields(cls)]
+        for name, (key, _) in given.items():
+            if name not in known:
                 self._unknown(cls, str(key), known, place)
         return given
 

@@ -110,7 +110,7 @@ class Entry:
         if is_node(self.base):
             for entry in self.entries:
                 if entry.is_given:
-                    set_field(self.base, entry.name, entry.construct())
+                    setattr(self.base, entry.name, entry.construct())
             return self.base
         values = dict(self.base or {})
         for entry in self.entries:
@@ -124,14 +124,6 @@ def walk_entries(entry: Entry) -> Iterator[Entry]:
     yield entry
     for inner in entry.entries:
         yield from walk_entries(inner)
-
-
-def set_field(node: Any, name: str, value: Any) -> None:
-    """Set a field, also of a frozen node."""
-    try:
-        setattr(node, name, value)
-    except dataclasses.FrozenInstanceError:
-        object.__setattr__(node, name, value)
 
 
 class Resolver:
