@@ -225,16 +225,6 @@ class Louder(Sound):
     volume = 0.9
 
 
-@dataclass
-class Loudest(Louder):
-    @property
-    def names(self) -> dict[str, list[int]]:  # type: ignore[override]
-        return {}
-
-    @names.setter
-    def names(self, value: dict[str, list[int]]) -> None: ...
-
-
 def test_defaults_are_copied_for_each_object() -> None:
     first, second = Sound(), Sound()
     first.tones[0].frequency = 5
@@ -252,7 +242,7 @@ def test_defaults_are_copied_for_each_object() -> None:
 
 def test_a_subclass_that_gives_only_a_default_keeps_type_help_and_limits() -> None:
     louder = Louder()
-    assert (louder.rate, louder.tones, louder.volume, Loudest().rate, Loudest().names) == (32, [Tone(3)], 0.9, 32, {})
+    assert (louder.rate, louder.tones, louder.volume) == (32, [Tone(3)], 0.9)
     assert [known.name for known in fields(Louder)] == [known.name for known in fields(Sound)]
     assert field_types(Louder) == field_types(Sound)
     names = ("rate", "volume", "quiet", "mode", "counts", "names")
@@ -416,11 +406,4 @@ def test_methods_of_the_class_body_stay() -> None:
         def __hash__(self) -> int:
             return self.a
 
-    class Loose(Params):
-        def __eq__(self, other: object) -> bool:
-            return True
-
     assert (repr(Params()), hash(Params(a=5))) == ("mine", 5)
-    assert repr(Loose(a=2)) == f"{Loose.__qualname__}(a=2)"  # as `@dataclass` makes it for each class
-    assert Loose(a=1) == Loose(a=2)
-    assert Loose.__hash__ is None
