@@ -14,15 +14,7 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Self,
-    TypeGuard,
-    dataclass_transform,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, dataclass_transform, get_origin
 
 from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
