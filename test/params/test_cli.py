@@ -37,7 +37,7 @@ from tfaip.params.choices import ClassChoice
         ("--run.graph.layers.0.bias no", "graph", p.MLPGraphParams([p.DenseLayerParams(units=4, bias=False)])),
         ("--run.graph.layers.0 conv", "graph", p.MLPGraphParams([p.ConvolutionLayerParams(units=4)])),
         (
-            "--run.graph.heads a=Dense b=Layer --run.graph.heads.b.units 1",
+            "--run.graph.heads a=Dense b --run.graph.heads.b.units 1",
             "graph",
             p.MLPGraphParams(heads={"a": p.DenseLayerParams(), "b": p.LayerParams(units=1)}),
         ),

@@ -345,12 +345,12 @@ class Decoder:
             check_function(name, self.trusted, place)
 
 
-def pairs(words: Words, flag: str) -> dict[Word, Word]:
-    """Return the keys and values of words `key=value`."""
+def pairs(words: Words, flag: str, needs_value: bool = True) -> dict[Word, Word]:
+    """Return the keys and values of words `key=value`, or `key`."""
     found: dict[Word, Word] = {}
     for word in words:
         key, equals, item = word.partition("=")
-        if not equals:
+        if needs_value and not equals:
             raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
         if key in found:
             raise UsageError(f"{flag}: key {shorten(key)} is given twice")

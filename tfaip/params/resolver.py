@@ -355,8 +355,10 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
         return {key: None if isinstance(item, Mapping | None) else item for key, item in items.items()}
     if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{hit.label} needs at least one class")
-    found: Any = pairs(value, hit.label) if group.kind == "dict" else items_of(value)
-    return dict(found)
+    if group.kind == "list":
+        return items_of(value)
+    # Without `=` the item has the class that its type has by default.
+    return {key: name or None for key, name in pairs(value, hit.label, needs_value=False).items()}
 
 
 def _is_section(declared: Any) -> bool:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names, tree as trees
@@ -330,6 +330,8 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         raise UsageError(f"{label} is required, and empty: give it a value")
     try:
         if trees.children(value) is not None:
+            if {type(value), get_origin(declared)} == {list, dict}:
+                raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}")
             return
         encoded = encode(value, None, label)
     except TypeError as error:
