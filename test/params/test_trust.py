@@ -237,7 +237,7 @@ def all_of_them(**offered: int) -> dict[str, int]:
 
 def test_loading_and_arguments_by_name() -> None:
     assert load_function("math:sqrt", "--f")(4) == 2
-    for name, message in [("math", "a function that"), ("math:pi", "a function that"), ("math:a.b", "a function that")]:
+    for name, message in [("math", "expected module:function"), ("math:pi", "a function that"), ("math:a.b", "expect")]:
         with pytest.raises(UsageError, match=f"^decay is '{name}', .*{message}"):
             load_function(name, "decay")
     assert FunctionByName(f"{__name__}:both", ["a", "c"], "--f")(a=1, c=3) == (1, 2)

@@ -275,6 +275,9 @@ def load_function(name: str, path: str) -> Callable[..., Any]:
     Raises:
         FieldError: if the module cannot be imported, or holds no such function.
     """
+    expected = expected_function(name)
+    if expected is not None:
+        raise FieldError(path, name, expected)
     function: Callable[..., Any] = import_named(name, path, "function")
     return function
 
