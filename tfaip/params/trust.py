@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
-from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, did_you_mean, top_package
+from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, nearest, top_package
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -217,7 +217,8 @@ def import_named(name: str, place: str, kind: str) -> Any:
     found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
     if found is None or (kind != "class" and not callable(found)):
         known = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
-        hint = did_you_mean(attribute, known)
+        near = nearest(attribute, known)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise NotImportable(place, name, f"a {kind} that module {shorten_text(module_name)} has{hint}")
     return found
 
