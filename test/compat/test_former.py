@@ -176,7 +176,7 @@ def test_devices_of_1_2_have_no_effect(logged: pytest.LogCaptureFixture) -> None
         ({"tables": ["/etc/passwd", "../words.txt"]}, "params.tables.1: resource '../words.txt' lies outside of "),
         ({"tables": "/etc/passwd"}, "params.tables: expected list.Resource., got '/etc/passwd'"),
         ({"function": "os:system "}, "params.function: expected module:function, got 'os:system '"),
-        ({"anything": {"__cls__": "tfaip.scenario.scenariobase:LocalTrainerParams"}}, "has no class"),
+        ({"anything": {"__cls__": "tfaip.scenario.scenariobase:LocalTrainerParams"}}, "expected a class that module"),
     ],
 )
 def test_names_of_files_and_of_code_stay_strict(values: dict[str, Any], message: str, tmp_path: Path) -> None:

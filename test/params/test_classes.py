@@ -59,16 +59,10 @@ def test_class_is_found() -> None:
     assert NamedAbsolutely().graph_cls() is Built
 
 
-@pytest.mark.parametrize("name", ["module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3, "....code:Code"])
+@pytest.mark.parametrize("name", ["module.Built", "a b:Built", "module:", "module:a.b", ".:", "", 3])
 def test_other_forms_are_refused_when_the_class_is_declared(name: Any) -> None:
-    expected = r"Wrong names the class .*, expected 'module:Class'"
-    if name == "....code:Code":
-        expected = r"Wrong names the module '\.\.\.\.code', .* is in the package test.params"
-    with pytest.raises(TypeError, match=expected):
+    with pytest.raises(TypeError, match=r"Wrong names the class .*, expected 'module:Class'"):
         type("Wrong", (DataBaseParams,), {"__module__": __name__}, cls=name)
-    missing: Any = type("Missing", (DataBaseParams,), {"__module__": __name__}, cls=":Nothing")
-    with pytest.raises(TypeError, match=r"Missing names ':Nothing', .*test_classes"):
-        missing.cls()
 
 
 DECLARING = """
@@ -98,7 +92,6 @@ if __name__ == "__main__":
     with Rows().create().create_pipeline(setup, Numbers(start=5)).generate_input_batches() as batches:
         print([batch.inputs["x"].ravel().tolist() for batch in batches], Params.cls().__module__)
 """
-REFUSED = "is in no package: name it from the top, without a dot"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +101,6 @@ REFUSED = "is in no package: name it from the top, without a dot"
         # A scenario that is named by its path; data workers.
         ({"decl.py": DECLARING, "code.py": "", "sub/x": ""}, ["-c", LOAD + PRINT], "code True\n"),
         ({"decl.py": WORKERS, "code.py": ""}, ["decl.py"], "[[5, 6], [7, 8]] code\n"),
-        ({"decl.py": DECLARING.replace(".code:Code", "..code:Code")}, ["-c", "import decl"], REFUSED),
     ],
 )
 def test_a_dot_means_beside_the_declaring_module(
@@ -118,8 +110,8 @@ def test_a_dot_means_beside_the_declaring_module(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("class Code: ..." if "code" in name else text)
     result = finish_command(start_python(*command, cwd=tmp_path))
-    assert result.rc == (1 if expected is REFUSED else 0), result
-    assert expected in (result.stderr if expected is REFUSED else result.stdout)
+    assert result.rc == 0, result
+    assert expected in result.stdout
 
 
 def test_every_class_that_is_named_in_the_package_exists() -> None:
@@ -226,10 +218,6 @@ class Box(ParamsBase, Generic[TAny]):
 class IntBox(Box[int]): ...
 
 
-class DataBox(Box[MyData]):
-    items: Any = None
-
-
 @pytest.mark.parametrize(
     ("cls", "data", "model"),
     [
@@ -272,21 +260,16 @@ def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
 
 
 def test_binding_a_plain_type_keeps_the_default() -> None:
-    assert (IntBox().it, IntBox().items, type(DataBox().it)) == (None, [3], MyData)
+    assert (IntBox().it, IntBox().items) == (None, [3])
     assert field_types(IntBox) == {"it": Optional[int], "items": int}  # noqa: UP045
 
 
 def test_declarations_that_cannot_work() -> None:
-    @dataclass
-    class Plain:
-        x: Data = bound_field()
-
     class Bad(ParamsBase):
         x: NoSuchName = None  # type: ignore[name-defined]  # noqa: F821
 
     for fail, message in [
         (Holder, r"Holder\.it is bound to typing\.Any, expected a params class"),
-        (Plain, "derive from ParamsBase"),
         (lambda: field_types(Bad), "Bad: annotation 'NoSuchName' cannot be resolved.*top level of module"),
     ]:
         with pytest.raises(TypeError, match=message):

@@ -87,7 +87,6 @@ def test_precedence(write: Write) -> None:
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
-LONG = "x" * 10_000
 ZEROS = "1" + "0" * 400
 
 
@@ -96,26 +95,19 @@ ZEROS = "1" + "0" * 400
     [
         ("run.epoch: 1", "a.yaml: unknown key run.epoch; did you mean run.epochs"),
         ("trainer.run.graph.layers.0.x: 1", "a.yaml: unknown key trainer.run.graph.layers.0.x; did you mean run.graph"),
-        ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
         ("dry_run: true", "a.yaml: dry_run is a flag of the command itself: give it as --dry_run on the command line"),
-        ("--run.epochs: 1", "a.yaml: keys have no dashes: write run.epochs instead of --run.epochs"),
         ("optimizer: {__cls__: SGD, beta_1: 0.5}", "a.yaml: unknown key optimizer.beta_1; it belongs to Adam"),
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
         ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
         ("a: !!python/object/apply:os.system [ls]", "a.yaml: broken YAML in line 1, column 4: could not determine"),
         ("[1]: 2", "a.yaml: broken YAML in line 1, column 1: key is not a plain name"),
-        ("- 1", "a.yaml: expected flags and values, got list"),
-        ("\x00", "a.yaml: broken YAML: "),
         # Hostile ones.
-        ("run.epochs: 1" + ":1" * 10_000, "a.yaml: run.epochs: expected int, got '1:1:1"),
         (BOMB + "trainer: {epochs: *a29}", "a.yaml: broken YAML: more than 50000 values if all aliases"),
         ("run: &r {epochs: *r}", "a.yaml: broken YAML: nested too deeply"),
         ("a: " + "[" * 200 + "]" * 200, "a.yaml: YAML is nested too deeply"),
         ("a: [" + "1," * 200_000 + "]", "a.yaml: broken YAML: more than 50000 values; a JSON file may hold more"),
         ("run: {epochs: " + "1" * 5000 + "}", "a.yaml: run.epochs: expected int, got '111"),
-        ("run: {epochs: !!timestamp 2020-13-40}", "a.yaml: run.epochs: expected int, got '2020-13-40'"),
-        (f"run: {{epochs: {{__cls__: {LONG}}}}}", "a.yaml: run.epochs"),
         (f"learning_rate: {{lr: {ZEROS}}}", "a.yaml: learning_rate.lr: 1000"),
         (f'{{"run": {{"weights": {{"a": {ZEROS}}}}}}}', "a.json: run.weights.a: expected float, got <integer"),
         ("{", "a.json: broken JSON in line 1, column 2"),

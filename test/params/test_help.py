@@ -45,12 +45,6 @@ def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixtur
     assert "--run.epochs int = 7" in text
 
 
-def test_lines_fit_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns, limit in [("80", 80), ("300", 100), ("5", 40)]:
-        monkeypatch.setenv("COLUMNS", columns)
-        assert limit - 20 < max(map(len, help_of(capsys).splitlines())) <= limit
-
-
 class BaseParams(ParamsBase):
     rate: float = field(default=0.5, metadata=pai_meta(help="How fast"))
 

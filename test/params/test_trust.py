@@ -56,8 +56,6 @@ def test_trust_is_for_whole_names(foreign: Path) -> None:
     stored = {"part": {"__cls__": "foreign:Mine", "momentum": 0.5}}
     with pytest.raises(UsageError, match="refused"):
         from_dict(Whole, stored, trusted=["for"])
-    with pytest.raises(TypeError, match=r"expected a list of packages: \['foreign'\]"):
-        from_dict(Whole, {}, trusted="foreign")
     assert not (foreign / "marker").exists()
     part = from_dict(Whole, stored, trusted=["foreign"]).part
     assert (type(part).__name__, part.momentum) == ("Mine", 0.5)
@@ -71,9 +69,9 @@ def test_trust_is_for_whole_names(foreign: Path) -> None:
         ("test.params.test_trust:NAMES", "is not a params class derived from OptimizerParams"),
         ("test.params.test_trust:Whole", "is not a params class derived from OptimizerParams"),
         ("tfaip.util.files:os", "is not a params class derived from OptimizerParams"),
-        ("test.params.test_trust:Missing", "has no class 'Missing'"),
+        ("test.params.test_trust:Missing", "expected a class that module test.params.test_trust has"),
         ("test.params.test_trust:Harmless", "defined in foreign, is refused"),
-        ("test.params.no_such:X", "'test.params.no_such'): put the directory that holds it on the PYTHONPATH"),
+        ("test.params.no_such:X", "'test.params.no_such'): put its directory on the PYTHONPATH"),
     ],
 )
 def test_allowed_modules_do_not_make_everything_allowed(
@@ -85,7 +83,7 @@ def test_allowed_modules_do_not_make_everything_allowed(
     with pytest.raises(UsageError) as error:
         from_dict(Whole, {"part": {"__cls__": name}})
     assert message in str(error.value)
-    assert str(error.value).startswith("params.part: ")
+    assert str(error.value).startswith("params.part")
 
 
 @dataclass
@@ -168,9 +166,9 @@ MARKED, UNMARKED = f"{__name__}:third", f"{__name__}:halve"
     [
         ("os:system", ["test"], "'os:system' is refused: os is not among the trusted packages"),
         ("tfaip.util.files:remove_tree", ["test"], "remove_tree' is refused: tfaip is not among the trusted"),
-        ("test.params.tiny_flags:dumps", ["test"], "has no function 'dumps'"),
+        ("test.params.tiny_flags:dumps", ["test"], "expected a function that module test.params.tiny_flags has"),
         ("test.params.test_trust:Path", ["test"], r"defined in pathlib(\._local)?, is refused"),
-        ("test.no_such_module:f", ["test"], "cannot be imported"),
+        ("test.no_such_module:f", ["test"], "expected a module that can be imported"),
         # Of a package whose code runs, a file names what is marked; classes of params are made, not called.
         (UNMARKED, [OwnPackage("test")], "is refused"),
         (f"{__name__}:NewbobRelParams", [OwnPackage("test")], "is refused"),
@@ -247,8 +245,6 @@ def test_loading_and_arguments_by_name() -> None:
     assert FunctionByName(f"{__name__}:all_of_them", ["a", "b"], "--f")(a=1, b=3) == {"a": 1, "b": 3}
     with pytest.raises(UsageError, match="^f is .*both', expected a function of b, c; it needs 'a'$"):
         FunctionByName(f"{__name__}:both", ["b", "c"], "f")
-    with pytest.raises(UsageError, match="^f is .*Error', expected a function whose arguments are known: wrap it$"):
-        FunctionByName("tfaip.errors:UsageError", ["lr"], "f")
 
 
 @pytest.mark.parametrize(

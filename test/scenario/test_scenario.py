@@ -106,7 +106,7 @@ def test_the_stored_name_of_a_made_class_is_read() -> None:
     read = TrainerParams.from_dict(stored, trusted=["test"])
     assert (type(read), read.epochs) == (WavesScenario.TrainerParams, 4)
     for name in ("WavesScenario.Nothing", "np.TrainerParams"):
-        with pytest.raises(UsageError, match="has no class"):
+        with pytest.raises(UsageError, match="expected a class that module"):
             TrainerParams.from_dict({"__cls__": f"{NEW}:{name}"}, trusted=["test"])
 
 

@@ -26,7 +26,7 @@ from tfaip.params.fields import copied
 from tfaip.params.help import described_flag
 from tfaip.params.resolver import Entry, Resolver
 from tfaip.params.settings import all_entries, build, refuse_unknown
-from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.sources import Flags, Settings
 from tfaip.util.text import shorten
 
 _HELP = ("-h", "--help")
@@ -71,7 +71,7 @@ class TreeParser(PAIDataClassArgumentParser):
         self.resolved = []
         for name, root in self._tree_roots.items():
             known = {flag: words for flag, words in given.items() if not flag.startswith(root.ignore)}
-            settings = Settings([Source(COMMAND_LINE, known, True)])
+            settings = Settings([Flags(known)])
             # Each with a resolver of its own: a flag that two trees have (`--device.gpus`) sets both.
             flag, meta = ("", {"fix_dc": True}) if root.flat else (name, {})
             node = Resolver(settings).root(flag, root.cls, copied(root.default), meta)
@@ -115,7 +115,7 @@ class TFAIPArgumentParser(PAIArgumentParser):
             if rest:
                 given, _ = _split(rest)
                 general = re.findall(r"(?<!\S)\[?--?([\w.-]+)", self.format_usage())
-                refuse_unknown(Settings([Source(COMMAND_LINE, given, True)]), self._trees.resolved, general)
+                refuse_unknown(Settings([Flags(given)]), self._trees.resolved, general)
                 raise UsageError(
                     f"unexpected argument {shorten(rest[0])}: a value follows its flag, as in --flag value"
                 )

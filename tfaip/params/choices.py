@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.codec import plain_of
 from tfaip.params.names import did_you_mean, one_of
-from tfaip.params.trust import CLASS_NAME, Trust, find_class
+from tfaip.params.trust import Trust, find_class
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -87,8 +87,6 @@ class ClassChoice:
             if not self.enforced:
                 hint += " (or module:Class)"
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
-        if CLASS_NAME.fullmatch(name) is None:
-            raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
         cls = find_class(name, object if self.any_class else self.declared, trusted, flag)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")

@@ -11,20 +11,10 @@ import re
 import reprlib
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Self,
-    TypeGuard,
-    TypeVar,
-    dataclass_transform,
-    get_origin,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, dataclass_transform, get_origin
 
 from tfaip.params import types
 from tfaip.params.fields import Shared, check_fields, copied, default_field, is_mutable, shared_of, take_shared
@@ -37,8 +27,6 @@ from tfaip.params.names import (
     top_package,
     warn_removed,
 )
-
-T = TypeVar("T")
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
@@ -387,10 +375,9 @@ class Part(ParamsBase):
             if name in fields or "ClassVar" in str(annotation):
                 continue
             if name in _ATTRIBUTES or any(name in vars(base) for base in ours):
-                kind, hint = ("shared", "") if name in shared else ("a field", ", or leave out the annotation")
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} cannot be {kind}, since {name} is something else in "
-                    f"{cls.__mro__[1].__name__}: choose another name{hint}"
+                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
+                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
                 )
 
     @classmethod
@@ -439,16 +426,6 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
     return not cls._is_created and inspect.getattr_static(cls, "cls") is vars(Part)["cls"]
 
 
-@overload
-def pai_dataclass(_cls: type[T], alt: str | None = None, no_assign_to_unknown: bool = True) -> type[T]: ...
-
-
-@overload
-def pai_dataclass(
-    _cls: None = None, alt: str | None = None, no_assign_to_unknown: bool = True
-) -> Callable[[type[T]], type[T]]: ...
-
-
 def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown: bool = True) -> Any:
     """Decorate a dataclass of params, with or without arguments.
 
@@ -460,14 +437,9 @@ def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown
         alt: another short name, by which the class can be chosen.
         no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always
             does.
-
-    Raises:
-        TypeError: the class is not a dataclass.
     """
 
     def decorate(cls: Any) -> Any:
-        if not hasattr(cls, "__dataclass_fields__"):
-            raise TypeError(f"{cls.__qualname__} is not a dataclass: write @pai_dataclass above @dataclass")
         cls.__pai_dataclass__ = None
         cls.__alt_name__ = alt
         if not issubclass(cls, ParamsBase):
@@ -495,7 +467,8 @@ def implementation(params_cls: type, named: Any) -> Any:
             `params_cls`, such as a notebook.
 
     Raises:
-        TypeError: `named` has another form, or begins with more dots than there are packages.
+        TypeError: `named` has another form.
+        ImportError: it begins with more dots than there are packages.
     """
     if callable(named):
         return staticmethod(lambda: named)
@@ -509,23 +482,6 @@ def implementation(params_cls: type, named: Any) -> Any:
         home = "__main__"
     if not package and re.match(r"\.\w", module):
         module = module[1:]
-    try:
-        module = importlib.util.resolve_name(module or home, package)
-    except ImportError:
-        raise TypeError(
-            f"{params_cls.__qualname__} names the module {module!r}, but {home} is "
-            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
-        ) from None
-
-    def cls() -> Any:
-        # An error within the module keeps its traceback: it is one of the program, not of what a
-        # user typed.
-        imported = importlib.import_module(module)
-        try:
-            return getattr(imported, attribute)
-        except AttributeError:
-            raise TypeError(
-                f"{params_cls.__qualname__} names {named!r}, which {imported.__name__} does not define"
-            ) from None
-
-    return staticmethod(cls)
+    module = importlib.util.resolve_name(module or home, package)
+    # An error within the module keeps its traceback: it is one of the program, not of what a user typed.
+    return staticmethod(lambda: getattr(importlib.import_module(module), attribute))

@@ -19,22 +19,22 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import types
-from tfaip.params.names import did_you_mean, removed_fields, renamed_fields
+from tfaip.params.names import by_present_name, did_you_mean, removed_fields
 from tfaip.params.resource import Resource
-from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init
+from tfaip.params.tree import field_default, has_default, is_node, make_node, node_fields, post_init, same
 from tfaip.params.trust import Trust, UntrustedName, check_function, check_text, class_name, find_class
 from tfaip.util.text import shorten, shorten_text
 
 CLASS_KEY = "__cls__"
 _BOOLS = dict.fromkeys(["true", "yes", "y", "on", "1"], True) | dict.fromkeys(["false", "no", "n", "off", "0"], False)
 _NONE = {"none", "null"}
-_NAMES = (PurePath, Resource, types.FunctionName, types.FieldText)
 _DOTTED = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}  # as YAML writes them
 # Another base in YAML 1.1, and in C.
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
@@ -70,8 +70,8 @@ class Word(str):
 
 def is_own_default(field: dataclasses.Field[Any], encoded: Any) -> bool:
     """Return True for the default that a class gives to a field, which need not fit the type: `x: int = False`."""
-    with contextlib.suppress(TypeError, ValueError):  # an int may be too long to be written
-        return repr(encode(field_default(field))) == repr(encoded)
+    with contextlib.suppress(TypeError):
+        return same(encode(field_default(field)), encoded)
     return False
 
 
@@ -102,59 +102,42 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         return sorted(items, key=lambda item: (str(type(item)), item))
     if isinstance(value, types.NamedObject):
         return encode(value.stored(), directory, place)
-    return _encode_scalar(value, directory, place)
+    cls: Any = type(value)
+    kind = kind_of(cls)
+    if kind is None:
+        raise TypeError(
+            f"{place} is a {cls.__module__}.{cls.__qualname__}, which params cannot store: "
+            "use numbers, strings, enums, paths, lists, dicts or dataclasses"
+        )
+    return kind.encode(value, directory)
 
 
 def encode_key(key: Any, place: str) -> str:
     """Return a key of a dict as a string, as JSON requires; a `TypeError` unless it is a string or a number."""
-    plain = _encode_scalar(key, None, place)
-    if plain is None or isinstance(plain, list):
+    plain = encode(key, None, place)
+    if plain is None or isinstance(plain, list | dict):
         raise TypeError(f"{place}: key {shorten(key)} cannot be stored, expected a string or a number")
     return plain if isinstance(plain, str) else repr(plain)
-
-
-def _encode_scalar(value: Any, directory: Path | None, place: str) -> Any:
-    if isinstance(value, Enum):
-        return encode(value.value, directory, place)
-    if value is None or isinstance(value, bool | str):
-        return value
-    # Also those of NumPy.
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    if isinstance(value, Resource):
-        return value.stored(directory)
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(
-        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which params cannot store: "
-        "use numbers, strings, enums, paths, lists, dicts or dataclasses"
-    )
 
 
 def value_text(value: Any) -> str:
     """Return a plain value as it is written on a command line.
 
     Args:
-        value: text, which stays as it is; a number, bool, enum or None; or a list or dict of those.
+        value: of a kind of `KINDS`, or a list or dict of those.
 
     Raises:
         TypeError: if it is none of them.
     """
-    if isinstance(value, Enum):
-        return value_text(value.value)
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, list | tuple):
         return " ".join(map(_word, value))
     if isinstance(value, Mapping):
         return " ".join(_word(f"{key}={value_text(item)}") for key, item in value.items())
-    if value is None or isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+    cls: Any = type(value)
+    kind = kind_of(cls)
+    if kind is None:
+        raise TypeError(f"expected text, a number, or a list or dict of them, got {shorten(value)}")
+    return str(kind.encode(value, None))
 
 
 def _word(value: Any) -> str:
@@ -188,10 +171,12 @@ class Decoder:
         trusted: what may be named, besides the classes of `tfaip` and of the packages of declared types; None: the user
             has typed the values, which may name anything.
         directory: that of the file; its resources are relative to it.
+        reads_text: a text in quotes, or of JSON, is as good as one without, for any type.
     """
 
     trusted: Trust | None = Trust()
     directory: Path | None = None
+    reads_text: bool = False
 
     def decode(self, value: Any, declared: Any, place: str) -> Any:
         """Return a value of the declared type.
@@ -207,22 +192,28 @@ class Decoder:
         declared = types.strip(declared)
         if types.is_union(declared):
             return self._decode_union(value, declared, place)
+        if declared in (Any, object):
+            if isinstance(value, Mapping) and CLASS_KEY in value:
+                return self._decode_node(value, object, place)
+            is_list = isinstance(value, list | tuple) and not isinstance(value, Words)
+            declared = dict[Any, Any] if isinstance(value, Mapping) else list[Any] if is_list else Any
         origin = types.origin_of(declared)
         is_container = origin in types.SEQUENCE_TYPES or origin in types.DICT_TYPES
+        kind = kind_of(declared)
+        if self.reads_text and type(value) is str and (is_container or (kind is not None and not kind.is_text)):
+            value = Words([value])
         if isinstance(value, Words):
-            for word in value:
-                if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
-                    raise UsageError(f"{place}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
             if origin in types.DICT_TYPES:
-                value = _pairs(value, place)
+                value = pairs(value, place)
             else:
                 value = list(map(Word, value)) if is_container else only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or types.is_node_type(declared)):
             # Escapes of JSON hide names from a check of the text, as of overrides that a file holds.
             strict = dataclasses.replace(self, trusted=self.trusted or Trust())
             return strict.decode(json_of(value, declared, place), declared, place)
-        if declared is Any or declared is object:
-            return self._decode_any(value, place)
+        if declared is Any:
+            _check_number(value, place)
+            return parse_any(value, place) if isinstance(value, Word) else value
         if types.is_node_type(declared):
             return self._decode_node(value, declared, place)
         if origin in types.SEQUENCE_TYPES:
@@ -234,40 +225,24 @@ class Decoder:
             return declared(types.checked_name(name, self.trusted, place), **arguments)
         return self._decode_scalar(value, declared, place)
 
-    def _decode_any(self, value: Any, place: str) -> Any:
-        if isinstance(value, Word):
-            return parse_any(value, place)
-        if isinstance(value, Mapping):
-            if CLASS_KEY in value:
-                return self._decode_node(value, object, place)
-            return {key: self._decode_any(item, f"{place}.{key}") for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._decode_any(item, f"{place}.{index}") for index, item in enumerate(value)]
-        _check_number(value, place)
-        return value
-
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
         members, optional = types.members_of(declared)
         if optional and is_none(value):
             word = value[0] if isinstance(value, Words) else value
             choices = [choice for member in members for choice in choices_of(word, member)]
             return choices[0] if choices else None
-        failure: UsageError | None = None
+        reason: UsageError | None = None
         for member in sorted(members, key=lambda member: distance(value, member)):
             try:
                 return self.decode(value, member, place)
             except UntrustedName:
                 raise  # not to be taken for a value of another member
             except UsageError as error:
-                # Of several reasons the one about a class or a function says more than "expected a
-                # str".
-                if failure is None or types.is_node_type(member) or member is types.FunctionName:
-                    failure = error
-        is_text = isinstance(value, Words | Word)
-        is_name = isinstance(value, str) and not is_text and types.FunctionName in members
-        if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
-            raise failure
-        raise mismatch(value, declared, place)
+                # It says more than "expected a str": of the only member, of params, of a function that a file names.
+                is_params = isinstance(value, Mapping) and types.is_node_type(member)
+                if len(members) == 1 or is_params or (member is types.FunctionName and type(value) is str):
+                    reason = error
+        raise reason or mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
         """Return the params that a mapping holds; `__post_init__` is left to the caller."""
@@ -298,16 +273,10 @@ class Decoder:
 
     def _fields_in(self, value: Mapping[str, Any], cls: Any, place: str) -> dict[str, tuple[str, Any]]:
         """Return key and value that a mapping gives for the fields of a class, by their present names."""
-        given = {key: (key, item) for key, item in value.items() if key != CLASS_KEY}
-        for old, new in renamed_fields(cls).items():
-            if old in given and new in given:
-                now = f"{place}.{new}"
-                raise UsageError(f"both {place}.{old} (the old name) and {now} are given: give only {now}")
-            if old in given:
-                given[new] = given.pop(old)
+        given = by_present_name(cls, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
         known = [field.name for field in node_fields(cls)]
-        for key in given:
-            if key not in known:
+        for name, (key, _) in given.items():
+            if name not in known:
                 self._unknown(cls, str(key), known, place)
         return given
 
@@ -361,52 +330,27 @@ class Decoder:
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         for choice in choices_of(value, declared):
             return choice
-        if types.is_subclass(declared, Enum):
-            with contextlib.suppress(ValueError):
-                return declared(value)  # a value of tfaip 1.2
-        elif declared is bool and isinstance(value, Word) and value.lower() in _BOOLS:
-            return _BOOLS[value.lower()]
-        elif declared in (int, float) and isinstance(value, Word):
-            number = parse_any(value, place, [declared])
-            if type(number) is declared:
-                return number
-        elif isinstance(value, str) and types.is_subclass(declared, _NAMES):
-            return self._decode_name(value, declared, place)
-        elif isinstance(value, Word) and types.is_subclass(declared, str):
-            return declared(_expanded(value))
-        elif declared in (int, float, bool, str, type(None)) and not isinstance(value, Word):
-            return _plain(value, declared, place)
-        raise mismatch(value, declared, place)
-
-    def _decode_name(self, value: str, declared: Any, place: str) -> Any:
-        if issubclass(declared, types.FunctionName):
-            if value:  # "" is the placeholder of a function that is still to be named
-                self._check_function(value, place)
-            return types.FunctionName(value)
-        if issubclass(declared, types.FieldText):
-            if self.trusted is not None:
-                check_text(value, self.trusted, place)
-            return types.FieldText(value)
-        if "\0" in value:
-            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
-        value = _expanded(value) if isinstance(value, Word) else value
-        if not issubclass(declared, Resource):
-            return declared(value)
+        kind = kind_of(declared)
+        if kind is None:
+            raise mismatch(value, declared, place)
         try:
-            return declared.loaded(value, self.directory)
-        except ValueError as error:
-            raise UsageError(f"{place}: {error}") from error
+            return kind.decode(self, value, declared, place)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise mismatch(value, declared, place) from None
 
     def _check_function(self, name: str, place: str) -> None:
         if self.trusted is not None:
             check_function(name, self.trusted, place)
 
 
-def _pairs(words: Words, flag: str) -> dict[Word, Word]:
+def pairs(words: Words, flag: str, needs_value: bool = True) -> dict[Word, Word]:
+    """Return the keys and values of words `key=value`, or `key`."""
     found: dict[Word, Word] = {}
     for word in words:
         key, equals, item = word.partition("=")
-        if not equals:
+        if needs_value and not equals:
             raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
         if key in found:
             raise UsageError(f"{flag}: key {shorten(key)} is given twice")
@@ -434,16 +378,20 @@ def _expanded(word: str) -> str:
 
 def choices_of(value: Any, declared: Any) -> list[Any]:
     """Return the choices of a type, a `Literal` or an enum, that a word or plain value means exactly."""
-    choices: list[tuple[Any, Any]] = []
-    if get_origin(declared) is Literal:
-        choices = [(choice, choice) for choice in get_args(declared)]
-    elif types.is_subclass(declared, Enum):
-        choices = [(encode(member.value), member) for member in declared]
+    choices = _choices(declared)
+    if types.is_subclass(declared, Enum):
         choices += [(member.name, member) for member in declared]
     if isinstance(value, Word):
         return [choice for name, choice in choices if str(name) == value]
     # 1 == True == 1.0
     return [choice for name, choice in choices if type(name) is type(value) and name == value]
+
+
+def _choices(declared: Any) -> list[tuple[Any, Any]]:
+    """Return the choices of a `Literal` or an enum, each with its plain value."""
+    if get_origin(declared) is Literal:
+        return [(choice, choice) for choice in get_args(declared)]
+    return [(encode(member.value), member) for member in declared] if types.is_subclass(declared, Enum) else []
 
 
 def parse_any(word: Word, flag: str, numbers: Sequence[Callable[[str], Any]] = (int, float)) -> Any:
@@ -478,34 +426,14 @@ def json_of(word: Word, declared: Any, flag: str) -> Any:
     """Return the value of a word that is JSON."""
     try:
         return json.loads(word)
-    except ValueError:
+    except (RecursionError, ValueError):
         raise mismatch(word, declared, flag) from None
-    except RecursionError:
-        raise UsageError(f"{flag}: the value is nested too deeply") from None
 
 
 def _check_number(value: Any, place: str) -> None:
     # More bits fit neither into the arrays nor into the files that params end up in.
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
-
-
-def _plain(value: Any, declared: Any, place: str) -> Any:
-    """Return a number, string or None; what the type can hold without loss is converted."""
-    if declared is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            raise mismatch(value, declared, place) from None
-    _check_number(value, place)
-    if type(value) is declared:
-        return value
-    if declared is int and type(value) is float and value.is_integer():
-        _check_number(int(value), place)
-        return int(value)
-    if declared is bool and type(value) is int and value in (0, 1):
-        return bool(value)
-    raise mismatch(value, declared, place)
 
 
 def is_none(value: Any) -> bool:
@@ -520,21 +448,113 @@ def distance(value: Any, member: Any) -> int:
     if isinstance(value, Words | Word):
         # In the order of the union; but any word can be meant for the name of a function.
         return int(member is types.FunctionName)
-    if type(value) is member:
-        return 0
-    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
-    # union.
-    return 1 if type(value) in (int, float) and member in (int, float) else 2
+    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the union.
+    return 0 if type(value) is member else 1 + (member is bool)
 
 
 def mismatch(value: Any, declared: Any, place: str) -> UsageError:
     """Return the error of a value that does not have the declared type."""
-    shown = value
-    if isinstance(value, Words):
-        shown = " ".join(value)
-    elif not isinstance(value, str):
-        with contextlib.suppress(UsageError):  # of a number that is too large
-            shown = plain_of(value)
-    is_octal = declared in (int, float) and isinstance(value, Word) and _LEADING_ZERO.match(value)
-    expected = shorten_text(types.expected(declared), 120) + (" without leading zeros" if is_octal else "")
-    return UsageError(f"{place}: expected {expected}, got {shorten(shown)}")
+    shown = " ".join(value) if isinstance(value, Words) else value
+    return UsageError(f"{place}: expected {shorten_text(types.expected(declared), 120)}, got {shorten(shown)}")
+
+
+# --- Kinds of single values
+
+
+class Kind(NamedTuple):
+    """Kind of single values: a row of `KINDS`.
+
+    Args:
+        encode: returns a value as JSON has it, in a file of some directory.
+        decode: returns the value of a declared type for a `Word`, or for what JSON has, at a place; an arithmetic,
+            look-up or value error means that it does not fit.
+        is_text: JSON has the values as texts.
+        completions: values that a shell offers; None: there are others.
+    """
+
+    encode: Callable[[Any, Path | None], Any]
+    decode: Callable[[Decoder, Any, Any, str], Any]
+    is_text: bool = True
+    completions: Sequence[str] | None = None
+
+
+def _number(_: Decoder, value: Any, declared: Any, place: str) -> Any:
+    if isinstance(value, Word):
+        if _LEADING_ZERO.match(value):
+            wanted = types.expected(declared)
+            raise UsageError(f"{place}: expected {wanted} without leading zeros, got {shorten(value)}")
+        value = parse_any(value, place, [declared])
+    if type(value) not in (int, float) or (not issubclass(declared, float) and value % 1 != 0):
+        raise ValueError(value)
+    number = declared(value)
+    _check_number(number, place)
+    return number
+
+
+def _bool(_: Decoder, value: Any, __: Any, ___: str) -> bool:
+    if isinstance(value, Word):
+        return _BOOLS[value.lower()]
+    if type(value) not in (bool, int) or value not in (0, 1):
+        raise ValueError(value)
+    return bool(value)
+
+
+def _none(_: Decoder, value: Any, __: Any, ___: str) -> None:
+    if not is_none(value):
+        raise ValueError(value)
+
+
+def _text(decoder: Decoder, value: Any, declared: Any, _: str) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return declared(_expanded(value) if isinstance(value, Word) or decoder.reads_text else value)
+
+
+def _path(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    text = _text(decoder, value, str, place)
+    if "\0" in text:
+        raise ValueError(text)
+    return declared.loaded(text, decoder.directory, place) if issubclass(declared, Resource) else declared(text)
+
+
+def _function(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    name = _text(decoder, value, declared, place)
+    if name:  # "" is the placeholder of a function that is still to be named
+        decoder._check_function(name, place)
+    return name
+
+
+def _field_text(decoder: Decoder, value: Any, declared: Any, place: str) -> Any:
+    text = _text(decoder, value, declared, place)
+    if decoder.trusted is not None:
+        check_text(text, decoder.trusted, place)
+    return text
+
+
+# Type of values, or base of it -> all that is special about them; the first that fits counts.
+KINDS: dict[type, Kind] = {
+    Enum: Kind(lambda value, directory: encode(value.value, directory), lambda _, value, declared, __: declared(value)),
+    types.FunctionName: Kind(lambda value, _: value, _function),
+    types.FieldText: Kind(lambda value, _: value, _field_text),
+    str: Kind(lambda value, _: value, _text),
+    type(None): Kind(lambda value, _: value, _none, False, []),
+    bool: Kind(lambda value, _: value, _bool, False, ["True", "False"]),
+    Integral: Kind(lambda value, _: int(value), _number, False, []),  # also those of NumPy
+    Real: Kind(lambda value, _: float(value), _number, False, []),
+    Resource: Kind(lambda value, directory: value.stored(directory), _path),
+    PurePath: Kind(lambda value, _: str(value), _path),
+}
+
+
+@cache
+def kind_of(declared: Any) -> Kind | None:
+    """Return the kind of values of a type; None if there is none."""
+    return next((kind for base, kind in KINDS.items() if types.is_subclass(declared, base)), None)
+
+
+def completions_of(declared: Any) -> Sequence[str] | None:
+    """Return all values of a type, none for a number; None if there are other texts."""
+    kind, choices = kind_of(declared), _choices(declared)
+    if choices:
+        return [str(plain) for plain, _ in choices]
+    return None if kind is None else kind.completions

@@ -16,7 +16,7 @@ from tfaip.params.fields import copied
 from tfaip.params.help import COMPLETION, GENERAL_FLAGS, HelpText, answer_shell, completions_of, config_lines
 from tfaip.params.resolver import MISSING, NO_META, Entry, Resolver
 from tfaip.params.settings import all_entries, build, refuse_unknown
-from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.sources import Flags, Settings, Source
 from tfaip.params.trust import check_packages
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
@@ -169,11 +169,7 @@ class ParamsParser:
             raise UsageError("--trust needs the name of a package")
         trusted = [*self._trusted, *check_packages(_parse_option(_TRUST, words).value)]
         options = [_parse_option(option, words) for option in self._options]
-        files = words.pop(_CONFIG, ())
-        if isinstance(files, Words) and not files:
-            raise UsageError("--config needs the name of a file")
-        sources = [*map(load_config, files), *configs, Source(COMMAND_LINE, words, True)]
-        settings = Settings(sources)
+        settings = Settings(_sources(words, configs))
         for new, old in self._former.items():
             settings.rename(old, new)
         resolver = Resolver(settings, trusted)
@@ -193,6 +189,14 @@ class ParamsParser:
             print("\n".join(config_lines(roots, built)))
             raise SystemExit(0)
         return SimpleNamespace(**{option.name: option.value for option in options}, **built)
+
+
+def _sources(words: dict[str, Words], configs: Sequence[Source]) -> list[Source]:
+    """Return the sources of a command line, the lowest first; below all are the defaults, or the params of a run."""
+    files = words.pop(_CONFIG, None)
+    if files is not None and not files:
+        raise UsageError("--config needs the name of a file")
+    return [*map(load_config, files or ()), *configs, Flags(words)]
 
 
 def _parse_option(option: Entry, words: dict[str, Words]) -> Entry:
@@ -239,9 +243,9 @@ def load_config(name: str) -> Source:
     """
     path = Path(name)
     if path.suffix == ".json":
-        return Source(name, parse_json(read_text(path), name))
+        return Source(parse_json(read_text(path), name), name)
     if path.suffix in {".yaml", ".yml"}:
-        return Source(name, _parse_yaml(read_text(path, YAML_BYTES), shorten_text(name)))
+        return Source(_parse_yaml(read_text(path, YAML_BYTES), shorten_text(name)), name)
     raise UsageError(f"{shorten_text(name)}: expected a file that ends with .yaml, .yml or .json")
 
 
@@ -312,8 +316,6 @@ class _Values:
             if key.tag == f"{_TAG}merge":
                 sources = item.value if item.id == "sequence" else [item]
                 for source in reversed(sources):  # the first one wins
-                    if source.id != "mapping":
-                        raise self._broken("expected one or several mappings to be merged", source)
                     merged |= self.value_of(source, depth + 1)
             else:
                 found[name] = self.value_of(item, depth + 1)
@@ -324,10 +326,7 @@ class _Values:
         text = str(node.value)
         if not any("\ud800" <= character <= "\udfff" for character in text):
             return text
-        try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            raise self._broken("an escaped character is not Unicode", node) from None
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
     def _broken(self, problem: str, node: Any = None) -> UsageError:
         return _broken_yaml(self._name, problem, node and node.start_mark)

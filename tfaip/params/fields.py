@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tfaip.errors import UsageError
@@ -139,14 +140,9 @@ class Limits(NamedTuple):
         return ", or ".join([text, *map(str, self.also)]) if text else ""
 
     def _contains(self, value: Any) -> bool:
-        try:
-            return (
-                (self.low is None or value >= self.low)
-                and (self.above is None or value > self.above)
-                and (self.high is None or value <= self.high)
-                and (self.below is None or value < self.below)
-                and abs(value) < math.inf  # not NaN either
-            )
+        ends = ((self.low, ge), (self.above, gt), (self.high, le), (self.below, lt))
+        try:  # NaN is not below infinity either
+            return all(end is None or keeps(value, end) for end, keeps in ends) and abs(value) < math.inf
         except TypeError:
             return False  # not a number
 
@@ -275,12 +271,9 @@ def pai_meta(
     """
     metadata = dict(locals())
     # As strict as `paiargparse`, for which scenarios of many years are written.
-    if separator not in "/._-+":
-        raise ValueError(f"pai_meta(separator={separator!r}): expected one of / . _ - +")
-    if mode not in {"snake", "ssnake", "flat", "ignore"}:
-        raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
-    if nargs not in {"*", "+"}:
-        raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
+    for name, allowed in [("separator", "/._-+"), ("mode", ("snake", "ssnake", "flat", "ignore")), ("nargs", "*+")]:
+        if metadata[name] not in allowed:
+            raise ValueError(f"pai_meta({name}={metadata[name]!r}): expected one of {' '.join(allowed)}")
     if enforce_choices and choices is None:
         raise ValueError("pai_meta(enforce_choices=True) needs choices")
     if choices and enforce_choices is None:
@@ -417,16 +410,13 @@ class Shared:
     def __get__(self, node: Any, owner: Any = None) -> Any:
         if node is None:
             return self
-        try:
+        if self.name in vars(node):
             return vars(node)[self.name]
-        except KeyError:
-            cls, kind = type(node).__name__, self.kind
-            raise AttributeError(
-                f"{cls}.{self.name} is not there yet: it is filled in from the scenario that the part belongs to; "
-                f"outside of one, give the {kind}, as in {cls}({self.name}={kind}(...))",
-                name=self.name,
-                obj=node,
-            ) from None
+        cls, kind = type(node).__name__, self.kind
+        raise AttributeError(
+            f"{cls}.{self.name} is not there yet: it is filled in from the scenario that the part belongs to; "
+            f"outside of one, give the {kind}, as in {cls}({self.name}={kind}(...))"
+        )
 
     def __set__(self, node: Any, value: Any) -> None:
         vars(node)[self.name] = value

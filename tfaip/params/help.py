@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import math
@@ -9,15 +10,13 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from types import FunctionType, ModuleType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params import codec
 from tfaip.params.choices import ClassChoice
 from tfaip.params.codec import encode
 from tfaip.params.fields import limits_of, versions_of
@@ -25,7 +24,7 @@ from tfaip.params.names import OWN_PACKAGE, did_you_mean, top_package
 from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.settings import all_entries, flags_of_other_classes
 from tfaip.params.sources import Settings
-from tfaip.params.types import expected, is_subclass, is_union, members_of, object_type, origin_of, strip
+from tfaip.params.types import expected, is_union, members_of, object_type, origin_of, strip
 from tfaip.util.text import shorten
 
 ALL = "all"
@@ -156,6 +155,7 @@ def _mentions(entry: Entry, topic: str) -> bool:
     return re.search(rf"\b{re.escape(topic)}", _help_text(entry), re.IGNORECASE) is not None
 
 
+@dataclasses.dataclass
 class HelpText:
     """Text of `--help`, with the flags and values as they are after the other arguments.
 
@@ -168,24 +168,17 @@ class HelpText:
         with_paths: show the Python path of each flag.
     """
 
-    def __init__(
-        self,
-        prog: str,
-        description: str,
-        options: Sequence[Entry],
-        roots: Sequence[Entry],
-        home: str = "",
-        with_paths: bool = False,
-    ) -> None:
-        self._prog = prog
-        self._description = description
-        self._options = options
-        self._nodes = [entry for entry in all_entries(roots) if entry.is_object]
-        self._roots = roots
-        self._package = f"{home.rpartition('.')[0] or home}."
-        self._with_paths = with_paths
+    prog: str
+    description: str
+    options: Sequence[Entry]
+    roots: Sequence[Entry]
+    home: str = ""
+    with_paths: bool = False
+
+    def __post_init__(self) -> None:
+        self._nodes = [entry for entry in all_entries(self.roots) if entry.is_object]
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-        self._lines = [line for root in roots for line in _lines(root)]
+        self._lines = [line for root in self.roots for line in _lines(root)]
 
     def text(self, topics: Sequence[str]) -> str:
         """Return the text.
@@ -205,19 +198,17 @@ class HelpText:
             groups = dict.fromkeys(_group(line) for line in self._lines)
             if groups:
                 parts += [self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)]
-        packages = {top_package(origin_of(node.cls).__module__) for node in self._nodes} - {OWN_PACKAGE}
-        parts += [self._wrap(note, 0, 2) for note in _backend_notes(packages)]
         return "\n\n".join(map("\n".join, parts))
 
     def _head(self) -> list[str]:
-        usage = self._wrap(f"usage: {self._prog} [--flag value ...]", 0, 7)
-        return [*usage, "", *self._wrap(self._description, 0, 0)] if self._description else usage
+        usage = self._wrap(f"usage: {self.prog} [--flag value ...]", 0, 7)
+        return [*usage, "", *self._wrap(self.description, 0, 0)] if self.description else usage
 
     def _general(self) -> list[str]:
         lines = [_GENERAL]
         for name, (values, text) in GENERAL_FLAGS.items():
             lines += [*self._wrap(f"--{name}{values}", 2, 6), *self._wrap(text, 6, 6)]
-        for option in self._options:
+        for option in self.options:
             lines += self._entry(option)
         return lines
 
@@ -242,17 +233,17 @@ class HelpText:
 
     def _is_own_class(self, cls: type) -> bool:
         module = f"{cls.__module__}."
-        return top_package(module) != OWN_PACKAGE or module.startswith(self._package)
+        return top_package(module) != OWN_PACKAGE or module.startswith(f"{self.home.rpartition('.')[0] or self.home}.")
 
     def _about(self, topic: str) -> Iterator[list[str]]:
         """Yield the sections about a topic."""
         found = [line for line in self._lines if topic == _group(line) or f"{line.flag}.".startswith(f"{topic}.")]
-        options = [option for option in self._options if option.flag == topic]
+        options = [option for option in self.options if option.flag == topic]
         others: list[str] = []
         if not found and not options:
             found = [line for line in self._lines if _is_about(line, topic)]
-            options = [option for option in self._options if _mentions(option, topic)]
-            for flag, node, name in flags_of_other_classes(self._roots):
+            options = [option for option in self.options if _mentions(option, topic)]
+            for flag, node, name in flags_of_other_classes(self.roots):
                 if topic.lower() in flag.rpartition(".")[2].lower():
                     others += self._wrap(f"--{flag} with --{node.flag} {name}", 2, 6)
         if not found and not options and not others:
@@ -286,7 +277,7 @@ class HelpText:
 
     def _entry(self, entry: Entry, path: str = "") -> list[str]:
         lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}{_range_text(entry)}", 2, 6)
-        if path and self._with_paths:
+        if path and self.with_paths:
             lines += self._wrap(f"Python: {path}", 6, 10)
         return lines + self._wrap(_help_text(entry), 6, 6)
 
@@ -294,23 +285,6 @@ class HelpText:
         indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
         lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
         return [line.replace(_NO_BREAK, " ") for line in lines]
-
-
-def _backend_notes(packages: Collection[str]) -> Iterator[str]:
-    """Yield a line for each module of the packages of the user that imports a backend: commands wait for it."""
-    for name, module in sorted(sys.modules.items()):
-        if top_package(name) not in packages:
-            continue
-        # A module is imported as itself, or by a class or function that is defined in it.
-        values = list(vars(module).values())
-        homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
-        homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
-        found = sorted({"keras", "tensorflow", "jax"}.intersection(map(top_package, homes)))
-        if found:
-            yield (
-                f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
-                "the methods that need it"
-            )
 
 
 # --- Completion by shells
@@ -355,17 +329,8 @@ def completions_of(entry: Entry) -> list[str] | None:
     if entry.meta.get("choices"):
         return [str(choice) for choice in entry.meta["choices"]]
     declared = strip(entry.declared)
-    values: list[str] = []
-    for member in members_of(declared)[0] if is_union(declared) else [declared]:
-        if member is bool:
-            values += ["True", "False"]
-        elif get_origin(member) is Literal:
-            values += map(str, get_args(member))
-        elif is_subclass(member, Enum):
-            values += [str(choice.value) for choice in member]
-        elif not is_subclass(member, int | float):
-            return None
-    return values
+    found = [codec.completions_of(member) for member in (members_of(declared)[0] if is_union(declared) else [declared])]
+    return None if None in found else [value for values in found for value in values or ()]
 
 
 # --- Config files as `--print_config` writes them
@@ -424,7 +389,8 @@ def yaml_text(text: str) -> str:
 
 def _flags(root: Entry) -> Iterator[tuple[str, str, str]]:
     for entry in filter(attrgetter("is_flag"), walk_entries(root)):
-        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
+        origin = "default" if entry.source is None else entry.source.name
+        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), origin
 
 
 def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:

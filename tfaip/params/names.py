@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tfaip.errors import UsageError
+
 OWN_PACKAGE = "tfaip"
 # Class -> its fields with another name today; and its fields that no longer exist, each with what takes its place.
 RENAMED_FIELDS: dict[str, dict[str, str]] = {}
@@ -55,18 +57,11 @@ def _of_class(cls: type, table: Mapping[str, Mapping[str, str]]) -> dict[str, st
     return {name: text for name, text in found.items() if name not in fields}
 
 
-def current_name(cls: type, name: str, stacklevel: int = 3) -> str:
-    """Return the present name of a field; warn with a `DeprecationWarning` if `name` is an old one.
-
-    Args:
-        cls: class that has the field.
-        name: old or present name.
-        stacklevel: which caller the warning shows, counted from here.
-    """
-    new = renamed_fields(cls).get(name)
-    if new is None:
-        return name
-    warn_renamed(f"{cls.__name__}.{name}", new, stacklevel + 1)
+def current_name(cls: type, name: str) -> str:
+    """Return the present name of a field; warn with a `DeprecationWarning` if `name` is an old one."""
+    new = renamed_fields(cls).get(name, name)
+    if new != name:
+        warn_renamed(f"{cls.__name__}.{name}", new, stacklevel=4)
     return new
 
 
@@ -84,23 +79,32 @@ def warn_removed(shown: str, note: str) -> None:
         logger(__name__).warning("%s was removed and has no effect: %s", shown, note)
 
 
-def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` with old field names replaced by the present ones, and without removed fields.
+def by_present_name(cls: type, values: Mapping[str, Any], place: str) -> dict[str, tuple[str, Any]]:
+    """Return the present name of each field -> the name that is given, and its value.
 
     Raises:
-        TypeError: a field is given by its old and by its present name.
+        UsageError: a field is given by its old and by its present name.
     """
-    renamed: dict[str, Any] = {}
-    removed = removed_fields(cls)
+    found: dict[str, tuple[str, Any]] = {}
+    renamed = renamed_fields(cls)
     for name, value in values.items():
-        if name in removed:
-            warn_removed(f"{cls.__name__}.{name}", removed[name])
-            continue
-        new = current_name(cls, name, stacklevel=4)
-        if new != name and new in values:
-            raise TypeError(f"{cls.__name__} got both {name!r} (the old name) and {new!r}: give only {new!r}")
-        renamed[new] = value
-    return renamed
+        new = renamed.get(name, name)
+        if new in found:
+            raise UsageError(f"both {place}.{found[new][0]} and {place}.{name} are given: give only {place}.{new}")
+        found[new] = name, value
+    return found
+
+
+def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor by the present names, without those of removed fields, and warn."""
+    removed = removed_fields(cls)
+    for name in removed.keys() & values.keys():
+        warn_removed(f"{cls.__name__}.{name}", removed[name])
+    present = by_present_name(cls, {name: values[name] for name in values if name not in removed}, cls.__name__)
+    for new, (name, _) in present.items():
+        if new != name:
+            warn_renamed(f"{cls.__name__}.{name}", new, stacklevel=4)
+    return {new: value for new, (_, value) in present.items()}
 
 
 # Of a list of known names, so that an error stays one line of 300 characters.

@@ -5,26 +5,19 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import types
 from tfaip.params.choices import ClassChoice
-from tfaip.params.codec import (
-    Decoder,
-    Word,
-    Words,
-    is_none,
-    parse_argument,
-    plain_of,
-)
+from tfaip.params.codec import Decoder, Word, Words, is_none, only_word, pairs, parse_argument, plain_of
 from tfaip.params.fields import copied, help_of
-from tfaip.params.names import one_of, renamed_fields, warn_renamed
-from tfaip.params.sources import DEFAULT, Setting, Settings
-from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, values_of
-from tfaip.params.trust import Trust, UntrustedName
+from tfaip.params.names import renamed_fields, warn_renamed
+from tfaip.params.sources import Setting, Settings, Source
+from tfaip.params.tree import Place, field_default, is_node, items_of, make_node, node_fields, same, values_of
+from tfaip.params.trust import Trust
 from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -41,7 +34,7 @@ class Entry:
         declared: resolved type; of the items of a list or dict; of a node without None.
         value: of a leaf, resolved; `MISSING` if there is none.
         kind: leaf, node, list or dict, as of `FieldKind`.
-        origin: of the value, or of the choice of classes.
+        source: of the value, or of the choice of classes; None: it is a default.
         parent: node that has the field, or list or dict that has the item; None for a root.
         required: there must be a value or a class, but none is given.
         optional: True if there may be no node, list or dict.
@@ -57,7 +50,7 @@ class Entry:
     declared: Any
     value: Any = MISSING
     kind: str = "leaf"
-    origin: str = DEFAULT
+    source: Source | None = None
     parent: Entry | None = None
     required: bool = False
     optional: bool = False
@@ -105,7 +98,7 @@ class Entry:
     @property
     def is_given(self) -> bool:
         """True if a source has set something of the entry."""
-        return self.origin != DEFAULT or any(entry.is_given for entry in self.entries)
+        return self.source is not None or any(entry.is_given for entry in self.entries)
 
     def construct(self) -> Any:
         """Set the values in the object, or in a new one of the chosen class; `__post_init__` is left to the caller."""
@@ -117,7 +110,7 @@ class Entry:
         if is_node(self.base):
             for entry in self.entries:
                 if entry.is_given:
-                    set_field(self.base, entry.name, entry.construct())
+                    setattr(self.base, entry.name, entry.construct())
             return self.base
         values = dict(self.base or {})
         for entry in self.entries:
@@ -131,14 +124,6 @@ def walk_entries(entry: Entry) -> Iterator[Entry]:
     yield entry
     for inner in entry.entries:
         yield from walk_entries(inner)
-
-
-def set_field(node: Any, name: str, value: Any) -> None:
-    """Set a field, also of a frozen node."""
-    try:
-        setattr(node, name, value)
-    except dataclasses.FrozenInstanceError:
-        object.__setattr__(node, name, value)
 
 
 class Resolver:
@@ -187,11 +172,10 @@ class Resolver:
             node.choice = ClassChoice(declared, place.meta, [type(default)] if is_node(default) else [])
         hit = self.settings.choice(key, lowest, is_fixed=node.choice is None)
         if hit is not None and is_node(hit.value):
-            _require_class([hit.value], declared, hit)
-            node.origin, default = hit.source.origin, hit.value
+            node.source, default = hit.source, hit.value
             self._begin(node, type(default), default)
         elif hit is not None and node.choice is not None and (kind.optional or not hit.is_empty_section):
-            node.origin = hit.source.origin
+            node.source = hit.source
             cls = self._chosen_class(node, node.choice, hit)
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{key}.", hit.rank)
@@ -222,7 +206,7 @@ class Resolver:
         shared = types.origin_of(node.declared).__dataclass_fields__.keys() & cls.__dataclass_fields__.keys()
         node.base = {}
         for field in node_fields(default):
-            if field.name in shared and getattr(default, field.name) != field_default(field):
+            if field.name in shared and not same(getattr(default, field.name), field_default(field)):
                 node.base[field.name] = getattr(default, field.name)
 
     def _add_fields(self, node: Entry, place: Place, lowest: int) -> None:
@@ -265,13 +249,13 @@ class Resolver:
         leaf = Entry(key, place.name, place.meta, declared, default, parent=parent)
         hit = self.settings.value(key, lowest)
         if hit is not None and not (hit.is_empty_section and _is_section(declared)):
-            leaf.value, leaf.origin = self._decoded(hit, leaf), hit.source.origin
+            leaf.value, leaf.source = self._decoded(hit, leaf), hit.source
         is_dict = types.origin_of(declared) in types.DICT_TYPES or isinstance(leaf.value, dict)
         if is_dict or types.object_type(declared) is not None:
             self._add_parts(leaf, hit, lowest)
         # An empty text or list, as None, is the placeholder of a value that is still to be given.
         is_empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
-        is_set = given or leaf.origin != DEFAULT
+        is_set = given or leaf.source is not None
         leaf.required = leaf.value is MISSING or bool(place.meta.get("required") and (is_empty or not is_set))
         return leaf
 
@@ -285,11 +269,10 @@ class Resolver:
         names: Mapping[str, Any] | None = None if default is None else dict.fromkeys(items)
         if hit is not None and (kind.optional or not hit.is_empty_section):
             # A new list replaces the whole list of lower sources, with all fields of its items.
-            group.origin, lowest, items = hit.source.origin, hit.rank, {}
+            group.source, lowest, items = hit.source, hit.rank, {}
             self.settings.replace(f"{key}.", hit.rank)
             objects = items_of(hit.value) or {}
             if any(map(is_node, objects.values())):
-                _require_class(list(objects.values()), kind.declared, hit)
                 self.settings.value(key, lowest)  # marks them as used
                 items = objects
             names = dict.fromkeys(items) or _chosen_names(group, hit)
@@ -306,43 +289,25 @@ class Resolver:
             inner = place.below(name, default)
             inner = inner._replace(meta={**inner.meta, **meta})
             item = self._node(inner, types.FieldKind("node", kind.declared, False), item_default, lowest, group)
-            if hit is not None and item.required:
-                label = hit._replace(path=item.flag).label
-                raise UsageError(f"{label} needs a class; {one_of(choice.names())}")
             group.entries.append(item)
         return group
 
     def _chosen_class(self, node: Entry, choice: ClassChoice, hit: Setting) -> type | None:
-        value = hit.value
-        if isinstance(value, Words):
-            if len(value) != 1:
-                got = shorten_text(" ".join(value)) or "nothing"
-                raise UsageError(f"{hit.label} takes one class, got {got}; {one_of(choice.names())}")
-            value = Word(value[0])
-        if is_none(value):
-            if node.optional:
-                return None
-            raise UsageError(f"{hit.label} cannot be None; {one_of(choice.names())}")
+        value = only_word(hit.value, node.declared, hit.label) if isinstance(hit.value, Words) else hit.value
+        if node.optional and is_none(value):
+            return None
         return choice.select(value, hit.label, self._trusted_by(hit))
 
     def _trusted_by(self, hit: Setting) -> Trust | None:
-        return None if hit.source.is_typed else self._trusted
+        return None if hit.source.is_trusted else self._trusted
 
     def _decoded(self, hit: Setting, leaf: Entry) -> Any:
         """Return a given value as one of the declared type."""
         value: Any = hit.value
         if isinstance(value, Words) and not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{hit.label} needs at least one value")
-        decoder = Decoder(self._trusted_by(hit))
-        try:
-            # In quotes, or in JSON, the home directory is meant, too.
-            is_word = isinstance(value, Word) or (isinstance(value, str) and value.startswith("~/"))
-            value = decoder.decode(Words([value]) if is_word else value, leaf.declared, hit.label)
-        except UsageError as error:
-            # A text in quotes, or of JSON, is as good as one without.
-            if isinstance(error, UntrustedName) or not isinstance(value, str) or isinstance(value, Word):
-                raise
-            value = decoder.decode(Words([value]), leaf.declared, hit.label)
+        decoder = Decoder(self._trusted_by(hit), reads_text=True)
+        value = decoder.decode(Words([value]) if isinstance(value, Word) else value, leaf.declared, hit.label)
         choices = leaf.meta.get("choices")
         if choices is not None and leaf.meta.get("enforce_choices") is not False:
             known = [str(choice) for choice in choices]
@@ -360,7 +325,7 @@ class Resolver:
         # A default belongs to the class, or to the object that supplies the defaults.
         leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
         for name, hit in given.items():
-            leaf.origin, chosen = hit.source.origin, hit._replace(path=leaf.flag)
+            leaf.source, chosen = hit.source, hit._replace(path=leaf.flag)
             if types.object_type(leaf.declared) is None:
                 if whole is not None and whole.rank == hit.rank:
                     raise UsageError(f"{chosen.label} is given as a whole and in parts: give one of them")
@@ -391,22 +356,9 @@ def _chosen_names(group: Entry, hit: Setting) -> dict[str, Any] | None:
     if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{hit.label} needs at least one class")
     if group.kind == "list":
-        return dict(items_of(value) or {})
-    found: dict[str, Any] = {}
-    for word in value:
-        key, _, name = word.partition("=")
-        if key in found:
-            raise UsageError(f"{hit.label}: a key is given twice")
-        found[key] = name or None
-    return found
-
-
-def _require_class(objects: Sequence[Any], declared: Any, hit: Setting) -> None:
-    """Raise unless given objects have the declared class."""
-    expected = types.origin_of(declared)
-    if not all(isinstance(item, expected) for item in objects):
-        got = shorten_text(", ".join(type(item).__name__ for item in objects))
-        raise UsageError(f"{hit.label}: expected {expected.__name__}, got {got}")
+        return items_of(value)
+    # Without `=` the item has the class that its type has by default.
+    return {key: name or None for key, name in pairs(value, hit.label, needs_value=False).items()}
 
 
 def _is_section(declared: Any) -> bool:

@@ -50,17 +50,17 @@ class Resource(os.PathLike[str]):
         return str(self.path)
 
     @classmethod
-    def loaded(cls, text: str, directory: Path | None) -> Resource:
-        """Return the resource that params in `directory` store as `text`.
+    def loaded(cls, text: str, directory: Path | None, place: str) -> Resource:
+        """Return the resource that params in `directory` store as `text` at a dotted path.
 
         Raises:
-            ValueError: a relative path leads out of the directory.
+            UsageError: a relative path leads out of the directory.
         """
         if directory is None or os.path.isabs(text):
             return cls(text)
         # Resolved, since a symbolic link may lead out as well.
         if not (directory / text).resolve().is_relative_to(directory.resolve()):
-            raise ValueError(f"resource {shorten(text)} lies outside of {directory}")
+            raise UsageError(f"{place}: resource {shorten(text)} lies outside of {directory}")
         return cls(directory / text)
 
 

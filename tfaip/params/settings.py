@@ -21,7 +21,7 @@ from tfaip.params.codec import Decoder, Text, encode, is_own_default
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.resolver import Entry, Resolver, walk_entries
 from tfaip.params.resource import Resource
-from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
+from tfaip.params.sources import Flags, Settings, Source
 from tfaip.params.stored import flat_params
 from tfaip.params.types import NamedObject, field_types, is_node_type, load_function, origin_of, type_name
 from tfaip.util.text import shorten, shorten_text
@@ -29,7 +29,9 @@ from tfaip.util.text import shorten, shorten_text
 T = TypeVar("T")
 
 _FIXED = {"fix_dc": True}
-_NO_ORIGINS: Mapping[str, str] = {}
+# Flag -> where its value comes from.
+Sources = Mapping[str, Source | None]
+_NO_SOURCES: Sources = {}
 
 
 def root_of(params: Any) -> str:
@@ -61,34 +63,34 @@ def build(root: Entry) -> Any:
         UsageError: if one of them refuses its values.
     """
     built = root.construct()
-    check(built, root.flag, {entry.flag: entry.origin for entry in walk_entries(root)})
+    check(built, root.flag, {entry.flag: entry.source for entry in walk_entries(root)})
     return built
 
 
-def check(params: Any, root: str, origins: Mapping[str, str] = _NO_ORIGINS) -> None:
+def check(params: Any, root: str, sources: Sources = _NO_SOURCES) -> None:
     """Check all limits of a tree and run every `__post_init__`, children first, so that nodes can share values.
 
     Args:
         params: the root of the tree.
         root: name of the root, which begins its flags.
-        origins: flag -> where its value comes from, for messages.
+        sources: flag -> where its value comes from, for messages.
 
     Raises:
         FieldError: if a value is not allowed, or a `__post_init__` fails; the message names the flag.
     """
-    with flags_of(params, root, origins=origins):
+    with flags_of(params, root, sources=sources):
         trees.post_init(params)
 
 
 @contextlib.contextmanager
-def flags_of(params: Any, root: str, path: str = "", origins: Mapping[str, str] = _NO_ORIGINS) -> Iterator[None]:
+def flags_of(params: Any, root: str, path: str = "", sources: Sources = _NO_SOURCES) -> Iterator[None]:
     """Context that adds its flag to the error of a field of a tree.
 
     Args:
         params: the root of the tree.
         root: name of the root, which begins its flags.
         path: dotted path of the object that the block checks, if it is not the root.
-        origins: flag -> where its value comes from.
+        sources: flag -> where its value comes from.
     """
     try:
         yield
@@ -96,19 +98,19 @@ def flags_of(params: Any, root: str, path: str = "", origins: Mapping[str, str] 
         if not error.flags:  # else a context within this one knew more
             if path:
                 error.move_below(path)
-            error.flags = [_label(params, trees.Place.of_root(root), origins, field) for field in error.paths]
+            error.flags = [_label(params, trees.Place.of_root(root), sources, field) for field in error.paths]
         raise
 
 
-def _label(value: Any, place: trees.Place, origins: Mapping[str, str], path: str) -> str:
+def _label(value: Any, place: trees.Place, sources: Sources, path: str) -> str:
     """Return the flag of a field at a path, with the file that gives its value; the path if there is no such field."""
     for name in path.split("."):
         parts = trees.children(value) or {}
         if name not in parts and name != "*":
             return path
         place, value = place.below(name, value), parts.get(name)
-    origin = origins.get(place.flag, DEFAULT)
-    return place.label if origin in (COMMAND_LINE, DEFAULT) else f"{place.flag} in {shorten_text(origin)}"
+    source = sources.get(place.flag)
+    return place.label if source is None or source.dashes else f"{place.flag} in {shorten_text(source.name)}"
 
 
 def flag_values(params: Any) -> dict[str, Any]:
@@ -137,13 +139,10 @@ def get_flag(params: Any, flag: str) -> Any:
     Raises:
         UsageError: if there is no such flag.
     """
-    name, is_argument = _name(flag), False
+    name = flag.lstrip("-")
     for known, value in _flags(params):
         if known == name:
             return value
-        is_argument = is_argument or (isinstance(value, NamedObject) and name.startswith(f"{known}."))
-    if is_argument:  # that has its default
-        return None
     root = _resolve(params, {})
     note = removed_note(name, [root])
     problem = f"unknown flag --{shorten_text(name)}{_hint(name, [root], (), '--')}"
@@ -177,16 +176,10 @@ def _flags(params: Any) -> Iterator[tuple[str, Any]]:
                 yield from ((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
 
 
-def _name(flag: str) -> str:
-    if not isinstance(flag, str):
-        raise TypeError(f"expected the name of a flag, got {shorten(flag)}")
-    return flag.lstrip("-")
-
-
 def _resolve(params: Any, values: Mapping[str, Any]) -> Entry:
     """Return a tree with values of a program, as a command line gives them; `construct` sets them in it."""
-    source = Source(COMMAND_LINE, {_name(flag): _given(value, _name(flag)) for flag, value in values.items()}, True)
-    settings = Settings([source])
+    names_of = {flag.lstrip("-"): value for flag, value in values.items()}
+    settings = Settings([Flags({flag: _given(value, flag) for flag, value in names_of.items()})])
     root = Resolver(settings).root(root_of(params), type(params), params, _FIXED)
     refuse_unknown(settings, [root])
     return root
@@ -198,14 +191,9 @@ def _given(value: Any, flag: str) -> Any:
         return value
     if isinstance(value, type):
         return full_name(value)
-    if isinstance(value, Text):
-        return value
     if isinstance(value, str) and not isinstance(value, Enum):
         return Text(value)
-    try:
-        return encode(value, None, f"--{flag}")
-    except TypeError as error:
-        raise UsageError(str(error)) from error
+    return value if isinstance(value, Text) else encode(value, None, f"--{flag}")
 
 
 class UnknownFlag(UsageError):
@@ -229,17 +217,11 @@ def refuse_unknown(settings: Settings, roots: Sequence[Entry], general: Sequence
         if note is not None:
             names.warn_removed(given.label, note)
             continue
-        if given.source.is_typed:
-            raise UsageError(f"unknown flag {given.label}{_hint(key, roots, general, '--')}")
-        place, shown = shorten_text(given.source.origin), shorten_text(key, 120)
-        if key.startswith("--"):
-            raise UsageError(f"{place}: keys have no dashes: write {shown.lstrip('-')} instead of {shown}")
+        source, shown = given.source, f"{given.source.dashes}{shorten_text(key, 120)}"
         if key in general:
-            raise UsageError(
-                f"{place}: {key} is a flag of the command itself: give it as --{key} on the command "
-                "line, and leave it out here"
-            )
-        raise UnknownFlag(f"{place}: unknown key {shown}{_hint(key, roots, general, '')}")
+            raise UsageError(f"{given.label} is a flag of the command itself: give it as --{key} on the command line")
+        error = UsageError if source.is_trusted else UnknownFlag
+        raise error(f"{source.where}unknown {source.noun} {shown}{_hint(key, roots, general, source.dashes)}")
 
 
 def removed_note(key: str, roots: Sequence[Entry]) -> str | None:
@@ -288,15 +270,7 @@ def flags_of_other_classes(roots: Sequence[Entry]) -> Iterator[tuple[str, Entry,
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, then those with a word of it.
-
-    What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
-    """
-    below = key.partition(".")[2]
-    while below:
-        if below in known:
-            return [below]
-        below = below.rpartition(".")[0]
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), similar ones, those with a word of it."""
     last, ends = key.rpartition(".")[2], [flag.rpartition(".")[2] for flag in known]
     close = [last] if last in ends else names.nearest(last, ends)
     alike = [flag for flag in known if flag.rpartition(".")[2] in close]
@@ -319,15 +293,12 @@ def prepare(params: Any, root: str) -> None:
         FieldError: a field does not keep its limits; the message names the flag.
     """
     try:
-        try:
-            check(params, root)
-        # What a `__post_init__` raises for a value of a wrong type.
-        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
-            conform(params, root)
-            check(params, root)
+        check(params, root)
+    # What a `__post_init__` raises for a value of a wrong type.
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
         conform(params, root)
-    except RecursionError as error:
-        raise UsageError(f"the params of --{root} contain themselves: give the inner ones a copy") from error
+        check(params, root)
+    conform(params, root)
 
 
 def conform(params: Any, root: str) -> None:
@@ -367,8 +338,6 @@ def _conform_field(node: Any, field: dataclasses.Field[Any], declared: Any, labe
         if any(map(is_node_type, (declared, *get_args(declared)))):  # a class, or an object of Keras
             raise UsageError(f"{label}: expected {shorten_text(type_name(declared))}, got {shorten(value)}") from error
         return  # it can be used, but not stored: `require_readable` finds it
-    except RecursionError as error:
-        raise UsageError(f"{label} contains itself, or is nested too deeply") from error
     try:
         decoded = _OWN.decode(encoded, declared, label)
         if not _is_lossless(value, decoded):
@@ -408,7 +377,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     before, after = flat_params(encoded), flat_params(encode(decoded))
     for path in before | after:
         old, new = before.get(path), after.get(path)
-        if old != new and repr(old) != repr(new):  # NaN is not equal to itself
+        if not trees.same(old, new):
             flag = trees.flag_of(params, root, path)
             raise UsageError(
                 f"{flag} is {shorten(old)}, but would be read from a file as {shorten(new)}: "
@@ -435,7 +404,7 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
     # What was given names these, or is a path for a text.
     if isinstance(decoded, NamedObject | Enum | Resource | PurePath) or isinstance(value, PurePath):
         return True
-    return bool(value == decoded) or (value != value and decoded != decoded)
+    return trees.same(value, decoded) or bool(value == decoded)  # True may be given as 1
 
 
 class RootParams(ParamsBase):

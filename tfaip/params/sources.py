@@ -1,31 +1,50 @@
-"""Settings: the values that sources (config files in order < command line) give for flags; look-up, unused keys."""
+"""Sources of settings, and the values that they give for flags: look-up, unused keys."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tfaip.errors import UsageError
 from tfaip.params.codec import CLASS_KEY, Words
 from tfaip.params.tree import is_node, items_of, join_path
 from tfaip.util.text import shorten_text
 
-COMMAND_LINE = "command line"
-DEFAULT = "default"
 
-
-class Source(NamedTuple):
-    """One config file, or the command line.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Source:
+    """What a config file gives, or the space of a sweep; another kind of source is a subclass.
 
     Args:
-        origin: its name.
         tree: flags and values; the keys may be dotted or nested.
-        is_typed: the user has typed it, and may name any class and function.
+        name: for messages and `--print_config`.
     """
 
-    origin: str
     tree: Mapping[str, Any]
-    is_typed: bool = False
+    name: str
+
+    # It may name any class and function, not only what is trusted.
+    is_trusted: ClassVar[bool] = False
+    # A key without a value is the title of a section, and sets nothing.
+    has_sections: ClassVar[bool] = True
+    # What messages call a key, and what is before it there.
+    noun: ClassVar[str] = "key"
+    dashes: ClassVar[str] = ""
+
+    @property
+    def where(self) -> str:
+        """The beginning of a message about the source."""
+        return f"{shorten_text(self.name)}: "
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flags(Source):
+    """What the user types, a program sets, or a stage overrides."""
+
+    name: str = "command line"
+
+    is_trusted, has_sections, noun, dashes, where = True, False, "flag", "--", ""
 
 
 class Setting(NamedTuple):
@@ -48,13 +67,12 @@ class Setting(NamedTuple):
     @property
     def label(self) -> str:
         """The flag or key as the user wrote it, for messages."""
-        shown = shorten_text(self.path, 120)
-        return f"--{shown}" if self.source.is_typed else f"{shorten_text(self.source.origin)}: {shown}"
+        return f"{self.source.where}{self.source.dashes}{shorten_text(self.path, 120)}"
 
     @property
     def is_empty_section(self) -> bool:
         """True for a key of a config file whose own keys are missing, for example comments."""
-        return self.value is None and not self.source.is_typed
+        return self.value is None and self.source.has_sections
 
 
 class Settings:

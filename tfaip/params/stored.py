@@ -19,7 +19,7 @@ from tfaip.params.trust import Trust
 from tfaip.util.files import write_text
 from tfaip.util.oldnames import compat
 from tfaip.util.reading import parse_json, read_json
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 from tfaip.version import __version__
 
 # Increased when older versions of tfaip could not read the files any more.
@@ -35,12 +35,8 @@ def to_dict(params: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: a value that params cannot store.
-        UsageError: if the params contain themselves.
     """
-    try:
-        encoded: dict[str, Any] = encode(params)
-    except RecursionError as error:
-        raise UsageError("the params contain themselves: give the inner ones a copy") from error
+    encoded: dict[str, Any] = encode(params)
     return encoded
 
 
@@ -113,14 +109,10 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = (), 
 def _decode(
     cls: type[T], document: Mapping[str, Any], trusted: Iterable[str], path: Path | None = None, key: str | None = None
 ) -> T:
-    if isinstance(trusted, str):
-        raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
     document = dict(document)
     version = document.pop(VERSION_KEY, 0)
     written_by = document.pop(PACKAGE_KEY, "of an unknown version")
-    if type(version) is not int:
-        raise UsageError(f"{VERSION_KEY} is {shorten(version)}, expected a number")
-    if version > FORMAT_VERSION:
+    if version not in (0, FORMAT_VERSION):
         raise UsageError(f"written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
     kind = compat("former").FormerDecoder if is_former(document) else Decoder
     decoder = kind(Trust.of(trusted), None if path is None else path.parent)

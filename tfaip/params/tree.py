@@ -21,6 +21,7 @@ from tfaip.params.types import field_kind, resolve_annotation
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _SEQUENCES = list | tuple | set | frozenset
+_CONTAINERS = Mapping | _SEQUENCES
 
 
 def is_node(value: Any) -> bool:
@@ -35,8 +36,8 @@ def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def values_of(node: Any) -> dict[str, Any]:
-    """Return the values of the fields of a node by name."""
-    return {field.name: getattr(node, field.name) for field in node_fields(node)}
+    """Return the values of the fields of a node by name, without those that are not set yet."""
+    return {field.name: getattr(node, field.name) for field in node_fields(node) if hasattr(node, field.name)}
 
 
 def field_default(field: dataclasses.Field[Any]) -> Any:
@@ -74,9 +75,16 @@ def children(value: Any) -> dict[str, Any] | None:
     """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
     if is_node(value):
         return values_of(value)
-    items = items_of(value) or {}
-    has_nodes = any(children(item) is not None for item in items.values())
-    return items if has_nodes else None
+    return items_of(value) if _holds_nodes(value) else None
+
+
+def _holds_nodes(value: Any) -> bool:
+    """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
+    if not isinstance(value, _CONTAINERS):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
+    first = next((item for item in items if item is not None and (not isinstance(item, _CONTAINERS) or item)), None)
+    return is_node(first) or (first is not value and _holds_nodes(first))
 
 
 def nodes_of(params: Any) -> Iterator[Any]:
@@ -260,7 +268,7 @@ def diff(old: Any, new: Any, path: str = "") -> list[Change]:
     """Return what differs between two trees; another class counts as a change of the node."""
     old_parts, new_parts = children(old), children(new)
     if old_parts is None and new_parts is None:
-        return [] if _equal(old, new) else [Change(path, old, new)]
+        return [] if same(old, new) else [Change(path, old, new)]
     changes = []
     if old_parts is not None and new_parts is not None:
         if type(old) is not type(new):
@@ -274,12 +282,16 @@ def diff(old: Any, new: Any, path: str = "") -> list[Change]:
     return changes
 
 
-def _equal(old: Any, new: Any) -> bool:
+def same(old: Any, new: Any) -> bool:
+    """Return True if two values are equal, and so are all items in them; NaN is equal to itself, and True is not 1."""
+    if old is new:
+        return True
     if isinstance(old, list | tuple) and type(old) is type(new) and len(old) == len(new):
-        return bool(old == new) or all(map(_equal, old, new))
-    # NaN is not equal to itself, and True is equal to 1.
+        return bool(old == new) or all(map(same, old, new))
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return old.keys() == new.keys() and all(same(item, new[key]) for key, item in old.items())
     both_nan = isinstance(old, float) and isinstance(new, float) and old != old and new != new
-    return both_nan or (type(old) is bool) == (type(new) is bool) and old == new
+    return both_nan or ((type(old) is bool) == (type(new) is bool) and bool(old == new))
 
 
 def _shown(value: Any) -> str:
@@ -336,26 +348,14 @@ def nodes_by_path(params: Any) -> Iterator[tuple[str, Any]]:
     waiting = deque([("", params)])
     while waiting:
         path, value = waiting.popleft()
-        parts: Mapping[str, Any] = {}
-        if id(value) in seen:
+        parts = children(value)
+        if parts is None or id(value) in seen:
             continue
+        seen.add(id(value))
         if is_node(value):
-            seen.add(id(value))
             yield path, value
-            parts = {field.name: getattr(value, field.name, None) for field in node_fields(value)}
-        elif _holds_nodes(value):
-            seen.add(id(value))
-            parts = items_of(value) or {}
+            parts = values_of(value)  # whoever got the node may have changed it
         waiting.extend((join_path(path, name), part) for name, part in parts.items())
-
-
-def _holds_nodes(value: Any) -> bool:
-    """Return True for a container of nodes, or of such containers; fast for one of a million samples."""
-    if not isinstance(value, Mapping | _SEQUENCES):
-        return False
-    items = value.values() if isinstance(value, Mapping) else value
-    first = next((item for item in items if item is not None), None)
-    return is_node(first) or (first is not value and _holds_nodes(first))
 
 
 def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = None) -> Any:
@@ -373,13 +373,10 @@ def _find(attribute: Shared, node: Any, path: str, source: Any, given: Any = Non
     place = f"{type(node).__name__}.{attribute.name}"
     if path:
         place = f"{place} ({path}.{attribute.name})"
-    if found:
-        names = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
-        raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario has several times, at {names}")
+    known = " and ".join(f"{name} ({type(other).__name__})" for name, other in found[:3])
     data = source if data is None else data
-    raise UsageError(
-        f"{place} is shared: {attribute.kind}, which the scenario does not have; its data are {type(data).__name__}"
-    )
+    reason = f"has several times, at {known}" if found else f"does not have; its data are {type(data).__name__}"
+    raise UsageError(f"{place} is shared: {attribute.kind}, which the scenario {reason}")
 
 
 @functools.cache

@@ -11,7 +11,8 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, did_you_mean, top_package
+from tfaip.params.fields import FieldError
+from tfaip.params.names import OWN_PACKAGE, RENAMED_CLASSES, nearest, top_package
 from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
@@ -191,18 +192,8 @@ class UntrustedName(UsageError):
         super().__init__(f"{refusal}; if you know the file, {advice}")
 
 
-class NotImportable(UsageError):
-    """A class or function that cannot be imported.
-
-    Args:
-        place: flag or dotted path.
-        problem: the reason.
-        expected: the same in words of what is expected.
-    """
-
-    def __init__(self, place: str, problem: str, expected: str) -> None:
-        self.expected = expected
-        super().__init__(f"{place}: {problem}")
+class NotImportable(FieldError):
+    """A class or function that cannot be imported."""
 
 
 def import_named(name: str, place: str, kind: str) -> Any:
@@ -221,18 +212,14 @@ def import_named(name: str, place: str, kind: str) -> Any:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         reason = f"{type(error).__name__}: {shorten_text(str(error))}"
-        hint = ""
-        if isinstance(error, ModuleNotFoundError):
-            hint = ": put the directory that holds it on the PYTHONPATH"
-        problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
-        raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
+        hint = ": put its directory on the PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        raise NotImportable(place, name, f"a module that can be imported ({reason}){hint}") from error
     found = _class_in(module, attribute) if kind == "class" else getattr(module, attribute, None)
     if found is None or (kind != "class" and not callable(found)):
         known = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
-        hint = did_you_mean(attribute, known)
-        shown = shorten_text(module_name)
-        problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
-        raise NotImportable(place, problem, f"a {kind} that module {shown} has")
+        near = nearest(attribute, known)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise NotImportable(place, name, f"a {kind} that module {shorten_text(module_name)} has{hint}")
     return found
 
 

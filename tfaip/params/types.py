@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, Generic, Literal, N
 from tfaip.errors import UsageError
 from tfaip.params.fields import FieldError
 from tfaip.params.names import top_package
-from tfaip.params.trust import FULL_NAME, NotImportable, Trust, check_module, import_named, is_full_name
+from tfaip.params.trust import FULL_NAME, Trust, check_module, import_named, is_full_name
 from tfaip.util.text import shorten
 
 UNBOUND = object()
@@ -181,8 +181,6 @@ class BoundDefault:
         self.name = name
 
     def __call__(self) -> Any:
-        if self.owner is None:
-            raise TypeError("bound_field() is for fields of classes that derive from ParamsBase")
         return _construct(field_types(self.owner)[self.name], f"{self.owner.__name__}.{self.name}")
 
 
@@ -234,6 +232,7 @@ class FieldText(str):
     """
 
     __slots__ = ()
+    shown = "value"
 
 
 if TYPE_CHECKING:
@@ -258,6 +257,7 @@ class FunctionName(str):
     """
 
     __slots__ = ()
+    shown = "module:function"
 
 
 def expected_function(name: str) -> str | None:
@@ -278,10 +278,7 @@ def load_function(name: str, path: str) -> Callable[..., Any]:
     expected = expected_function(name)
     if expected is not None:
         raise FieldError(path, name, expected)
-    try:
-        function: Callable[..., Any] = import_named(name, path, "function")
-    except NotImportable as error:
-        raise FieldError(path, name, error.expected) from error
+    function: Callable[..., Any] = import_named(name, path, "function")
     return function
 
 
@@ -300,10 +297,7 @@ class FunctionByName:
     def __init__(self, name: str, offered: Iterable[str], path: str) -> None:
         self._function = load_function(name, path)
         offered = list(offered)
-        try:
-            signature = inspect.signature(self._function)
-        except (TypeError, ValueError) as error:  # of some that are not written in Python
-            raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
+        signature = inspect.signature(self._function)
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
         # Names of the offered arguments that it takes.
         self.taken = {argument for argument in offered if takes_all or argument in signature.parameters}
@@ -371,9 +365,7 @@ def type_name(declared: Any) -> str:
     arguments = typing.get_args(declared)
     if declared is type(None):
         return "None"
-    if declared is FunctionName:
-        return "module:function"
-    if declared is FieldText or declared == FieldValue:
+    if declared == FieldValue:
         return "value"
     if declared == FieldValues:
         return "dict[str, value]"
@@ -385,7 +377,7 @@ def type_name(declared: Any) -> str:
         return " | ".join(str(member.value) for member in declared)
     if declared is Ellipsis:  # of tuple[int, ...]
         return "..."
-    name: str = getattr(origin_of(declared), "__name__", str(declared))
+    name: str = getattr(declared, "shown", getattr(origin_of(declared), "__name__", str(declared)))
     return f"{name}[{', '.join(map(type_name, arguments))}]" if arguments else name
 
 

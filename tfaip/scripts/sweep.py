@@ -78,7 +78,7 @@ def main(name: str, flags: list[str]) -> None:
         for flag in content:
             if flag in {*given, "trainer.output_dir", "overwrite"} or flag.rpartition(".")[0] in dicts:
                 raise UsageError(f"{args.space}: {flag} is the same in all trials: leave it out there, or as a flag")
-        return flag_values(_parse(name, scenario, flags, Source(args.space, content)).trainer)
+        return flag_values(_parse(name, scenario, flags, Source(content, args.space)).trainer)
 
     space = read_space(args.space, values)
     for variable in space if args.sampler == "grid" else ():
