@@ -22,8 +22,7 @@ from images import BACKEND, BATCH_SIZE, bare, toolkit
 from pairs import Turn, race, report
 
 from tfaip.trainer.optimizer import AdamOptimizer
-from tfaip.trainer.params import ProgressBarMode, WeightNoiseParams
-from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.params import ProgressBarMode, ScheduleParams, WeightNoiseParams
 
 BATCHES = {"mlp": 3750, "conv": 400}
 QUIET = {"write_checkpoints": False, "export_best": False, "export_final": False}

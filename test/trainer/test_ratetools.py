@@ -16,7 +16,7 @@ from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file, read_history
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.params import ScheduleParams, TrainerParams
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -26,7 +26,6 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
-from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import MAIN
 from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_rates, preview_schedules, replay
 

@@ -27,9 +27,8 @@ from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.params import ScheduleParams, TrainerParams
 from tfaip.trainer.scheduler.rules import Interpolation
-from tfaip.trainer.schedules import ScheduleParams
 from tfaip.util.typing import Tensor, TensorDict
 
 TRACES: list[str] = []

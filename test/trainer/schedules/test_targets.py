@@ -13,9 +13,9 @@ from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule
+from tfaip.trainer.params import ScheduleParams
+from tfaip.trainer.scheduledvalues import schedules_of, schedules_without
 from tfaip.trainer.scheduler.rules import Interpolation
-from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.schedules.targets import schedules_of, schedules_without
 
 
 def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
-@pytest.mark.parametrize("target", ["optimizer.epsilon", "graph.attention.dropout", "graph.drop.rate"])
+@pytest.mark.parametrize("target", ["optimizer.gradient_noise.gamma", "graph.attention.dropout", "graph.drop.rate"])
 def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         train(

@@ -8,8 +8,8 @@ from typing import Any
 
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduledvalues import EpochValues, schedules_of
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.trainer.schedules.targets import EpochValues, check_targets, schedules_of
 from tfaip.trainer.stages.params import MAIN
 
 POINTS_PER_EPOCH = 40
@@ -68,7 +68,7 @@ def preview_rates(stages: Sequence[RatedStage], chosen: History | None = None) -
     # Only here: a replay needs no backend.
     import keras
 
-    from tfaip.trainer.optimizer.update import ScheduledRate
+    from tfaip.trainer.scheduler.scheduledrate import ScheduledRate
 
     history = History() if chosen is None else chosen.rates_only()
     found: list[EpochRates] = []
@@ -112,7 +112,6 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
     found: dict[str, list[EpochRates]] = {}
     for stage, epochs in _epochs_of(stages):
         params = stage.params
-        check_targets(params)
         of_epochs, accum = EpochValues(params), params.train_accum_steps
         of_epochs.check_each(lambda changed: None)
         for epoch, before, (first, end) in epochs:
