@@ -236,7 +236,7 @@ class History:
         """
         curves = {name: list(self.scores(name).items()) for name in self.names()}
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
-        return draw("epoch", _panels(curves, names), "plot")
+        return draw("epoch", _panels(curves, names))
 
     def scores(self, name: str, before: float = math.inf) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`."""

@@ -7,7 +7,7 @@ begins. Importing this needs no backend.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -89,11 +89,6 @@ class Schedule:
     def is_of_epoch(self) -> bool:
         """True if it is set at the beginning of an epoch."""
         return self.is_of_data or self.is_of_dropout or self.is_of_momentum
-
-    def log(self) -> None:
-        """Log points and interpolation."""
-        points = " ".join(f"{epochs:g}={value:g}" for epochs, value in sorted(self.params.points.items()))
-        log.info("schedule %s: %s, %s", self.name, points, self.params.interpolation.value)
 
     def refused(self, text: str) -> FieldAdvice:
         """Return the error of a target that cannot be scheduled."""
@@ -227,10 +222,6 @@ class EpochValues:
         """Return the values of the data in an epoch (from 1) by path."""
         return {path: value for path, value in self.values(epoch).items() if path.startswith(_OF_DATA)}
 
-    def logged(self, epoch: int) -> dict[str, float]:
-        """Return the values of an epoch by the name of the target."""
-        return {shown_name(path): float(value) for path, value in self.values(epoch).items()}
-
     def params_of(self, epoch: int) -> Any:
         """Return a copy of the trainer params with the values of the data in an epoch; the rest is shared.
 
@@ -241,16 +232,6 @@ class EpochValues:
         for path, value in self.of_data(epoch).items():
             params = with_value(params, path, value)
         return params
-
-    def check_each(self, check: Callable[[Any], None]) -> None:
-        """Call a function with the trainer params of every epoch up to the last point of the data.
-
-        Raises:
-            FieldError: if a value is not allowed; its path begins at the trainer params.
-        """
-        last = max((max(schedule.params.points) for schedule in self._of_data), default=-1.0)
-        for epoch in range(1, int(min(last + 1, self.params.epochs)) + 1):
-            check(self.params_of(epoch))
 
 
 def with_value(owner: Any, path: str, value: Any) -> Any:
@@ -318,7 +299,6 @@ class StepSchedules:
                 made = " (the layer must be made with a rate above 0)" if schedule.is_of_dropout else ""
                 of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
                 raise schedule.refused(f"{made}; what can: {names}; {of_data}")
-            schedule.log()
         self._targets = [known[schedule.path] for schedule in self._schedules]
         self._model = model
         if self._targets or model.noise is not None:
@@ -371,10 +351,9 @@ class EpochSchedules:
         self._objects: Mapping[str, list[Any]] | None = None
         self._opened = ExitStack()
         self._changed = ExitStack()
-        for schedule in self._values.schedules:
-            if schedule.is_of_data:
-                schedule.log()
-        self._values.check_each(lambda changed: check_batch_sizes(changed, devices))
+        last = max((max(schedule.params.points) for schedule in self._values.schedules), default=-1.0)
+        for epoch in range(1, int(min(last + 1, params.epochs)) + 1):
+            check_batch_sizes(self._values.params_of(epoch), devices)
 
     def close(self) -> None:
         """End the workers of the pipeline, and set rates back."""
@@ -416,8 +395,6 @@ class EpochSchedules:
         if changed.scenario is not self._values.params.scenario:
             data = data.with_params(changed.scenario.data)
         pipeline = create_training_pipeline(changed, self._scenario, data)
-        shown = ", ".join(f"{shown_name(path)} {value:g}" for path, value in values.items())
-        log.info("data of epoch %d: %s", epoch, shown)
         self._opened.enter_context(pipeline)
         return pipeline
 
@@ -431,7 +408,8 @@ class EpochSchedules:
 
     def logged(self, epoch: int) -> Logs:
         """Return the values of an epoch by logged name."""
-        return {f"{SCHEDULED_PREFIX}{name}": value for name, value in self._values.logged(epoch).items()}
+        values = self._values.values(epoch)
+        return {f"{SCHEDULED_PREFIX}{shown_name(path)}": float(value) for path, value in values.items()}
 
 
 def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:

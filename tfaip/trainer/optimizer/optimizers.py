@@ -260,15 +260,12 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
     beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
-    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared deviations from the first moment")
+    # Rectified, at 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
+    beta_2: float = option(
+        0.999, "Decay rate of the mean of the squared deviations from the first moment", above=0.6, below=1
+    )
     epsilon: float = option(1e-14, "Constant added to the mean of the squares in each update, and to its root", above=0)
     rectify: bool = option(True, "Rectify the first updates, in which the mean of the squares has a high variance")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # At 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
-        if self.rectify and self.beta_2 <= 0.6:
-            raise FieldError("beta_2", self.beta_2, "a number in (0.6, 1) if rectify is True", others=["rectify"])
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         from tfaip.trainer.optimizer.update import AdaBelief
