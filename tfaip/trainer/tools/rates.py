@@ -72,7 +72,7 @@ def preview_rates(
             numbers = first, end = before // accum, (before + batches) // accum
             spread = _spread(first, end)
             # The first batch of an update may belong to the epoch before.
-            times = {update: (update * accum - before) / batches + epoch - 1 for update in [first, *spread]}
+            times = {update: epoch - 1 + (update * accum - before) / batches for update in [first, *spread]}
             updates = spread if schedule.varies else [first]
             points = [(times[update], float(schedule(update * accum))) for update in updates]
             found[RATE].append(EpochRates(stage.name, epoch, numbers, points))
