@@ -149,8 +149,6 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
     best = BestModel("min", "val_loss")
     with pytest.raises(UsageError, match=r"^monitor is 'accuracy', expected a logged value \(loss, val_loss\)$"):
         rel(monitor="accuracy").check_run(best, ["val_loss", "loss"], logs_lav=False)
-    with pytest.raises(UsageError, match=r"monitor is 'lav_l0_cer', expected a logged value \(loss\)$"):
-        rel(monitor="lav_l0_cer").check_run(best, ["loss"], logs_lav=False)
     params = rel(monitor="lav_l0_cer")
     params.check_run(best, ["loss"], logs_lav=True)
     params.check_lav(["lav_l0_cer", "val_loss"])
@@ -161,22 +159,10 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
 def test_a_value_that_only_lav_has_may_be_named_as_one_of_the_validation() -> None:
     best, logged = BestModel("min", "val_loss"), ["loss", "val_loss"]
     params = rel(monitor=["val_cer", "val_loss", "lav_l1_cer"])
-    for _ in range(2):
-        params.check_run(best, logged, logs_lav=True)
-        assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
+    params.check_run(best, logged, logs_lav=True)
+    assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
     params.check_run(best, [*logged, "val_cer"], logs_lav=True)
     assert params.monitored() == ["val_cer", "val_loss", "lav_l1_cer"]
-    with pytest.raises(UsageError, match=r"^monitor is 'val_cer', expected a logged value \(loss, val_loss\)$"):
-        rel(monitor="val_cer").check_run(best, logged, logs_lav=False)
-
-
-def test_best_weights_come_back_when_the_rate_decays() -> None:
-    history = History({e: EpochRecord(1.0, {"s": s}) for e, s in enumerate([2.0, 1.0, 1.5], 1)})
-    params = rel(restore_best=True)
-    assert [params.keeps_best(epoch, history) for epoch in (1, 2, 3)] == [True, True, False]
-    assert [params.restores_best(epoch, history) for epoch in (2, 3, 4)] == [False, False, True]
-    assert not rel().restores_best(4, history)
-    assert not rel().keeps_best(2, history)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +181,7 @@ def test_best_weights_do_not_come_back_again_and_again_at_the_lowest_rate(
         history.record(epoch, EpochRecord(params.rate(epoch, history), {"s": 2.0}))
     assert history[10].lr == 0.25
     assert params.decision(11, history) is Decision.DECAY
+    assert [epoch for epoch in range(1, 11) if params.keeps_best(epoch, history)] == [1]
     assert [epoch for epoch in range(1, 12) if params.restores_best(epoch, history)] == expected
 
 
@@ -236,6 +223,7 @@ def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them(cls: type[Learnin
 
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "newbob_cases.json").read_text())
+assert len(CASES) == 57
 CLASSES = {
     "constant": ConstantParams,
     "newbob_abs": NewbobAbsParams,
@@ -275,8 +263,3 @@ def params_of(case: dict[str, Any]) -> LearningRateParams:
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['control']}-{case['id']}" for case in CASES])
 def test_case(case: dict[str, Any]) -> None:
     assert rates(params_of(case), *case["scores"]) == pytest.approx(case["expected"], rel=1e-12, abs=0)
-
-
-def test_there_are_cases_of_every_control() -> None:
-    assert {case["control"] for case in CASES} == set(CLASSES)
-    assert len(CASES) == 57
