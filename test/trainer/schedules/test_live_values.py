@@ -58,7 +58,7 @@ def test_a_value_changes_between_epochs(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["Dropout", "SpatialDropout2D", "GaussianDropout"])
+@pytest.mark.parametrize("layer", ["Dropout", "GaussianDropout"])
 def test_the_rate_of_a_dropout_is_that_of_the_epoch_in_the_training_only(layer: str) -> None:
     logs: list[dict[str, float]] = []
     keep, weights = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values)), Weights()
