@@ -19,11 +19,6 @@ def expected_pattern(pattern: str) -> str | None:
     return None
 
 
-def expected_match(pattern: str) -> str | None:
-    """Return in words what is expected instead of a text that is empty or no regular expression, else None."""
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
-
-
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:
     """Return True if the pattern matches the whole path, or the whole path of something above it.
 

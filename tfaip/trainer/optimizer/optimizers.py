@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, option, pai_dataclass
 from tfaip.params.fields import FieldError
-from tfaip.trainer.pathpatterns import expected_match, expected_pattern
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class OptimizerGroupParams(ParamsBase):
     """Weights with their own learning rate factor or optimizer."""
 
     match: str = option(
-        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_match
+        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_pattern
     )
     lr_factor: float = option(1.0, "Factor on the learning rate of these weights", low=0)
     optimizer: OptimizerParams | None = option(
@@ -124,10 +124,7 @@ class KerasOptimizerParams(OptimizerParams):
         import keras
 
         names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
-        found = [getattr(keras.optimizers, name) for name in names if hasattr(keras.optimizers, name)]
-        if not found:
-            raise TypeError(f"keras.optimizers has no {names[0]}: override cls() of {type(self).__name__}")
-        return found[0]
+        return getattr(keras.optimizers, next((name for name in names if hasattr(keras.optimizers, name)), names[0]))
 
     def arguments(self) -> dict[str, Any]:
         shared = {field.name for field in dataclasses.fields(OptimizerParams)}
