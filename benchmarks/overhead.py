@@ -22,7 +22,8 @@ from images import BACKEND, BATCH_SIZE, bare, toolkit
 from pairs import Turn, race, report
 
 from tfaip.trainer.optimizer import AdamOptimizer
-from tfaip.trainer.params import ProgressBarMode, ScheduleParams, WeightNoiseParams
+from tfaip.trainer.params import ProgressBarMode, WeightNoiseParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 
 BATCHES = {"mlp": 3750, "conv": 400}
 QUIET = {"write_checkpoints": False, "export_best": False, "export_final": False}

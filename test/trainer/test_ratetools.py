@@ -16,7 +16,8 @@ from test.trainer.line import line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History, parse_learning_rate_file, read_history
-from tfaip.trainer.params import ScheduleParams, TrainerParams
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,

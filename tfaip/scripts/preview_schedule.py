@@ -50,16 +50,15 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.trainer.stages.program import preview_stages
     from tfaip.trainer.tools.rates import RATE, preview_rates
 
-    preview, stages = preview_stages(params, scenario), []
-    plain = _size_and_network(params, scenario)
-    for stage in [stage for stage in preview.stages if stage.trains]:
-        # Of stages that read files of others, the plain params tell the size of the epochs.
-        has_own = stage.params is not params and not stage.reads_stages
-        stages.append((stage, *(_size_and_network(stage.params, scenario) if has_own else plain)))
-    history = None
-    if params.history_file is not None and Path(params.history_file).exists():
-        history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
+    preview, stages, history = preview_stages(params, scenario), [], None
     with flags_of(params, "trainer"):
+        plain = _size_and_network(params, scenario)
+        for stage in [stage for stage in preview.stages if stage.trains]:
+            # Of stages that read files of others, the plain params tell the size of the epochs.
+            has_own = stage.params is not params and not stage.reads_stages
+            stages.append((stage, *(_size_and_network(stage.params, scenario) if has_own else plain)))
+        if params.history_file is not None and Path(params.history_file).exists():
+            history = params.learning_rate.continue_from(read_history(Path(params.history_file)).rates_only())
         found = preview_rates(stages, history)
     if preview.has_stages:
         print("\n".join([*preview.table(), ""]))
@@ -80,12 +79,9 @@ def main(name: str, flags: list[str]) -> None:
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
-    from tfaip.params.settings import flags_of
-
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)
-    with flags_of(params, "trainer"):
-        batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     varies = rule.is_continuous() or rule.modulation is not None
     return batches, scenario.graph if varies else None
 

@@ -37,7 +37,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.scripts.common.parser import CommandParser, load_trainer_params
     from tfaip.trainer.history import read_history
     from tfaip.trainer.run.directory import RunDirectory, find_run
-    from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, LearningRateParams
+    from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams
     from tfaip.trainer.tools.rates import replay
 
     trusted, flags = command.take_trusted(flags)
@@ -61,7 +61,10 @@ def main(name: str, flags: list[str]) -> None:
     with flags_of(args.learning_rate, "learning_rate"):
         args.learning_rate.check_run(best, history.names(), logs_lav=False)
     replayed = replay(args.learning_rate, history)
-    scores = _scores(args.learning_rate, history, best)
+    monitored = None if best is None else best.monitor
+    if isinstance(args.learning_rate, FeedbackParams):
+        monitored = args.learning_rate.followed(max(history.epochs) + 1, history)
+    scores = [monitored] if monitored in history.names() else []
     rows = []
     for epoch in history.epochs:
         numbers = [history[epoch].lr, replayed[epoch].lr, *(history.value(epoch, name) for name in scores)]
@@ -81,16 +84,6 @@ def _criterion(stored: Any, history: History) -> BestModel | None:
     is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
     scenario = construct(stored.scenario, stored.params.scenario)
     return BestModel.of(scenario.best_logging_settings(), is_validated, names)
-
-
-def _scores(rule: Any, history: History, best: BestModel | None) -> list[str]:
-    """Return the name of the monitored value; nothing if it is unknown."""
-    from tfaip.trainer.scheduler import FeedbackParams
-
-    monitored = None if best is None else best.monitor
-    if isinstance(rule, FeedbackParams):
-        monitored = rule.followed(max(history.epochs) + 1, history)
-    return [monitored] if monitored in history.names() else []
 
 
 if __name__ == "__main__":

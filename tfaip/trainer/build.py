@@ -286,7 +286,9 @@ def build_training(
     devices = replace(run.devices, precision=params.device.precision)
     # Data
     datasets.check_batch_sizes(params, devices)
-    schedules = EpochSchedules(params, scenario, devices)
+    schedules = EpochSchedules(params, scenario, datasets.create_training_pipeline)
+    for changed in schedules.params_of_epochs():
+        datasets.check_batch_sizes(changed, devices)
     train_data = datasets.create_training_pipeline(params, scenario)
     val_data = datasets.create_validation_pipeline(params, scenario)
     lav_data = datasets.create_lav_pipelines(params, scenario)

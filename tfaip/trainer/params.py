@@ -24,7 +24,8 @@ from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, Interpolation, LearningRateParams, interpolate
+from tfaip.trainer.scheduledvalues import ScheduleParams
+from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
@@ -71,45 +72,6 @@ class WeightPenaltyParams(ParamsBase):
     )
     l1: float = option(0.0, "Factor of the absolute values", low=0)
     l2: float = option(0.0, "Factor of the squares", low=0)
-
-
-class ScheduleParams(ParamsBase):
-    """Values of one number of the training at points in time.
-
-    Time is counted in completed epochs, with fractions: point 5 belongs to the beginning of epoch 6. Before the first
-    point the value is that of the first point, after the last one that of the last.
-    """
-
-    target: str = option(
-        "",
-        "What is scheduled: a flag without dashes or a dotted path, e.g. optimizer.clip_global_norm, loss_weights.ctc, "
-        "graph.dropout.rate, setup.train.max_element_length (docs/schedules.md lists what can be)",
-    )
-    points: dict[float, float] = option({}, "Values by number of completed epochs, e.g. 0=1 2.5=0.1", finite=True)
-    interpolation: Interpolation = option(
-        Interpolation.LINEAR, "Interpolation between two points (step: the value of the earlier one)"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.points or min(self.points) < 0:
-            raise FieldError("points", self.points, "numbers of completed epochs, at least 0, with values")
-        if self.interpolation is Interpolation.EXPONENTIAL and min(self.points.values()) <= 0:
-            expected = "values above 0 for exponential interpolation"
-            raise FieldError("points", self.points, expected, others=["interpolation"])
-
-    def value(self, epochs: Any, xp: Any = None) -> Any:
-        """Return the value after a (fractional) number of completed epochs.
-
-        Args:
-            epochs: a number, or a float32 scalar of the step.
-            xp: `keras.ops` in the step; None: NumPy.
-        """
-        if xp is None:
-            import numpy as np
-
-            return float(interpolate(self.points, self.interpolation, np.float64(epochs), np))
-        return interpolate(self.points, self.interpolation, epochs, xp)
 
 
 TScenario = TypeVar("TScenario", bound=ScenarioBaseParams)

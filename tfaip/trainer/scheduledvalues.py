@@ -7,17 +7,18 @@ begins. Importing this needs no backend.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, option
 from tfaip.params.fields import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.tree import Place, children, get_path, is_node, post_init, walk_places
 from tfaip.params.types import field_types
-from tfaip.trainer.params import ScheduleParams
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
+from tfaip.trainer.scheduler.rules import Interpolation, interpolate
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from tfaip.data.pipeline.datapipeline import DataPipeline
     from tfaip.data.pipeline.sampler import Position
-    from tfaip.device.devices import Devices
     from tfaip.model.layerbase import ScheduledValue
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.util.typing import Logs, Tensor
@@ -44,6 +44,45 @@ _VALIDATION = ("gen.val.", "gen.setup.val.")
 _DROPOUT = Limits(low=0, below=1, finite=True)
 # In the place of a momentum of 0, for which Keras would not keep the means of the gradients up to date.
 _NO_MOMENTUM = 1e-30
+
+
+class ScheduleParams(ParamsBase):
+    """Values of one number of the training at points in time.
+
+    Time is counted in completed epochs, with fractions: point 5 belongs to the beginning of epoch 6. Before the first
+    point the value is that of the first point, after the last one that of the last.
+    """
+
+    target: str = option(
+        "",
+        "What is scheduled: a flag without dashes or a dotted path, e.g. optimizer.clip_global_norm, loss_weights.ctc, "
+        "graph.dropout.rate, setup.train.max_element_length (docs/schedules.md lists what can be)",
+    )
+    points: dict[float, float] = option({}, "Values by number of completed epochs, e.g. 0=1 2.5=0.1", finite=True)
+    interpolation: Interpolation = option(
+        Interpolation.LINEAR, "Interpolation between two points (step: the value of the earlier one)"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.points or min(self.points) < 0:
+            raise FieldError("points", self.points, "numbers of completed epochs, at least 0, with values")
+        if self.interpolation is Interpolation.EXPONENTIAL and min(self.points.values()) <= 0:
+            expected = "values above 0 for exponential interpolation"
+            raise FieldError("points", self.points, expected, others=["interpolation"])
+
+    def value(self, epochs: Any, xp: Any = None) -> Any:
+        """Return the value after a (fractional) number of completed epochs.
+
+        Args:
+            epochs: a number, or a float32 scalar of the step.
+            xp: `keras.ops` in the step; None: NumPy.
+        """
+        if xp is None:
+            import numpy as np
+
+            return float(interpolate(self.points, self.interpolation, np.float64(epochs), np))
+        return interpolate(self.points, self.interpolation, epochs, xp)
 
 
 @dataclass(frozen=True)
@@ -264,6 +303,7 @@ class StepSchedules:
     def __init__(self, params: Any) -> None:
         import keras
 
+        self._ops = keras.ops
         self._known = [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
         self._schedules = [schedule for schedule in self._known if not schedule.is_of_epoch]
         self._targets: list[keras.Variable] = []
@@ -321,10 +361,8 @@ class StepSchedules:
         return {f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0) for schedule, variable in named}
 
     def _assign(self, epochs: Tensor) -> None:
-        from keras import ops
-
         for schedule, variable in zip(self._schedules, self._targets, strict=True):
-            variable.assign(schedule.params.value(epochs, ops))
+            variable.assign(schedule.params.value(epochs, self._ops))
 
 
 class EpochSchedules:
@@ -336,24 +374,27 @@ class EpochSchedules:
     Args:
         params: the trainer params, with a seed.
         scenario: creates the pipelines.
-        devices: the batches of every epoch can be shared among them.
-
-    Raises:
-        FieldError: if a target or a value cannot be; its path begins at the trainer params.
+        create_pipeline: called with trainer params, scenario and data.
     """
 
-    def __init__(self, params: Any, scenario: Any, devices: Devices) -> None:
-        from tfaip.trainer.datasets import check_batch_sizes
-
+    def __init__(self, params: Any, scenario: Any, create_pipeline: Callable[[Any, Any, Any], DataPipeline]) -> None:
         self._values = EpochValues(params)
         self._scenario = scenario
+        self._create_pipeline = create_pipeline
         self._data: dict[str, float] = {}
         self._objects: Mapping[str, list[Any]] | None = None
         self._opened = ExitStack()
         self._changed = ExitStack()
+
+    def params_of_epochs(self) -> Iterator[Any]:
+        """Yield the trainer params of each epoch up to the last point.
+
+        Raises:
+            FieldError: if a value is not allowed; its path begins at the trainer params.
+        """
         last = max((max(schedule.params.points) for schedule in self._values.schedules), default=-1.0)
-        for epoch in range(1, int(min(last + 1, params.epochs)) + 1):
-            check_batch_sizes(self._values.params_of(epoch), devices)
+        for epoch in range(1, int(min(last + 1, self._values.params.epochs)) + 1):
+            yield self._values.params_of(epoch)
 
     def close(self) -> None:
         """End the workers of the pipeline, and set rates back."""
@@ -383,8 +424,6 @@ class EpochSchedules:
             epoch: from 1.
             current: the pipeline of the epoch before, or of the params.
         """
-        from tfaip.trainer.datasets import create_training_pipeline
-
         values = self._values.of_data(epoch)
         if values == self._data:  # also if nothing is scheduled
             return current
@@ -394,7 +433,7 @@ class EpochSchedules:
         data = self._scenario.data
         if changed.scenario is not self._values.params.scenario:
             data = data.with_params(changed.scenario.data)
-        pipeline = create_training_pipeline(changed, self._scenario, data)
+        pipeline = self._create_pipeline(changed, self._scenario, data)
         self._opened.enter_context(pipeline)
         return pipeline
 
@@ -416,11 +455,9 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
     """Return the layers and optimizers of Keras whose rate or momentum epochs set, by the path of the target."""
     import keras
 
-    from tfaip.model.variables import all_layers_by_path
-
     dropouts = (keras.layers.Dropout, keras.layers.GaussianDropout)  # the spatial ones are derived from the first
     found: dict[str, list[Any]] = {}
-    for path, layer in all_layers_by_path(model.graph).items():
+    for path, layer in _layers_of(model).items():
         # One that was made with rate 0 has no random generator, and needs it before the model is built.
         if isinstance(layer, dropouts) and layer.rate > 0:
             found[_graph_path(path, "rate")] = [layer]
@@ -432,15 +469,18 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
 
 def scheduled_values(model: TrainingModel) -> dict[str, ScheduledValue]:
     """Return the numbers that were made with `scheduled`, by the path of the target; the outermost graph has two."""
-    from tfaip.model.layerbase import WithScheduledValues
-    from tfaip.model.variables import all_layers_by_path
-
     found: dict[str, ScheduledValue] = {}
-    for path, layer in {"": model.graph, **all_layers_by_path(model.graph)}.items():
-        if isinstance(layer, WithScheduledValues):
-            found.update({_graph_path(path, name): value for name, value in layer.scheduled_values.items()})
+    for path, layer in {"": model.graph, **_layers_of(model)}.items():
+        values = getattr(layer, "scheduled_values", {})
+        found.update({_graph_path(path, name): value for name, value in values.items()})
     own = {**model.graph.scheduled_values, **model.model_base.scheduled_values}
     return {**found, **{f"{MODEL}{name}": value for name, value in own.items()}}
+
+
+def _layers_of(model: TrainingModel) -> dict[str, Any]:
+    from tfaip.model.variables import all_layers_by_path
+
+    return all_layers_by_path(model.graph)
 
 
 def _graph_path(path: str, name: str) -> str:

@@ -27,7 +27,8 @@ from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import ScheduleParams, TrainerParams
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.util.typing import Tensor, TensorDict
 

@@ -17,7 +17,7 @@ from tfaip.data.pipeline.sampler import Position
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.trainer.build import Training, build_run, build_training
-from tfaip.trainer.params import ScheduleParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.stages.program import preview_stages

@@ -14,7 +14,8 @@ from test.trainer.schedules.support import EachBatch, LiveScenario, live_params,
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
-from tfaip.trainer.params import ScheduleParams, WeightNoiseParams, WeightPenaltyParams
+from tfaip.trainer.params import WeightNoiseParams, WeightPenaltyParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.stages.params import TrainStage
 
 PENALTY = [WeightPenaltyParams("line/kernel")]

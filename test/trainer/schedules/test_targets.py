@@ -14,8 +14,7 @@ from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
-from tfaip.trainer.params import ScheduleParams
-from tfaip.trainer.scheduledvalues import schedules_of, schedules_without
+from tfaip.trainer.scheduledvalues import ScheduleParams, schedules_of, schedules_without
 from tfaip.trainer.scheduler.rules import Interpolation
 
 

@@ -100,9 +100,9 @@ if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
 
-def _decay(default: float, help: str) -> float:  # noqa: A002
+def _decay(default: float, help: str, above: float | None = None) -> float:  # noqa: A002
     """Declare the decay rate of a mean: with 1 it would never change."""
-    return option(default, help, low=0, below=1)
+    return option(default, help, low=0, above=above, below=1)
 
 
 def _momentum(default: float, help: str) -> float:  # noqa: A002
@@ -258,9 +258,7 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
 
     beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
     # Rectified, at 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
-    beta_2: float = option(
-        0.999, "Decay rate of the mean of the squared deviations from the first moment", above=0.6, below=1
-    )
+    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared deviations from the first moment", above=0.6)
     epsilon: float = option(1e-14, "Constant added to the mean of the squares in each update, and to its root", above=0)
     rectify: bool = option(True, "Rectify the first updates, in which the mean of the squares has a high variance")
 

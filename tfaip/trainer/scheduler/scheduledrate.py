@@ -43,8 +43,9 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         """True if the updates of an epoch may have different rates."""
         return self._rule is not None or self._modulation is not None
 
-    def build(self, add_variable: Callable[..., keras.Variable]) -> None:
-        """Create the variables with the `add_variable` of the optimizer."""
+    def build(self, add_variable: Callable[..., keras.Variable] | None = None) -> None:
+        """Create the variables with the `add_variable` of the optimizer; None: there is no optimizer."""
+        add_variable = add_variable or keras.optimizers.SGD().add_variable
         self.base = add_variable((), name="learning_rate", dtype="float32")
         self._batches_per_epoch = add_variable((), "ones", dtype="int", name="batches_per_epoch")
         self._batch_offset = add_variable((), dtype="int", name="batch_offset")

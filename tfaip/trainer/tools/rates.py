@@ -49,8 +49,6 @@ def preview_rates(
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
     # Only here: a replay needs no backend.
-    import keras
-
     from tfaip.trainer.scheduler.scheduledrate import ScheduledRate
 
     history = History() if chosen is None else chosen.rates_only()
@@ -63,7 +61,7 @@ def preview_rates(
             before, accum = before // accum * params.train_accum_steps, params.train_accum_steps
         rule, schedules, of_epochs = params.learning_rate, schedules_of(params), EpochValues(params)
         schedule = ScheduledRate(rule, accum, network)
-        schedule.build(keras.optimizers.SGD().add_variable)
+        schedule.build()
         for epoch in range(stage.first_epoch, stage.last_epoch + 1):
             rate, base, is_listed = rule.of_epoch(epoch, history, is_held=not rate_control)
             if rate_control:
