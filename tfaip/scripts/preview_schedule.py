@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.backend.environment import import_backend
-from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 from tfaip.scripts.train import open_scenario
 from tfaip.util.chart import draw
@@ -30,8 +29,6 @@ training. Takes all flags of tfaip-train. Nothing is written except for:
 
 {PROG} SCENARIO --help shows the flags of a scenario (--help all: every one)."""
 
-_MAX_EPOCHS = 1_000_000
-
 
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
@@ -43,8 +40,6 @@ def main(name: str, flags: list[str]) -> None:
     description = f"Show the learning rate of a training of {scenario.__name__}."
     args = TrainingParser(f"{PROG} {name}", description, scenario, writes=["png"]).parse(flags)
     params = args.trainer
-    if params.epochs > _MAX_EPOCHS:
-        raise UsageError(f"{params.epochs} epochs are too many for a table (at most {_MAX_EPOCHS}): --trainer.epochs")
     import_backend()
     from tfaip.trainer.history import read_history
     from tfaip.trainer.stages.program import preview_stages

@@ -332,9 +332,7 @@ class StepSchedules:
         known.update(scheduled_values(model))
         for schedule in self._known:
             if schedule.path not in known:
-                # Without those of the outermost graph that are there as `model.NAME` too.
-                paths = [path for path in known if path.replace(GRAPH, MODEL, 1) not in known or GRAPH not in path]
-                names = ", ".join(sorted(map(shown_name, paths)))
+                names = ", ".join(sorted(map(shown_name, known)))
                 log.info("values that can be scheduled: %s", names)  # in full: a command shortens its errors
                 made = " (the layer must be made with a rate above 0)" if schedule.is_of_dropout else ""
                 of_data = "with the next epoch numbers of gen.*, setup.train.* and data.pre_proc.*"
@@ -468,13 +466,12 @@ def objects_of_epochs(model: TrainingModel) -> dict[str, list[Any]]:
 
 
 def scheduled_values(model: TrainingModel) -> dict[str, ScheduledValue]:
-    """Return the numbers that were made with `scheduled`, by the path of the target; the outermost graph has two."""
+    """Return the numbers that were made with `scheduled`, by the path of the target."""
     found: dict[str, ScheduledValue] = {}
     for path, layer in {"": model.graph, **_layers_of(model)}.items():
         values = getattr(layer, "scheduled_values", {})
         found.update({_graph_path(path, name): value for name, value in values.items()})
-    own = {**model.graph.scheduled_values, **model.model_base.scheduled_values}
-    return {**found, **{f"{MODEL}{name}": value for name, value in own.items()}}
+    return {**found, **{f"{MODEL}{name}": value for name, value in model.model_base.scheduled_values.items()}}
 
 
 def _layers_of(model: TrainingModel) -> dict[str, Any]:

@@ -40,7 +40,6 @@ HALF_TURN = [*COSINES, 0.0, *[-c for c in reversed(COSINES[1:])]]
 TENTHS = [1, 1.258925411794, 1.584893192461, 1.995262314969, 2.511886431510]
 TENTHS += [3.162277660168, 3.981071705535, 5.011872336273, 6.309573444802, 7.943282347243]
 WARM = [0.1, 0.19, 0.28, 0.37, 0.46, 0.55, 0.64, 0.73, 0.82, 0.91]
-POINTS = {10: 0.5, 20: 0.25}
 
 
 def halves(*counts: int) -> list[float]:
@@ -88,7 +87,6 @@ RATES: dict[str, tuple[LearningRateParams, list[float]]] = {
         PiecewiseParams(lr=7.0, points={20: 0.25, 0: 1.0, 10: 0.5}),
         [1.0 - 0.05 * x for x in range(10)] + [0.5 - 0.025 * x for x in range(10)] + [0.25] * 10,
     ),
-    "piecewise steps": (PiecewiseParams(lr=1.0, points=POINTS, interpolation=Interpolation.STEP), halves(10, 10, 10)),
     "piecewise exponential": (
         PiecewiseParams(lr=10.0, points={10: 1.0, 20: 10.0}, interpolation=Interpolation.EXPONENTIAL),
         [10.0 / power for power in TENTHS] + TENTHS + [10.0] * 10,

@@ -36,10 +36,10 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
     ("target", "message"),
     [
         ("optimizer.epsilon", ": optimizer (SGDOptimizer) has no 'epsilon'"),
-        ("optimizer.gradient_noise.gamma", "; what can: loss_weights"),
-        ("optimizer.groups.0.optimizer.clip_norm", "; what can: loss_weights"),
-        ("graph.drop.dropout", "; what can: loss_weights"),
-        ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: loss_weights"),
+        ("optimizer.gradient_noise.gamma", "; what can: graph.sharpness, loss_weights"),
+        ("optimizer.groups.0.optimizer.clip_norm", "; what can: graph.sharpness, loss_weights"),
+        ("graph.drop.dropout", "; what can: graph.sharpness, loss_weights"),
+        ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: graph.sharpness, loss_weights"),
         (
             "setup.train.max_element_lenght",
             ": gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
@@ -54,7 +54,7 @@ def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, mes
         train(params, scenario=LiveScenario)
     assert str(caught.value).startswith(f"--schedules.0.target {target!r} cannot be scheduled{message}")
     if "what can" in message:
-        assert "model.offset, model.sharpness, optimizer.clip_global_norm, optimizer.clip_norm" in str(caught.value)
+        assert "model.offset, optimizer.clip_global_norm, optimizer.clip_norm" in str(caught.value)
         assert "optimizer.groups.0.lr_factor, optimizer.groups.0.optimizer.momentum" in str(caught.value)
     assert not (tmp_path / "run").exists()
 
@@ -92,7 +92,7 @@ def test_points_that_cannot_be(fields: dict[str, Any], message: str) -> None:
 
 
 def test_values_that_are_given_take_the_place_of_schedules() -> None:
-    clip, noise, sharpness = "optimizer.clip_value", "weight_noise.stddev", "model.sharpness"
+    clip, noise, sharpness = "optimizer.clip_value", "weight_noise.stddev", "model.offset"
     params = live_params([1.0], step(clip, 1.0), step(noise, 0.5), step(sharpness, 2.0))
     twice = live_params([1.0], step("loss_weights.loss", 0.5), step("trainer.loss_weights.loss", 0.5))
     with pytest.raises(UsageError, match="target is 'trainer.loss_weights.loss', expected a target that no other"):

@@ -306,11 +306,6 @@ class AdaBelief(keras.optimizers.Optimizer):
             step = ops.where(rho > _TRACTABLE, factor * step, direction)
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * step)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments; see Keras."""
-        names = ("beta_1", "beta_2", "epsilon", "rectify")
-        return super().get_config() | {name: getattr(self, name) for name in names}
-
 
 def _one_minus_power(beta: float, t: Tensor) -> Tensor:
     """Return 1 - beta^t, without loss of digits for beta close to 1."""

@@ -66,13 +66,6 @@ class ModulationParams(ParamsBase):
         """
         raise NotImplementedError
 
-    def check_functions(self) -> None:
-        """Import the functions that the user names.
-
-        Raises:
-            FieldError: if there is no such function, or it needs other arguments.
-        """
-
 
 class CyclicModulationParams(ModulationParams):
     """decay^(update mod interval_steps): it falls, and starts again at 1."""
@@ -102,9 +95,6 @@ class FunctionModulationParams(ModulationParams):
     """The result of a function of the user, which may take update, epoch, lr and network by name."""
 
     function: FunctionName = function_option("module:function that returns the factor")
-
-    def check_functions(self) -> None:
-        load_step_function(self.function)
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:
         return time.call(self.function)
@@ -253,9 +243,9 @@ class LearningRateParams(ParamsBase):
         Raises:
             FieldError: if a field cannot work; there is no such function, or it needs other arguments.
         """
-        if self.modulation is not None:
+        if isinstance(self.modulation, FunctionModulationParams):
             with below("modulation"):
-                self.modulation.check_functions()
+                load_step_function(self.modulation.function)
 
     def check_lav(self, measured: Sequence[str]) -> None:
         """Check what depends on the values of LAV, after each LAV.
