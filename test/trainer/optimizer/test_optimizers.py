@@ -19,7 +19,6 @@ from tfaip.trainer.optimizer import (
     OPTIMIZERS,
     AdamOptimizer,
     AdamWOptimizer,
-    FtrlOptimizer,
     GradientNoiseParams,
     KerasOptimizerParams,
     MuonOptimizer,
@@ -78,13 +77,11 @@ def test_adam_takes_the_epsilon_of_the_params() -> None:
 
 @pytest.mark.parametrize("cls", OPTIMIZERS)
 def test_every_optimizer_moves_and_decays_its_weights(cls: type[OptimizerParams]) -> None:
-    # FTRL computes weights anew from its sums of gradients, so that it forgets their start whatever the decay is.
-    is_ftrl = cls is FtrlOptimizer
     training = Training(cls(weight_decay=0.25), {"kernel": [[2.0, 4.0]]})
     training.optimizer.schedule.base.assign(0.5)
-    assert is_ftrl or training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
+    assert training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
     training = Training(cls(weight_decay=0.0), {"kernel": [[2.0, 4.0]], "bias": [1.0]})
-    assert is_ftrl or training.step([[0.0, 0.0]], [0.0]) == [[[2.0, 4.0]], [1.0]]
+    assert training.step([[0.0, 0.0]], [0.0]) == [[[2.0, 4.0]], [1.0]]
     kernel, bias = training.step([[1.0, 1.0]], [1.0])
     # Adadelta begins with steps of about 1e-4 of the rate.
     assert np.all(np.array(kernel) < [2.0 - 1e-5, 4.0 - 1e-5])

@@ -209,22 +209,6 @@ class LionOptimizer(KerasOptimizerParams):
     beta_2: float = _decay(0.99, "Decay rate of the momentum")
 
 
-@pai_dataclass(alt="FTRL")
-@dataclass
-class FtrlOptimizer(KerasOptimizerParams):
-    """FTRL (McMahan et al., 2013)."""
-
-    learning_rate_power: float = option(-0.5, "Exponent of the decay of the rate, at most 0", high=0)
-    # The root of the sum is a denominator, so it cannot be 0.
-    initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", above=0)
-    l1_regularization_strength: float = option(0.0, "Factor of the L1 penalty", low=0)
-    l2_regularization_strength: float = option(0.0, "Factor of the L2 penalty", low=0)
-    l2_shrinkage_regularization_strength: float = option(
-        0.0, "Factor of the L2 penalty on the size of the weights alone", low=0
-    )
-    beta: float = option(0.0, "Smoothing of the rates, added to the L2 penalty", low=0)
-
-
 class AdafactorOptimizer(KerasOptimizerParams):
     """Adafactor, factored second moments (Shazeer and Stern, 2018)."""
 
@@ -280,7 +264,6 @@ OPTIMIZERS += [
     AdadeltaOptimizer,
     LambOptimizer,
     LionOptimizer,
-    FtrlOptimizer,
     AdafactorOptimizer,
     MuonOptimizer,
 ]
