@@ -232,7 +232,7 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
     except UsageError as error:
         raise schedule.refused(f": {error}") from error
     cls: Any = type(node)
-    declared: Any = field_types(cls)[name] if is_node(node) else type(value)
+    declared: Any = field_types(cls).get(name) if is_node(node) else type(value)
     for kind in (float, int):
         if kind in (declared, *get_args(declared)):
             return kind
@@ -249,8 +249,8 @@ class EpochValues:
     def __init__(self, params: Any) -> None:
         self.params = params
         self.schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_epoch]
-        self._of_data = [schedule for schedule in self.schedules if schedule.is_of_data]
-        self._whole = {schedule.path for schedule in self._of_data if _type_of(params, schedule) is int}
+        of_data = [schedule for schedule in self.schedules if schedule.is_of_data]
+        self._whole = {schedule.path for schedule in of_data if _type_of(params, schedule) is int}
 
     def values(self, epoch: int) -> dict[str, float]:
         """Return all values of an epoch (from 1) by path, whole numbers of the data rounded."""

@@ -44,7 +44,7 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
             "setup.train.max_element_lenght",
             ": gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
         ),
-        ("train.num_workers.0", ": gen.setup.train (DataPipelineParams) has no 'num_workers'"),
+        ("", ": it is no number, but LiveTrainerParams"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:
