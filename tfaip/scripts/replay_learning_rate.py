@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.classes import construct
 from tfaip.util.terminal import print_table
-
-if TYPE_CHECKING:
-    from tfaip.trainer.best import BestModel
-    from tfaip.trainer.history import History
 
 PROG = "tfaip-replay-learning-rate"
 USAGE = f"""usage: {PROG} RUN [flags]
@@ -35,6 +28,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.params.fields import COMMON
     from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import CommandParser, load_trainer_params
+    from tfaip.trainer.best import BestModel
     from tfaip.trainer.history import read_history
     from tfaip.trainer.run.directory import RunDirectory, find_run
     from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams
@@ -57,7 +51,8 @@ def main(name: str, flags: list[str]) -> None:
     args = parser.parse(flags)
     if not len(history):
         raise UsageError(f"{name} records no epoch: nothing to replay")
-    best = _criterion(stored, history)
+    decided = next((meta["best"] for e in reversed(history.epochs) if "best" in (meta := history[e].meta)), None)
+    best = None if decided is None else BestModel(decided["mode"], decided["monitor"])
     with flags_of(args.learning_rate, "learning_rate"):
         args.learning_rate.check_run(best, history.names(), logs_lav=False)
     replayed = replay(args.learning_rate, history)
@@ -70,20 +65,6 @@ def main(name: str, flags: list[str]) -> None:
         numbers = [history[epoch].lr, replayed[epoch].lr, *(history.value(epoch, name) for name in scores)]
         rows.append([str(epoch), *("-" if number is None else f"{number:.6g}" for number in numbers)])
     print_table(["epoch", "recorded", "replayed", *scores], rows)
-
-
-def _criterion(stored: Any, history: History) -> BestModel | None:
-    """Return the criterion of the best model, which the model names; None: unknown. Imports the backend."""
-    from tfaip.trainer.best import BestModel
-    from tfaip.trainer.run.names import VALIDATION_PREFIX
-
-    names = history.names()
-    if stored is None or not names:
-        return None
-    import_backend()
-    is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-    scenario = construct(stored.scenario, stored.params.scenario)
-    return BestModel.of(scenario.best_logging_settings(), is_validated, names)
 
 
 if __name__ == "__main__":

@@ -89,3 +89,8 @@ def test_sparse_gradients_of_embeddings() -> None:
     weights = ops.convert_to_numpy(model.layers[0].embeddings.value)[:, 0]
     # Mean over both rows of w^2: the gradient of each is 1.
     assert weights.tolist() == [1.0, 1.0 - RATE, 1.0, 1.0 - RATE, 1.0]
+
+
+def test_rectifying_needs_a_long_mean() -> None:
+    with pytest.raises(ValueError, match=r"^beta_2 is 0.6, expected a number in \(0.6, 1\)$"):
+        AdaBeliefOptimizer(beta_2=0.6)
