@@ -102,7 +102,7 @@ if not TYPE_CHECKING:
 
 def _decay(default: float, help: str, above: float | None = None) -> float:  # noqa: A002
     """Declare the decay rate of a mean: with 1 it would never change."""
-    return option(default, help, low=0, above=above, below=1)
+    return option(default, help, low=0 if above is None else None, above=above, below=1)
 
 
 def _momentum(default: float, help: str) -> float:  # noqa: A002
