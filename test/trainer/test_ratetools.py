@@ -150,9 +150,12 @@ def test_files_of_returnn() -> None:
     "text",
     [
         "{1: EpochData(learningRate=open('owned', 'w'))}",
+        "{\n1: EpochData(learningRate=[0.1 for _ in '12'])}",
         "{1: EpochData(learningRate=np.load('nan'))}",
         "{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}",
         "{1: EpochData(learningRate=" + "-" * 100_000 + "1)}",
+        "{1: EpochData(learningRate=1), 1: EpochData(learningRate=1)}",
+        "{0: EpochData(learningRate=1)}",
         "EpochData(",
         "[" + "EpochData(), " * 150_001 + "]",
     ],
