@@ -23,7 +23,7 @@ from pairs import Turn, race, report
 
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.params import ProgressBarMode, WeightNoiseParams
-from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 
 BATCHES = {"mlp": 3750, "conv": 400}
 QUIET = {"write_checkpoints": False, "export_best": False, "export_final": False}

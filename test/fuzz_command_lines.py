@@ -170,7 +170,7 @@ COMMANDS: list[tuple[str, Words, Flags, str]] = [
         *("evaluate", ("--scenario", MODEL), {"--prediction": ("numbers.jsonl",)}),
         "--scenario --prediction --out --trust",
     ),
-    ("replay_learning_rate", (RUN,), {}, "--png --trust"),
+    ("replay_learning_rate", (RUN,), {}, "--trust"),
     ("preview_schedule", (TINY,), {"--trainer.epochs": ("3",)}, "--png"),
     ("benchmark_input_pipeline", (TINY,), {"--time_limit": ("0.1",)}, "--time_limit"),
 ]

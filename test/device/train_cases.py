@@ -76,7 +76,7 @@ def note(directory: Path, params: Any, should_stop: Any) -> None:
 
 def schedules(points: dict[str, dict[str, float]]) -> list[Any]:
     """Schedules by target."""
-    from tfaip.trainer.schedules import ScheduleParams
+    from tfaip.trainer.scheduledvalues import ScheduleParams
 
     return [ScheduleParams(target, {float(x): value for x, value in found.items()}) for target, found in points.items()]
 

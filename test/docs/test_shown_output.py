@@ -77,7 +77,7 @@ def test_commands_print_what_is_shown(
     for line, expected in shown:
         name, *arguments = shlex.split(line)
         assert TOOLS[name](arguments) == 0
-        printed = capsys.readouterr().out.split()[: len(expected.split())]  # without the chart
+        printed = capsys.readouterr().out.split()[: len(expected.split())]
         # Other processors round the last digits of a float32 in other ways.
         for ours, theirs in zip(printed, expected.split(), strict=True):
             assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line

@@ -56,7 +56,7 @@ CASES = """
 26 robust Adam inputs=points+words masked=True norm=batch dropout=0.3 reduction=mean_with_sample_weight
 27 robust+robust AdamW norm=layer regularizer=activity sample_weights=per-sample clip=clip_norm
 30 logits SGD norm=batch frozen=norm metrics=False weight_decay=0.05 loss_weights=0.5,
-36 class Ftrl inputs=words masked=True per_step=True dropout=0.3 sample_weights=per-sample precision=mixed_float16
+36 class Adam inputs=words masked=True per_step=True dropout=0.3 sample_weights=per-sample precision=mixed_float16
 """
 
 

@@ -16,7 +16,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
-from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 
 
 def fitted(chosen, losses=None, **model_arguments):

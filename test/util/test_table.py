@@ -1,4 +1,4 @@
-"""Tables, curves and values as text: aligned, bounded, one line."""
+"""Tables and values as text: aligned, bounded, one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-from tfaip.util.chart import needs_log_scale, text_plot
 from tfaip.util.terminal import align_right, cut, is_terminal, print_table, terminal_width
 from tfaip.util.text import number_text, shorten, shorten_text
 
@@ -39,39 +38,6 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(sys, "stdout", stream)
             found = (is_terminal(), terminal_width())
         assert found == (False, 80)
-
-
-@pytest.mark.parametrize(
-    ("curves", "size", "lines"),
-    [
-        ({"rate": [(0, 3.0), (1, 2.0), (2, 1.0)]}, (5, 3), ["3 |*", "  |  *", "1 |    *", "  +-----", "   0   2"]),
-        # The first lies above.
-        (
-            {"a": [(1, 1.0), (3, 1.0)], "b": [(1, 1.0), (3, 2.0)]},
-            (3, 2),
-            ["2 |  o", "1 |* *", "  +---", "   1 3", "* a   o b"],
-        ),
-        # Factors, where a line would lie on the ground.
-        ({"a": [(0, 1.0), (1, 0.01), (2, 1e-4)]}, (3, 3), ["     1 |*", "       | *", "0.0001 |  *"]),
-        ({"a": [(1, 2.0)]}, (3, 2), ["  |", "2 |*", "  +---", "   1 1"]),
-        ({"a": []}, (3, 2), ["(nothing to plot)"]),
-        # Their difference is too large for a float.
-        ({"a": [(1, -1.7e308), (2, 0.0), (3, 1.7e308)]}, (3, 3), [" 1.7e+308 |  *", "          | *", "-1.7e+308 |*"]),
-    ],
-)
-def test_curves(curves: dict[str, list[tuple[float, float]]], size: tuple[int, int], lines: list[str]) -> None:
-    assert text_plot(curves, *size).splitlines()[: len(lines)] == lines
-
-
-def test_factors_are_drawn_for_positive_values_alone_and_every_curve_has_a_mark() -> None:
-    assert not needs_log_scale([1.0, 0.5, 0.0001])
-    assert not needs_log_scale([1.0, 0.01, 0.0])
-    plot = text_plot({str(i): [(i, float(i))] for i in range(9)}, width=9, height=9).splitlines()
-    legend = [entry.split() for entry in plot[-1].split("   ")]
-    assert [name for _, name in legend] == [str(i) for i in range(9)]
-    marks = [mark for mark, _ in legend]
-    assert len(set(marks)) == 9
-    assert [line.split("|")[1].strip() for line in plot[:9]] == marks[::-1]
 
 
 class Broken:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.environment import import_backend
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.chart import Curve, text_plot, write_png
-from tfaip.util.classes import construct
 from tfaip.util.terminal import print_table
-
-if TYPE_CHECKING:
-    from tfaip.trainer.best import BestModel
-    from tfaip.trainer.history import History
 
 PROG = "tfaip-replay-learning-rate"
 USAGE = f"""usage: {PROG} RUN [flags]
@@ -27,7 +17,6 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 (which is read, never executed).
 
   --learning_rate CLASS, --learning_rate.*  the params; of a run, the changes of its own ones
-  --png FILE                                the picture as a file (pip install matplotlib)
   --trust PKG [PKG ...]                     {command.TRUST}
 
 {PROG} RUN --help shows the flags (--help all: every one)."""
@@ -39,9 +28,10 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.params.fields import COMMON
     from tfaip.params.settings import flags_of
     from tfaip.scripts.common.parser import CommandParser, load_trainer_params
+    from tfaip.trainer.best import BestModel
     from tfaip.trainer.history import read_history
     from tfaip.trainer.run.directory import RunDirectory, find_run
-    from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, LearningRateParams
+    from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams
     from tfaip.trainer.tools.rates import replay
 
     trusted, flags = command.take_trusted(flags)
@@ -56,56 +46,25 @@ def main(name: str, flags: list[str]) -> None:
     if stored is not None:
         default = stored.params.learning_rate
     description = "Show the rates that other params give with the recorded scores."
-    parser = CommandParser(f"{PROG} {name}", description, trusted, writes=["png"])
+    parser = CommandParser(f"{PROG} {name}", description, trusted)
     parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES, **COMMON})
     args = parser.parse(flags)
     if not len(history):
         raise UsageError(f"{name} records no epoch: nothing to replay")
-    best = _criterion(stored, history)
+    decided = next((meta["best"] for e in reversed(history.epochs) if "best" in (meta := history[e].meta)), None)
+    best = None if decided is None else BestModel(decided["mode"], decided["monitor"])
     with flags_of(args.learning_rate, "learning_rate"):
         args.learning_rate.check_run(best, history.names(), logs_lav=False)
     replayed = replay(args.learning_rate, history)
-    scores = _scores(args.learning_rate, history, best)
+    monitored = None if best is None else best.monitor
+    if isinstance(args.learning_rate, FeedbackParams):
+        monitored = args.learning_rate.followed(max(history.epochs) + 1, history)
+    scores = [monitored] if monitored in history.names() else []
     rows = []
     for epoch in history.epochs:
         numbers = [history[epoch].lr, replayed[epoch].lr, *(history.value(epoch, name) for name in scores)]
         rows.append([str(epoch), *("-" if number is None else f"{number:.6g}" for number in numbers)])
     print_table(["epoch", "recorded", "replayed", *scores], rows)
-    curves: dict[str, Curve] = {}
-    for title, rates in (("recorded", history), ("replayed", replayed)):
-        curves[title] = [(float(epoch), rate) for epoch in rates.epochs if (rate := rates[epoch].lr) is not None]
-    print(f"\n{text_plot(curves)}")
-    for title, curve in scores.items():
-        print(f"\n{title}\n{text_plot({title: curve}, height=8)}")
-    if args.png is not None:
-        panels: dict[str, Mapping[str, Curve]] = {"learning rate": curves}
-        write_png(Path(args.png), "epoch", panels | ({"score": scores} if scores else {}))
-
-
-def _criterion(stored: Any, history: History) -> BestModel | None:
-    """Return the criterion of the best model, which the model names; None: unknown. Imports the backend."""
-    from tfaip.trainer.best import BestModel
-    from tfaip.trainer.run.names import VALIDATION_PREFIX
-
-    names = history.names()
-    if stored is None or not names:
-        return None
-    import_backend()
-    is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-    scenario = construct(stored.scenario, stored.params.scenario)
-    return BestModel.of(scenario.best_logging_settings(), is_validated, names)
-
-
-def _scores(rule: Any, history: History, best: BestModel | None) -> dict[str, Curve]:
-    """Return the name of the monitored value and its finite values; nothing if it is unknown."""
-    from tfaip.trainer.scheduler import FeedbackParams
-
-    monitored = None if best is None else best.monitor
-    if isinstance(rule, FeedbackParams):
-        monitored = rule.followed(max(history.epochs) + 1, history)
-    scores = history.scores(monitored or "")
-    finite = [(float(epoch), score) for epoch, score in scores.items() if math.isfinite(score)]
-    return {monitored: finite} if monitored and finite else {}
 
 
 if __name__ == "__main__":

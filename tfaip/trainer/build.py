@@ -37,7 +37,6 @@ from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
 from tfaip.trainer.datasets import Feeder, Scenario, first_batch
-from tfaip.trainer.liveschedules import EpochSchedules
 from tfaip.trainer.modelbuilding import build_training_model, built_from, weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params, ProgressBarMode
@@ -46,7 +45,7 @@ from tfaip.trainer.reporting.tensorboard import Profiler, TensorBoardEvents
 from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import Checkpoint, CheckpointStore, RunOutput
-from tfaip.trainer.schedules.targets import given_loss_weights
+from tfaip.trainer.scheduledvalues import EpochSchedules, given_loss_weights
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.program import PlannedStage, Preview
 from tfaip.trainer.state import TrainingProgress, TrainState, stored_params
@@ -285,7 +284,9 @@ def build_training(
     devices = replace(run.devices, precision=params.device.precision)
     # Data
     datasets.check_batch_sizes(params, devices)
-    schedules = EpochSchedules(params, scenario, devices)
+    schedules = EpochSchedules(params, scenario, datasets.create_training_pipeline)
+    for changed in schedules.params_of_epochs():
+        datasets.check_batch_sizes(changed, devices)
     train_data = datasets.create_training_pipeline(params, scenario)
     val_data = datasets.create_validation_pipeline(params, scenario)
     lav_data = datasets.create_lav_pipelines(params, scenario)

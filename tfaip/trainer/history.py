@@ -236,7 +236,7 @@ class History:
         if unknown := {*names} - {*panels}:
             expected = shorten_text(", ".join(panels), 200)
             raise UsageError(f"plot: no epoch has {min(unknown)!r}, expected some of: {expected}")
-        return draw("epoch", {name: panels[name] for name in names or panels}, "plot")
+        return draw("epoch", {name: panels[name] for name in names or panels})
 
     def scores(self, name: str, before: float = math.inf) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`."""

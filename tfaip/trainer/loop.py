@@ -26,11 +26,11 @@ from tfaip.predict.modelpass import EvaluationStopped
 from tfaip.trainer.build import StopReason, Training
 from tfaip.trainer.datasets import Feed, OpenBatches
 from tfaip.trainer.history import EpochRecord
-from tfaip.trainer.liveschedules import scheduled_values
 from tfaip.trainer.modelbuilding import most_steps_per_execution
 from tfaip.trainer.params import Params
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import EPOCH_MEAN, RATE, TRAIN
+from tfaip.trainer.scheduledvalues import scheduled_values
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean

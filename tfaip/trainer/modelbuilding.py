@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,19 +28,11 @@ from tfaip.params.codec import encode
 from tfaip.params.fields import FieldAdvice, below
 from tfaip.params.tree import Place, items_of, walk_places
 from tfaip.trainer.datasets import Scenario
-from tfaip.trainer.liveschedules import StepSchedules
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.optimizer.update import AverageRate
 from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.schedules.targets import (
-    INPUT_GRADIENT_PATH,
-    OPTIMIZER,
-    fixed_targets,
-    given_loss_weights,
-    schedules_of,
-    with_value,
-)
+from tfaip.trainer.scheduledvalues import OPTIMIZER, StepSchedules, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
@@ -88,7 +80,7 @@ def build_training_model(
     if warmstarter is not None:
         with below("warmstart"):
             warmstarter.apply(graph, partial(weight_structure, model, scenario))
-    _apply_weight_rules(params, model, schedules.variables)
+    _apply_weight_rules(params, model, schedules)
     _compile(model, params, scenario, epoch_steps, devices, schedules)
     schedules.bind(model)
     summary = summary_lines(graph)
@@ -104,9 +96,10 @@ def _new_model(
     """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
     data, own, penalty = scenario.data, scenario.params, None
     if own.use_input_gradient_regularization:
-        weight = schedules.variables.get(INPUT_GRADIENT_PATH, own.input_gradient_regularization_lambda)
+        path = "scenario.input_gradient_regularization_lambda"
+        weight = schedules.number(path, own.input_gradient_regularization_lambda)
         penalty = InputGradientPenalty(own.input_gradient_regularization_h, weight)
-    stddev = schedules.variables.get("weight_noise.stddev", params.weight_noise.stddev)
+    stddev = schedules.number("weight_noise.stddev", params.weight_noise.stddev)
     has_noise = isinstance(stddev, keras.Variable) or stddev > 0
     noise = UpdateNoise(stddev, params.random_seed or 0) if has_noise else None
     loss_weights = {**dict.fromkeys(weighted_losses, 1.0), **given_loss_weights(params)}
@@ -153,10 +146,9 @@ def _compile(
 ) -> None:
     built = params
     for schedule in schedules_of(params):
-        if schedule.is_of_momentum and schedule.path in fixed_targets(params):
+        if schedule.is_of_momentum:
             # With one of 0 the optimizer would have no moments.
             built = with_value(built, schedule.path, max(schedule.params.points.values()))
-    paths = [path for path in steps.variables if path.startswith(OPTIMIZER)]
     with below("optimizer"):
         optimizer = TrainingOptimizer(
             built.optimizer,
@@ -168,7 +160,7 @@ def _compile(
             network=scenario.graph,
             seed=params.random_seed or 0,
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
-            scheduled={path.removeprefix(OPTIMIZER): steps.variables[path] for path in paths},
+            number=lambda path, value: steps.number(f"{OPTIMIZER}{path}", value),
         )
     optimizer.leaves_out_losses = model.leaves_out_losses
     if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
@@ -245,8 +237,8 @@ def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
     return graph_structure(model.graph, calls)
 
 
-def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping[str, keras.Variable]) -> None:
-    """Apply noise and penalties to the weights that their rules match; `variables` of schedules replace numbers."""
+def _apply_weight_rules(params: Params, model: TrainingModel, schedules: StepSchedules) -> None:
+    """Apply noise and penalties to the weights that their rules match."""
     trained = {id(weight) for weight in model.graph.trainable_variables}
     weights = {path: w for path, w in variables_by_path(model.graph).items() if id(w) in trained}
     if model.noise is not None:
@@ -260,6 +252,6 @@ def _apply_weight_rules(params: Params, model: TrainingModel, variables: Mapping
         found = matching_paths(rule.match, f"{place}.match", "weight", weights)
         strengths = f"l1 {number_text(rule.l1)}, l2 {number_text(rule.l2)}"
         log.info("%s %s: %s on %s", place, shorten(rule.match), strengths, ", ".join(found))
-        l1, l2 = variables.get(f"{place}.l1", rule.l1), variables.get(f"{place}.l2", rule.l2)
+        l1, l2 = schedules.number(f"{place}.l1", rule.l1), schedules.number(f"{place}.l2", rule.l2)
         penalties.append(WeightPenalty([weights[path] for path in found], l1, l2))
     model.penalize(penalties)

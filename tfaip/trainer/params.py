@@ -21,11 +21,11 @@ from tfaip.params.tree import fill_shared
 from tfaip.params.types import FunctionName, bound_field, expected_function
 from tfaip.trainer.best import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
-from tfaip.trainer.pathpatterns import expected_match, expected_pattern
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
-from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
@@ -68,7 +68,7 @@ class WeightPenaltyParams(ParamsBase):
     match: str = option(
         "",
         "Regex on paths of weights; it must match the whole path of a weight or layer, e.g. '.*kernel'",
-        text=expected_match,
+        text=expected_pattern,
     )
     l1: float = option(0.0, "Factor of the absolute values", low=0)
     l2: float = option(0.0, "Factor of the squares", low=0)

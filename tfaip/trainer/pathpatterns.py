@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
@@ -12,26 +11,12 @@ from tfaip.util.text import shorten, shorten_text
 
 
 def expected_pattern(pattern: str) -> str | None:
-    """Return in words what is expected instead of a text, or None if it is a regular expression.
-
-    One that a later Python will read differently is refused, too.
-    """
+    """Return in words what is expected instead of a text, or None if it is a regular expression."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            re.compile(pattern)
-    except FutureWarning as error:
-        reason = f"{error}: escape what is meant literally, as in \\["
-    except (re.error, OverflowError, RecursionError, DeprecationWarning) as error:
-        reason = str(error)
-    else:
-        return None
-    return f"a regular expression ({shorten_text(reason)})"
-
-
-def expected_match(pattern: str) -> str | None:
-    """Return in words what is expected instead of a text that is empty or no regular expression, else None."""
-    return expected_pattern(pattern) if pattern else "a regular expression on paths of weights"
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"a regular expression ({shorten_text(str(error))})"
+    return None
 
 
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:

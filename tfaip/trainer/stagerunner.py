@@ -38,7 +38,7 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.run.directory import StageDirectories
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
-from tfaip.trainer.schedules.targets import EpochValues
+from tfaip.trainer.scheduledvalues import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
 from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage, planned_stages

@@ -91,11 +91,6 @@ def test_sparse_gradients_of_embeddings() -> None:
     assert weights.tolist() == [1.0, 1.0 - RATE, 1.0, 1.0 - RATE, 1.0]
 
 
-def test_it_is_rebuilt_from_its_config() -> None:
-    optimizer = AdaBelief(0.5, beta_1=0.8, beta_2=0.99, epsilon=1e-6, rectify=False)
-    assert AdaBelief.from_config(optimizer.get_config()).get_config() == optimizer.get_config()
-
-
 def test_rectifying_needs_a_long_mean() -> None:
-    with pytest.raises(ValueError, match=r"^beta_2 is 0.6, expected a number in \(0.6, 1\) if rectify is True$"):
+    with pytest.raises(ValueError, match=r"^beta_2 is 0.6, expected a number in \(0.6, 1\)$"):
         AdaBeliefOptimizer(beta_2=0.6)

@@ -19,7 +19,6 @@ from tfaip.trainer.optimizer import (
     OPTIMIZERS,
     AdamOptimizer,
     AdamWOptimizer,
-    FtrlOptimizer,
     GradientNoiseParams,
     KerasOptimizerParams,
     MuonOptimizer,
@@ -34,14 +33,8 @@ class CarefulSGDOptimizer(SGDOptimizer):
     """Nothing that Keras has."""
 
 
-class UnknownOptimizer(KerasOptimizerParams):
-    """Likewise, and derived from nothing that it has."""
-
-
 def test_an_own_subclass_is_the_keras_optimizer_of_its_base() -> None:
     assert CarefulSGDOptimizer().cls() is keras.optimizers.SGD
-    with pytest.raises(TypeError, match=r"keras.optimizers has no Unknown: override cls\(\) of UnknownOptimizer"):
-        UnknownOptimizer().cls()
 
 
 FACTOR = 1.3 / math.sqrt(12.5)
@@ -57,8 +50,7 @@ ALL_CLIPS = {"clip_value": 4.0, "clip_norm": 2.5, "clip_global_norm": 1.3}
         (SGDOptimizer(clip_global_norm=1.0), [0.0, 0.0], [3, 6], [-3 / 45**0.5, -6 / 45**0.5]),
         # (3, 100): value (3, 4); norm 5 -> 2.5: (1.5, 2). 6 -> 4 -> 2.5. Global: sqrt(2 * 2.5^2) -> 1.3.
         (SGDOptimizer(**ALL_CLIPS), [[0.0, 0.0], 0.0], [[3, 100], 6], [[-1.5 * FACTOR, -2 * FACTOR], -2.5 * FACTOR]),
-        *((SGDOptimizer(**{name: 1.0}), [[1.0, 2.0]], [[0.25, 0.5]], [[0.75, 1.5]]) for name in ALL_CLIPS),
-        *((SGDOptimizer(**{name: 1.0}), [[1.0, 2.0]], [[0, 0]], [[1.0, 2.0]]) for name in ALL_CLIPS),
+        *((SGDOptimizer(**{name: 1.0}), [[1.0, 2.0], 3.0], [[0.25, 0.5], 0], [[0.75, 1.5], 3.0]) for name in ALL_CLIPS),
         # Decay comes before the update, and the clip does not see it: 2 - 0.1 * 2 - 1.
         (SGDOptimizer(weight_decay=0.1, clip_value=1.0), [2.0], [8], [0.8]),
         (AdamWOptimizer(), [2.0], [0], [2 * 0.996]),
@@ -85,13 +77,11 @@ def test_adam_takes_the_epsilon_of_the_params() -> None:
 
 @pytest.mark.parametrize("cls", OPTIMIZERS)
 def test_every_optimizer_moves_and_decays_its_weights(cls: type[OptimizerParams]) -> None:
-    # FTRL computes weights anew from its sums of gradients, so that it forgets their start whatever the decay is.
-    is_ftrl = cls is FtrlOptimizer
     training = Training(cls(weight_decay=0.25), {"kernel": [[2.0, 4.0]]})
     training.optimizer.schedule.base.assign(0.5)
-    assert is_ftrl or training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
+    assert training.step([[0.0, 0.0]]) == [[[1.75, 3.5]]]  # 1 - 0.5 * 0.25
     training = Training(cls(weight_decay=0.0), {"kernel": [[2.0, 4.0]], "bias": [1.0]})
-    assert is_ftrl or training.step([[0.0, 0.0]], [0.0]) == [[[2.0, 4.0]], [1.0]]
+    assert training.step([[0.0, 0.0]], [0.0]) == [[[2.0, 4.0]], [1.0]]
     kernel, bias = training.step([[1.0, 1.0]], [1.0])
     # Adadelta begins with steps of about 1e-4 of the rate.
     assert np.all(np.array(kernel) < [2.0 - 1e-5, 4.0 - 1e-5])
@@ -154,11 +144,10 @@ def test_a_group_sets_nothing_that_applies_to_all_weights():
 
 @pytest.mark.slow
 def test_moments_are_reset_after_every_n_epochs():
-    # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
-    for every, values in ((1, [-2.5, -5.0, -7.5]), (2, [-2.5, -6.125, -8.625])):
-        weights, optimizer = Weights(), SGDOptimizer(momentum=0.5, reset_every_n_epochs=every)
-        train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
-        assert weights.values == values
+    # Momentum 1/2, gradient 1: velocities 1 1.5 1.75 1.875 | 1 1.5 with a reset after every second epoch.
+    weights, optimizer = Weights(), SGDOptimizer(momentum=0.5, reset_every_n_epochs=2)
+    train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
+    assert weights.values == [-2.5, -6.125, -8.625]
 
 
 @pytest.mark.backend

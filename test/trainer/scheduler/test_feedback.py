@@ -49,13 +49,7 @@ def multi(**fields: Any) -> NewbobMultiEpochParams:
 
 FLAT: list[float | None] = [1.0] * 8
 MAX = [0.5, 0.6, 0.6, 0.7]
-# Changes divided by the old score: -0.5, 0.5, -0.5, 0.5 ...: a mean of 0 or below.
-SWINGING = [8.0, 4.0, 6.0, 3.0, 4.5, 2.25, 3.375, 1.6875]
 OLD = Divisor.OLD
-
-
-def newbob_abs(**fields: Any) -> NewbobAbsParams:
-    return NewbobAbsParams(lr=1.0, monitor="s", threshold=-0.5, **fields)
 
 
 def plateau(**fields: Any) -> ReduceOnPlateauParams:
@@ -70,33 +64,15 @@ RATES: dict[str, tuple[FeedbackParams, list[Any], list[float]]] = {
     "better by less": (rel(lr=1.0), [2.0, 1.99], [0.5]),
     # (0.75 - 1) / 1 = -0.25, which floats hold exactly.
     "the threshold itself": (rel(lr=1.0, threshold=-0.25, divide_by=OLD), [1.0, 0.75], [1.0]),
-    # From 1 to 0.8: -0.25 of the new score, -0.2 of the old one.
-    "divided by the old score": (rel(lr=1.0, threshold=-0.22, divide_by=OLD), [1.0, 0.8], [0.5]),
-    "absolute": (newbob_abs(), [3.0, 2.25, 1.75, 1.5, 1.5], [1, 1, 1, 1, 0.5, 0.25]),
     "growth": (rel(lr=1.0, growth=2.0, max_lr=3.0), [4.0, 3.0, 2.0, 1.0, 1.0], [1, 1, 2, 3, 3, 1.5]),
     "max": (rel(lr=1.0, mode=Mode.MAX), MAX, [1, 1, 1, 0.5, 0.5]),
     "min": (rel(lr=1.0), MAX, [1, 1, 0.5, 0.25, 0.125]),
     # -2 -> -4 halves: (-4 + 2) / 4 = -0.5.
     "negative, enough": (rel(lr=1.0, threshold=-0.49), [-2.0, -4.0], [1.0]),
-    # The same change of -0.25 counts for 4 times as much when the rate is a quarter of lr.
-    "relative to a low rate": (
-        rel(lr=1.0, threshold=-0.5, divide_by=OLD, relative_to_lr=True, rates=[1.0, 0.25, 0.25]),
-        [16.0, 12.0, 9.0],
-        [0.25],
-    ),
     # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
     "gaps": (rel(lr=1.0), [None, 2.0, None, 1.9, None, 1.9, None], [1, 1, 1, 1, 1, 1, 0.5, 0.5]),
-    "held for three epochs": (rel(lr=1.0, hold_epochs=3), FLAT, [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]),
     "listed": (rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0), FLAT[:5], [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]),
     "listed, no scores": (rel(lr=1.0, rates={2: 0.5, 4: 0.25}), [None] * 5, [1, 0.5, 0.5, 0.25, 0.25, 0.25]),
-    # Epoch 3 follows one change (-0.5, no decay); 5, 7, 9 a mean of 0.
-    "multi": (multi(window_epochs=2, divide_by=OLD), SWINGING, [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
-    # Changes -0.5 (growth), -0.25 (hold), -0.0625 (decay), of the old score.
-    "multi between thresholds": (
-        multi(divide_by=OLD, window_epochs=1, growth=2.0, threshold=-0.1, grow_threshold=-0.4),
-        [16.0, 8.0, 6.0, 5.625],
-        [1, 1, 2, 2, 1],
-    ),
     # Epochs 3, 5 and 7 may act: before 3 there is no change yet, 5 has a new score, 7 has none.
     "multi with gaps": (
         multi(window_epochs=5, update_every_n_epochs=2),
@@ -149,8 +125,6 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
     best = BestModel("min", "val_loss")
     with pytest.raises(UsageError, match=r"^monitor is 'accuracy', expected a logged value \(loss, val_loss\)$"):
         rel(monitor="accuracy").check_run(best, ["val_loss", "loss"], logs_lav=False)
-    with pytest.raises(UsageError, match=r"monitor is 'lav_l0_cer', expected a logged value \(loss\)$"):
-        rel(monitor="lav_l0_cer").check_run(best, ["loss"], logs_lav=False)
     params = rel(monitor="lav_l0_cer")
     params.check_run(best, ["loss"], logs_lav=True)
     params.check_lav(["lav_l0_cer", "val_loss"])
@@ -161,22 +135,10 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
 def test_a_value_that_only_lav_has_may_be_named_as_one_of_the_validation() -> None:
     best, logged = BestModel("min", "val_loss"), ["loss", "val_loss"]
     params = rel(monitor=["val_cer", "val_loss", "lav_l1_cer"])
-    for _ in range(2):
-        params.check_run(best, logged, logs_lav=True)
-        assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
+    params.check_run(best, logged, logs_lav=True)
+    assert params.monitored() == ["lav_l0_cer", "val_loss", "lav_l1_cer"]
     params.check_run(best, [*logged, "val_cer"], logs_lav=True)
     assert params.monitored() == ["val_cer", "val_loss", "lav_l1_cer"]
-    with pytest.raises(UsageError, match=r"^monitor is 'val_cer', expected a logged value \(loss, val_loss\)$"):
-        rel(monitor="val_cer").check_run(best, logged, logs_lav=False)
-
-
-def test_best_weights_come_back_when_the_rate_decays() -> None:
-    history = History({e: EpochRecord(1.0, {"s": s}) for e, s in enumerate([2.0, 1.0, 1.5], 1)})
-    params = rel(restore_best=True)
-    assert [params.keeps_best(epoch, history) for epoch in (1, 2, 3)] == [True, True, False]
-    assert [params.restores_best(epoch, history) for epoch in (2, 3, 4)] == [False, False, True]
-    assert not rel().restores_best(4, history)
-    assert not rel().keeps_best(2, history)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +157,7 @@ def test_best_weights_do_not_come_back_again_and_again_at_the_lowest_rate(
         history.record(epoch, EpochRecord(params.rate(epoch, history), {"s": 2.0}))
     assert history[10].lr == 0.25
     assert params.decision(11, history) is Decision.DECAY
+    assert [epoch for epoch in range(1, 11) if params.keeps_best(epoch, history)] == [1]
     assert [epoch for epoch in range(1, 12) if params.restores_best(epoch, history)] == expected
 
 
@@ -236,6 +199,7 @@ def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them(cls: type[Learnin
 
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "newbob_cases.json").read_text())
+assert len(CASES) == 57
 CLASSES = {
     "constant": ConstantParams,
     "newbob_abs": NewbobAbsParams,
@@ -275,8 +239,3 @@ def params_of(case: dict[str, Any]) -> LearningRateParams:
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['control']}-{case['id']}" for case in CASES])
 def test_case(case: dict[str, Any]) -> None:
     assert rates(params_of(case), *case["scores"]) == pytest.approx(case["expected"], rel=1e-12, abs=0)
-
-
-def test_there_are_cases_of_every_control() -> None:
-    assert {case["control"] for case in CASES} == set(CLASSES)
-    assert len(CASES) == 57

@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
+from test.trainer.optimizer.training import Training
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CosineDecayParams,
@@ -51,65 +50,42 @@ ALL = [
     PiecewiseParams(0.5, points={1.25: 0.1, 2: 0.3}, interpolation=Interpolation.STEP, **CONTINUOUS),
     PiecewiseParams(0.5, points={2: 0.125}, interpolation=Interpolation.EXPONENTIAL, **CONTINUOUS),
 ]
-BATCHES, EPOCHS = 5, 4
-
-
-def name_of(params: LearningRateParams) -> str:
-    return type(params).__name__.removesuffix("Params")
-
-
-def numpy_rates(params: LearningRateParams, times: Any) -> np.ndarray:
-    """The rates after so many completed epochs, in float64."""
-    params.epochs = EPOCHS
-    return np.array([params.scale() * float(params.value_after(np.float64(time), np)) for time in times])
-
-
-def params_with(schedule: LearningRateParams, batches: int = BATCHES, **fields: Any) -> LineTrainerParams:
-    """SGD on gradients of 1: every update moves the weight by the rate."""
-    return line_params([1.0] * batches, **{"epochs": EPOCHS, **fields}, learning_rate=schedule)
+EPOCHS = 4
 
 
 @pytest.mark.backend
 def test_accumulation_counts_updates() -> None:
     schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
     weights = Weights()
-    train(params_with(schedule, batches=11, epochs=4, train_accum_steps=3), weights)
+    train(two_epochs(schedule, batches=11, epochs=4, train_accum_steps=3), weights)
     # An update has the rate of the time of its first batch; remainders go on into the next epoch.
     updates = [11 * epoch // 3 for epoch in range(1, 5)]
     rates = 1.0 - np.arange(updates[-1]) * 3 / 44
     assert weights.values == pytest.approx([-rates[:n].sum() for n in updates], rel=1e-5)
 
 
-def optimizer_with(schedule: LearningRateParams, accum_steps: int = 1) -> tuple[Any, keras.Variable]:
-    variable = keras.Variable(0.0, name="w")
-    return TrainingOptimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps, rate=schedule), variable
-
-
-def rate_of(optimizer: Any) -> float:
-    return float(ops.convert_to_numpy(optimizer.learning_rate))
-
-
 @pytest.mark.backend
 def test_epochs_may_change_their_size_and_count_far() -> None:
-    optimizer, variable = optimizer_with(PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS))
+    training = Training(SGDOptimizer(), {"w": 0.0}, rate=PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS))
     for completed, batches, expected in ((0, 4, 0.9), (1, 2, 0.8)):
-        optimizer.begin_epoch(1.0, completed=completed, batches=batches, done=0)
+        training.optimizer.begin_epoch(1.0, completed=completed, batches=batches, done=0)
         for _ in range(batches):
-            optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
-        assert rate_of(optimizer) == pytest.approx(expected)
-    optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
-    optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
-    assert rate_of(optimizer) == pytest.approx(0.4995, rel=1e-6)
+            training.step(1.0)
+        assert training.optimizer.next_rate() == pytest.approx(expected)
+    training = Training(SGDOptimizer(), {"w": 0.0}, rate=PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
+    training.optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
+    assert training.optimizer.next_rate() == pytest.approx(0.4995, rel=1e-6)
 
 
 @pytest.mark.backend
 def test_the_backend_computes_the_rules_of_numpy() -> None:
     times = np.linspace(0.01, EPOCHS - 0.02, 97)
     for schedule in ALL:
-        expected = numpy_rates(schedule, times)
+        schedule.epochs = EPOCHS
+        expected = [schedule.scale() * float(schedule.value_after(np.float64(time), np)) for time in times]
         traced = schedule.value_after(ops.convert_to_tensor(times.astype("float32")), ops)
         rates = schedule.scale() * ops.convert_to_numpy(traced)
-        np.testing.assert_allclose(rates, expected, rtol=2e-5, atol=1e-7, err_msg=name_of(schedule))
+        np.testing.assert_allclose(rates, expected, rtol=2e-5, atol=1e-7, err_msg=type(schedule).__name__)
 
 
 HERE = __name__
@@ -133,16 +109,13 @@ def factors(modulation: Any, *updates: int) -> list[float]:
     return [float(modulation.factor(UpdateTime(np.int64(u), np.float64(0), 1.0), np)) for u in updates]
 
 
-def test_noam_golden() -> None:
+def test_goldens_of_noam_and_cyclic() -> None:
     noam = NoamModulationParams(warmup_steps=25000, model_dim=512)
     at_maximum, late = factors(noam, 24999, 99999)
     assert at_maximum == pytest.approx(2.795e-4, rel=2e-4)
     assert late == pytest.approx(1.3975e-4, rel=2e-4)
     assert max(factors(noam, *range(24000, 26000))) == at_maximum
     assert factors(noam, 0) == [pytest.approx(512**-0.5 * 25000**-1.5)]  # the first update is not lost
-
-
-def test_cyclic_golden() -> None:
     assert factors(CyclicModulationParams(3, 0.5), *range(7)) == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
 
 
@@ -183,7 +156,7 @@ def test_a_resume_with_more_batches_per_update_goes_on_after_the_last_update(tmp
 def test_a_resume_within_an_epoch_is_exact_to_the_bit(tmp_path: Path) -> None:
     rule = WarmupCosineDecayParams(0.1, warmup_epochs=1, modulation=CyclicModulationParams(decay=0.9), **CONTINUOUS)
     always = {"checkpoint_save_freq": "1", "keep_checkpoints": 20, "steps_per_execution": 1, "train_accum_steps": 3}
-    params = params_with(rule, epochs=2, output_dir=tmp_path, optimizer=AdamOptimizer(), **always)
+    params = two_epochs(rule, output_dir=tmp_path, optimizer=AdamOptimizer(), **always)
 
     def found(**resume: Any) -> Any:
         records = json.loads((train(params, **resume), (tmp_path / "history.json").read_text())[1])
@@ -248,14 +221,9 @@ def test_a_function_gives_the_rate(name: str, rates: list[float], tmp_path: Path
     assert [r["effective_lr"] for r in records.values()] == pytest.approx([sum(rates[:2]) / 2, sum(rates[2:]) / 2])
 
 
-def test_bounds_and_listed_rates_hold_for_functions() -> None:
+def test_a_function_has_bounds_and_listed_rates_and_may_modulate() -> None:
     rule = function("half_epochs", lr=0.5, rates=[4.0], max_lr=1.25)
-    weights = Weights()
-    train(two_epochs(rule, batches=2), weights)
-    assert weights.values == pytest.approx([moved(4, 4), moved(4, 4, 1, 1.25)])
-
-
-def test_a_function_may_modulate() -> None:
+    assert weight(train(two_epochs(rule, batches=2))) == pytest.approx(moved(4, 4, 1, 1.25))
     rule = ExponentialDecayParams(lr=2.0, decay=0.5, learning_circle=1)
     rule.modulation = FunctionModulationParams(function=f"{HERE}:falling")
     # The function divides the rate of the epoch, 2 and then 1, and multiplies with it.

@@ -28,8 +28,8 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler.rules import Interpolation
-from tfaip.trainer.schedules import ScheduleParams
 from tfaip.util.typing import Tensor, TensorDict
 
 TRACES: list[str] = []
@@ -40,7 +40,6 @@ class LiveModelParams(LineModelParams, cls=":LiveModel"):
     dropout: str = ""
     rate: float = 0.0
     sharp: float = 1.0
-    others: bool = False
     layer: str = ""
 
     def graph_cls(self) -> type[GraphBase[Any]]:
@@ -53,8 +52,6 @@ class LiveGraph(LineGraph):
         self.sharpness = self.scheduled("sharpness", params.sharp)
         self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
         self.before = self._own_layer() if params.layer else None
-        if params.others:
-            self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
 
     def _own_layer(self) -> keras.layers.Layer:
         """A layer of the package whose rate is a number of this graph; at 1 it doubles its input, or masks it."""
@@ -70,12 +67,7 @@ class LiveGraph(LineGraph):
         if self.before is not None:
             x = ops.squeeze(self.before(ops.expand_dims(x, 1), training=training), 1)
         if self.drop is not None:
-            rank = {"SpatialDropout1D": 3, "SpatialDropout2D": 4, "SpatialDropout3D": 5}.get(self.params.dropout, 2)
-            shape = ops.shape(x)
-            x = ops.reshape(self.drop(ops.reshape(x, (-1,) + (1,) * (rank - 1)), training=training), shape)
-        if self.params.others:
-            sequence = ops.repeat(ops.expand_dims(x, -1), 2, axis=1)
-            x = self.attention(sequence, sequence)[:, 0]
+            x = self.drop(x, training=training)
         return {"y": self.line(x) * self.sharpness}
 
 

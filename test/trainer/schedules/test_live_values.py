@@ -15,7 +15,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
 from tfaip.trainer.params import WeightNoiseParams, WeightPenaltyParams
-from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.stages.params import TrainStage
 
 PENALTY = [WeightPenaltyParams("line/kernel")]
@@ -59,7 +59,7 @@ def test_a_value_changes_between_epochs(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", ["Dropout", "SpatialDropout2D", "GaussianDropout"])
+@pytest.mark.parametrize("layer", ["Dropout", "GaussianDropout"])
 def test_the_rate_of_a_dropout_is_that_of_the_epoch_in_the_training_only(layer: str) -> None:
     logs: list[dict[str, float]] = []
     keep, weights = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values)), Weights()

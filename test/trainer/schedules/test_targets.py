@@ -13,9 +13,9 @@ from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule
+from tfaip.trainer.optimizer import OptimizerGroupParams, SGDOptimizer
+from tfaip.trainer.scheduledvalues import ScheduleParams, schedules_of, schedules_without
 from tfaip.trainer.scheduler.rules import Interpolation
-from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.schedules.targets import schedules_of, schedules_without
 
 
 def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
@@ -26,31 +26,36 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     values = [trainer.history.value(epoch, "schedule/loss_weights.loss") for epoch in (1, 2)]
     assert values == [0.75, 0.25]
     assert dict(points(tmp_path / "run" / "train", "schedule/loss_weights.loss")) == {1: 0.75, 2: 0.25}
-    assert "schedule loss_weights.loss: 0=1 2=0, linear" in caplog.messages
     assert any(line.endswith(" - schedule/loss_weights.loss: 0.2500") for line in caplog.messages)
-    # On the console beside the rate, as a setting.
-    shown = [record.console_text for record in caplog.records if record.message.startswith("Results of epoch")]
-    titles, names = shown[0].splitlines()[1:3]
-    assert titles.split("|")[2].strip() == "scheduled"
-    assert names.split("|")[2].split() == ["lr", "loss"]
-    assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
-@pytest.mark.parametrize("target", ["optimizer.epsilon", "graph.attention.dropout", "graph.drop.rate"])
-def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, tmp_path: Path) -> None:
+GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGDOptimizer())])
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("optimizer.epsilon", ": optimizer (SGDOptimizer) has no 'epsilon'"),
+        ("optimizer.gradient_noise.gamma", "; what can: graph.sharpness, loss_weights"),
+        ("optimizer.groups.0.optimizer.clip_norm", "; what can: graph.sharpness, loss_weights"),
+        ("graph.drop.dropout", "; what can: graph.sharpness, loss_weights"),
+        ("graph.drop.rate", " (the layer must be made with a rate above 0); what can: graph.sharpness, loss_weights"),
+        (
+            "setup.train.max_element_lenght",
+            ": gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
+        ),
+        ("", ": it is no number, but LiveTrainerParams"),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:
+    params = live_params([1.0], step(target, 0.5), output_dir=tmp_path / "run", optimizer=GROUPED)
+    params.scenario.model.dropout = "Dropout"
     with pytest.raises(UsageError) as caught:
-        train(
-            live_params(
-                [1.0], step(target, 0.5), output_dir=tmp_path / "run", model={"others": True, "dropout": "Dropout"}
-            ),
-            scenario=LiveScenario,
-        )
-    message = str(caught.value)
-    made = " (the layer must be made with a rate above 0)" if target.endswith(".rate") else ""
-    names = "graph.attention.dropout_layer.rate, loss_weights"
-    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled{made}; what can: {names}")
-    assert "model.offset, model.sharpness, optimizer.clip_global_norm, optimizer.clip_norm" in message
-    assert "optimizer.momentum" in message
+        train(params, scenario=LiveScenario)
+    assert str(caught.value).startswith(f"--schedules.0.target {target!r} cannot be scheduled{message}")
+    if "what can" in message:
+        assert "model.offset, optimizer.clip_global_norm, optimizer.clip_norm" in str(caught.value)
+        assert "optimizer.groups.0.lr_factor, optimizer.groups.0.optimizer.momentum" in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -64,7 +69,6 @@ HALF = {0.5: 0.25}
         ("loss_weights.loss", {0: -1.0}, r"points\[0.0\] is -1.0, expected .*at least 0"),
         ("graph.drop.rate", {0: 1.5}, r"points\[0.0\] is 1.5, expected a number in \[0, 1\)"),
         ("graph.drop.rate", HALF, "expected whole epochs, since graph.drop.rate is set at the beginning of an epoch"),
-        ("optimizer.momentum", HALF, "expected whole epochs, since optimizer.momentum is set at the beginning"),
         ("train.batch_size", HALF, "expected whole epochs, since train.batch_size is set at the beginning of an epoch"),
     ],
 )
@@ -87,15 +91,12 @@ def test_points_that_cannot_be(fields: dict[str, Any], message: str) -> None:
         ScheduleParams("weight_noise.stddev", **fields)
 
 
-def test_two_schedules_of_one_target_are_refused() -> None:
-    params = live_params([1.0], step("loss_weights.loss", 0.5), step("trainer.loss_weights.loss", 0.5))
-    with pytest.raises(UsageError, match="target is 'trainer.loss_weights.loss', expected a target that no other"):
-        schedules_of(params)
-
-
 def test_values_that_are_given_take_the_place_of_schedules() -> None:
-    clip, noise, sharpness = "optimizer.clip_value", "weight_noise.stddev", "model.sharpness"
+    clip, noise, sharpness = "optimizer.clip_value", "weight_noise.stddev", "model.offset"
     params = live_params([1.0], step(clip, 1.0), step(noise, 0.5), step(sharpness, 2.0))
+    twice = live_params([1.0], step("loss_weights.loss", 0.5), step("trainer.loss_weights.loss", 0.5))
+    with pytest.raises(UsageError, match="target is 'trainer.loss_weights.loss', expected a target that no other"):
+        schedules_of(twice)
     for given, remaining in (
         (["trainer.weight_noise.stddev"], [clip, sharpness]),
         (["optimizer", "scenario.model"], [noise]),

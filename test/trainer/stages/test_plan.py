@@ -27,7 +27,7 @@ from tfaip.scenario.tutorial.full.data import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
-from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.stages import program
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PretrainingParams, StageParams, TrainStage
 from tfaip.trainer.stages.program import StagePending, StageResult, overridden, planned_stages, preview_stages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, option, pai_dataclass
 from tfaip.params.fields import FieldError
-from tfaip.trainer.pathpatterns import expected_match, expected_pattern
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class OptimizerGroupParams(ParamsBase):
     """Weights with their own learning rate factor or optimizer."""
 
     match: str = option(
-        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_match
+        "", "Regex on paths of weights; it must match the whole path of a weight or layer", text=expected_pattern
     )
     lr_factor: float = option(1.0, "Factor on the learning rate of these weights", low=0)
     optimizer: OptimizerParams | None = option(
@@ -100,9 +100,9 @@ if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
 
-def _decay(default: float, help: str) -> float:  # noqa: A002
+def _decay(default: float, help: str, above: float | None = None) -> float:  # noqa: A002
     """Declare the decay rate of a mean: with 1 it would never change."""
-    return option(default, help, low=0, below=1)
+    return option(default, help, low=0 if above is None else None, above=above, below=1)
 
 
 def _momentum(default: float, help: str) -> float:  # noqa: A002
@@ -124,10 +124,7 @@ class KerasOptimizerParams(OptimizerParams):
         import keras
 
         names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
-        found = [getattr(keras.optimizers, name) for name in names if hasattr(keras.optimizers, name)]
-        if not found:
-            raise TypeError(f"keras.optimizers has no {names[0]}: override cls() of {type(self).__name__}")
-        return found[0]
+        return getattr(keras.optimizers, next((name for name in names if hasattr(keras.optimizers, name)), names[0]))
 
     def arguments(self) -> dict[str, Any]:
         shared = {field.name for field in dataclasses.fields(OptimizerParams)}
@@ -212,22 +209,6 @@ class LionOptimizer(KerasOptimizerParams):
     beta_2: float = _decay(0.99, "Decay rate of the momentum")
 
 
-@pai_dataclass(alt="FTRL")
-@dataclass
-class FtrlOptimizer(KerasOptimizerParams):
-    """FTRL (McMahan et al., 2013)."""
-
-    learning_rate_power: float = option(-0.5, "Exponent of the decay of the rate, at most 0", high=0)
-    # The root of the sum is a denominator, so it cannot be 0.
-    initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", above=0)
-    l1_regularization_strength: float = option(0.0, "Factor of the L1 penalty", low=0)
-    l2_regularization_strength: float = option(0.0, "Factor of the L2 penalty", low=0)
-    l2_shrinkage_regularization_strength: float = option(
-        0.0, "Factor of the L2 penalty on the size of the weights alone", low=0
-    )
-    beta: float = option(0.0, "Smoothing of the rates, added to the L2 penalty", low=0)
-
-
 class AdafactorOptimizer(KerasOptimizerParams):
     """Adafactor, factored second moments (Shazeer and Stern, 2018)."""
 
@@ -260,15 +241,10 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
     beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
-    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared deviations from the first moment")
+    # Rectified, at 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
+    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared deviations from the first moment", above=0.6)
     epsilon: float = option(1e-14, "Constant added to the mean of the squares in each update, and to its root", above=0)
     rectify: bool = option(True, "Rectify the first updates, in which the mean of the squares has a high variance")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # At 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
-        if self.rectify and self.beta_2 <= 0.6:
-            raise FieldError("beta_2", self.beta_2, "a number in (0.6, 1) if rectify is True", others=["rectify"])
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         from tfaip.trainer.optimizer.update import AdaBelief
@@ -288,7 +264,6 @@ OPTIMIZERS += [
     AdadeltaOptimizer,
     LambOptimizer,
     LionOptimizer,
-    FtrlOptimizer,
     AdafactorOptimizer,
     MuonOptimizer,
 ]

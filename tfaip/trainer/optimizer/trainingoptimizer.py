@@ -21,12 +21,12 @@ from tfaip.trainer.optimizer.update import (
     GradientNoise,
     LossScale,
     NonFiniteUpdates,
-    ScheduledRate,
     WeightAverages,
     clip,
 )
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
+from tfaip.trainer.scheduler.scheduledrate import ScheduledRate
 from tfaip.util.logging import logger
 from tfaip.util.typing import Tensor
 
@@ -145,7 +145,8 @@ class TrainingOptimizer(SlotOptimizer):
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
-        scheduled: variables in the place of numbers of the params, by their path.
+        number: called with path and value of a number of the params that a schedule may change; returns the number, or
+            the variable of its schedule. None: there are no schedules.
 
     Raises:
         FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
@@ -167,14 +168,14 @@ class TrainingOptimizer(SlotOptimizer):
         network: Any = None,
         seed: int = 0,
         scales_loss: bool = False,
-        scheduled: Mapping[str, keras.Variable] | None = None,
+        number: Callable[[str, Any], Any] | None = None,
     ) -> None:
         schedule = ScheduledRate(rate, accum_steps, network)
         super().__init__(learning_rate=schedule)
         self.schedule = schedule
         self._params = params
-        self.scheduled: Mapping[str, Any] = dict(scheduled or {})  # Keras tracks the variables of an attribute
-        """Variables in the place of numbers of the params, by their path."""
+        self._find_number = number
+        self._scheduled: list[keras.Variable] = []  # Keras tracks the variables of an attribute
         self.accum_steps = accum_steps
         self.schedule.build(self.add_variable)
         # Batches are counted from the start of the training, and the number of updates follows from
@@ -184,13 +185,13 @@ class TrainingOptimizer(SlotOptimizer):
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self.add_variable)
         self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
-        stddev = self.scheduled.get("gradient_noise.stddev", noise.stddev)
+        stddev = self._number("gradient_noise.stddev", noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
         self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
         if self._noise is not None:
             self.track(self._noise.generator.state)
         clips = ("clip_value", "clip_norm", "clip_global_norm")
-        self._clips = {name.removeprefix("clip_"): self.scheduled.get(name, getattr(params, name)) for name in clips}
+        self._clips = {name.removeprefix("clip_"): self._number(name, getattr(params, name)) for name in clips}
         trained = {id(weight) for weight in trainable}
         paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
         self._paths: Mapping[int, str] = {id(weight): path for path, weight in paths.items()}
@@ -209,6 +210,13 @@ class TrainingOptimizer(SlotOptimizer):
             averages = [self.add_variable_from_reference(weight, name="average") for weight in trainable]
             self.averages = WeightAverages(trainable, averages, average_rate)
 
+    def _number(self, path: str, value: Any) -> Any:
+        """Return a number of the params, or the variable of its schedule."""
+        found = value if self._find_number is None else self._find_number(path, value)
+        if isinstance(found, keras.Variable):
+            self._scheduled.append(found)
+        return found
+
     def _built_groups(
         self, paths: Mapping[str, keras.Variable], trainable: list[keras.Variable]
     ) -> Iterator[GroupOptimizer]:
@@ -223,9 +231,9 @@ class TrainingOptimizer(SlotOptimizer):
             if members:
                 setup = GroupSetup(
                     own,
-                    self.scheduled.get(f"{place}.lr_factor", group.lr_factor),
+                    self._number(f"{place}.lr_factor", group.lr_factor),
                     _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
-                    self.scheduled.get(f"{prefix}weight_decay", own.weight_decay),
+                    self._number(f"{prefix}weight_decay", own.weight_decay),
                     f"{prefix}momentum",
                 )
                 yield build_group(setup, [weight for weight in trainable if id(weight) in members])
@@ -345,7 +353,7 @@ class TrainingOptimizer(SlotOptimizer):
                 kind, weight = slots[id(variable)]
                 named[f"{kind}/{paths[weight]}"] = variable
         # Not those of schedules, which are functions of the time: a resume may bring others.
-        known = {*slots, *map(id, self.scheduled.values())}
+        known = {*slots, *map(id, self._scheduled)}
         named.update({v.name: v for v in super().variables if id(v) not in known})
         for i, group in enumerate(self.groups):
             # Keras names some variables of Nadam and Adafactor by a counter of the process.

@@ -1,4 +1,4 @@
-"""Learning rates: params and rules in one; no backend is needed."""
+"""Learning rates: params and rules in one, without a backend; `scheduledrate` computes that of an update."""
 
 from typing import TYPE_CHECKING
 

@@ -135,14 +135,11 @@ class FeedbackParams(LearningRateParams):
         name = self.followed(epoch + 1, history) if self.restore_best else None
         return name is not None and history.best_epoch(name, self._mode_of(name), last=epoch) == epoch
 
-    def check_functions(self) -> None:
-        super().check_functions()
+    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
+        super().check_run(best, logged, logs_lav)
         for name in ("decay", "growth"):
             if isinstance(getattr(self, name), str):
                 load_function(getattr(self, name), name)
-
-    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
-        super().check_run(best, logged, logs_lav)
         if best is not None:
             self.best_monitor, self.best_mode = best.monitor, best.mode
         self.lav_names = {}
@@ -191,9 +188,7 @@ class FeedbackParams(LearningRateParams):
     def _is_held(self, epoch: int, history: History) -> bool:
         if self.hold_epochs <= 1:
             return False
-        if self.hold_epochs > len(history):
-            return True
-        last = [history[e].lr for e in range(epoch - self.hold_epochs, epoch) if e in history]
+        last = [history[e].lr for e in history.epochs if epoch - self.hold_epochs <= e < epoch]
         return len(last) < self.hold_epochs or len(set(last)) > 1
 
     def _apply(self, name: str, rate: float) -> float:

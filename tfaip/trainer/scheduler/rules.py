@@ -66,13 +66,6 @@ class ModulationParams(ParamsBase):
         """
         raise NotImplementedError
 
-    def check_functions(self) -> None:
-        """Import the functions that the user names.
-
-        Raises:
-            FieldError: if there is no such function, or it needs other arguments.
-        """
-
 
 class CyclicModulationParams(ModulationParams):
     """decay^(update mod interval_steps): it falls, and starts again at 1."""
@@ -102,9 +95,6 @@ class FunctionModulationParams(ModulationParams):
     """The result of a function of the user, which may take update, epoch, lr and network by name."""
 
     function: FunctionName = function_option("module:function that returns the factor")
-
-    def check_functions(self) -> None:
-        load_step_function(self.function)
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:
         return time.call(self.function)
@@ -242,18 +232,8 @@ class LearningRateParams(ParamsBase):
                 epochs = "from 1" if self.epochs is None else f"from 1 to {self.epochs}, the last of the training"
                 raise FieldError("rates", self.rates, f"epochs {epochs}; one is {shorten(epoch)}")
 
-    def check_functions(self) -> None:
-        """Import the functions that the user names.
-
-        Raises:
-            FieldError: if there is no such function, or it needs other arguments.
-        """
-        if self.modulation is not None:
-            with below("modulation"):
-                self.modulation.check_functions()
-
     def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
-        """Check what depends on the scenario, before the first batch.
+        """Check what depends on the scenario, and import the functions that the user names, before the first batch.
 
         Args:
             best: monitor and mode of the best model; None: unknown.
@@ -261,9 +241,11 @@ class LearningRateParams(ParamsBase):
             logs_lav: True if there will be values of LAV.
 
         Raises:
-            FieldError: if a field cannot work.
+            FieldError: if a field cannot work; there is no such function, or it needs other arguments.
         """
-        self.check_functions()
+        if isinstance(self.modulation, FunctionModulationParams):
+            with below("modulation"):
+                load_step_function(self.modulation.function)
 
     def check_lav(self, measured: Sequence[str]) -> None:
         """Check what depends on the values of LAV, after each LAV.
@@ -427,8 +409,8 @@ class FunctionParams(LearningRateParams):
         rate = xp.cast(time.call(self.function), "float32")
         return xp.clip(rate, self.min_lr, self._upper_bound())
 
-    def check_functions(self) -> None:
-        super().check_functions()
+    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
+        super().check_run(best, logged, logs_lav)
         load_step_function(self.function)
 
 

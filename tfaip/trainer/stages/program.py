@@ -20,7 +20,7 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
 from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
 from tfaip.trainer.run.names import STAGES_DIR
-from tfaip.trainer.schedules.targets import SCHEDULES_FIELD, schedules_without, split_known
+from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
     EPOCH,
     MAIN,
