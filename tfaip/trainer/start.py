@@ -16,8 +16,8 @@ from tfaip.components.loading import import_root
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
-from tfaip.params.stored import flat_params, save_params
-from tfaip.params.tree import ABSENT, place_at
+from tfaip.params.stored import save_params
+from tfaip.params.tree import place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
@@ -28,6 +28,7 @@ from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.stages.program import stored_changes
 from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
@@ -180,12 +181,10 @@ def claim_directory(
 
 def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     """Return the differences from the params of the checkpoint by path, such as `--trainer.epochs: 1 -> 2`."""
-    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
     changes = {}
-    for path in old | new:
-        before, after = old.get(path, ABSENT), new.get(path, ABSENT)
+    for path, (before, after) in stored_changes(restored.state["params"], stored_params(params)).items():
         place = place_at(params, params.flag_root, path)
-        if before != after and not place.is_hidden:
+        if not place.is_hidden:
             changes[path] = f"{place.label}: {before} -> {after}"
     return changes
 

@@ -293,7 +293,7 @@ class Trainer(Generic[P]):
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.output.directory.log_file)
             stack.enter_context(run.output)
-            if restored is not None and stages.later is None:
+            if restored is not None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
             if run.output.directory is not None:
@@ -326,11 +326,6 @@ class Trainer(Generic[P]):
         self._is_fitted = False
         try:
             self.fit()
-            if stages.later is not None:
-                raise UsageError(
-                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
-                    "calls as before, or resume from an earlier checkpoint"
-                )
         finally:
             # Also of a training that was interrupted.
             self._training = stages.latest
@@ -358,8 +353,8 @@ class Trainer(Generic[P]):
                 self.params.current_epoch, self.params.learning_rate.lr = 0, 1e-4
                 return super().fit()
 
-        The epochs of the run are counted on. A training that is resumed calls it again from the
-        beginning; what is trained already is not repeated.
+        The epochs of the run are counted on. A run that was stopped in the first call can be resumed, one that was
+        stopped in another call cannot.
 
         Returns:
             All values of the last epoch by name.
@@ -369,10 +364,7 @@ class Trainer(Generic[P]):
         """
         runner = self._runner
         if runner is None:
-            raise UsageError(
-                "fit is a part of train: call train, and override fit to train a second time in it; a run that has "
-                "ended can only be resumed with more epochs, or be the warm start of another one"
-            )
+            raise UsageError("fit is a part of train: call train, and override fit to train a second time in it")
         check_params(self._params, self._scenario)
         if self._is_fitted:
             runner.train_again(self._params)
@@ -381,7 +373,7 @@ class Trainer(Generic[P]):
         runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
-        return self._progress.history.values(runner.epoch)
+        return self._progress.history.values(self._progress.epoch)
 
     @property
     def model(self) -> keras.layers.Layer:

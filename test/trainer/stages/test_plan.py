@@ -129,8 +129,6 @@ def test_the_table_of_a_plan() -> None:
         "next   3       trainer.no_train_scope={align.file}",
         "main   4-20",
     ]
-    many = program.Preview(plan_of(stages=stages) * 25).table()
-    assert (len(many), many[30], many[-1]) == (61, "... 41 more stages", "main   4-20")
 
 
 def test_a_program_gets_results_and_history() -> None:
@@ -181,12 +179,12 @@ class Both(EpochScenario, ConstructionScenario):
     """Has both hooks."""
 
 
-NAME = r"expected another name of a stage \(it "
+NAME = "expected a name of its own, without dots"
 REFUSED: list[tuple[Any, str]] = [
     # Of programs
     (programmed("small"), "^the program yielded 'small', expected TrainStage, PredictStage or CallStage$"),
     (programmed(TrainStage("a", epochs=21)), "^epochs is 20, expected at least 21, the last epoch of stage a: chang"),
-    (programmed(PredictStage("a"), PredictStage("A")), f"^name is 'A', {NAME}is given twice"),
+    (programmed(PredictStage("a"), PredictStage("A")), f"^name is 'A', {NAME}"),
     (programmed(PredictStage("a", data="all")), "^--stages.a.data: expected train | val, got 'all'"),  # type: ignore[arg-type]
     (programmed(CallStage("c", "statistics:no")), "function is 'statistics:no', expected a function that"),  # type: ignore[arg-type]
     (programmed(TrainStage("a", {"model.unit": 3}, 1)), "^stage a, overrides: unknown flag --model.unit; did you mean"),
@@ -198,8 +196,8 @@ REFUSED: list[tuple[Any, str]] = [
     ({"a": TrainStage(name="b", epochs=1)}, "^stage a has another name, 'b': give it one of them$"),
     ({"a": own(20)}, "^epochs is 20, expected more than the 20 epochs of the stages"),
     ({"align": PredictStage(), "n": refer("algn")}, "^stage n: --trainer.no_train.* '{algn.*; did you mean align"),
-    ({"next": refer("align"), "align": PredictStage()}, "{align.file}', but align comes later: override"),
-    ({"f": CALL, "a": refer("f")}, "but f writes no file"),
+    ({"next": refer("align"), "align": PredictStage()}, "{align.file}', but no PredictStage before it is called align"),
+    ({"f": CALL, "a": refer("f")}, "but no PredictStage before it is called f"),
     ({"align": PredictStage(), "n": own(1, model__units="{align.file}")}, "^stage n, overrides: --model.units: ex"),
     # Overrides
     ({"a": own(1, optimizer__momentum=3)}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
@@ -232,12 +230,11 @@ def test_a_program_takes_no_list() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TrainStage(overrides={"a": object()}), r"overrides\['a'\] is <object.*, expected text, a number, or"),
-        (lambda: TrainStage(overrides="a=3"), "^overrides is 'a=3', expected a dict of flags and values"),  # type: ignore[arg-type]
+        (lambda: TrainStage(overrides={"a": object()}), "overrides is .*, expected a dict of flags and plain values"),
         (lambda: CallStage(function=len), r"^function is <built-in function len>, expected module:function$"),  # type: ignore[arg-type]
         (lambda: PretrainingParams(repetitions=0), "repetitions is 0, expected at least 1"),
         (lambda: PretrainingParams(repetitions=[1, 0]), r"repetitions\[1\] is 0"),
-        (lambda: PretrainingParams(repetitions=[]), "at least one number"),
+        (lambda: PretrainingParams(repetitions={-1: 2}), "expected at least one number, and indices from 0"),
     ],
 )
 def test_values_that_no_field_can_have(make: Any, message: str) -> None:
@@ -378,7 +375,7 @@ RETURNED = r"^pretraining\(0, params\) of Returning returned "
         (lambda idx, params: params, r"^pretraining\(20, params\) of Returning has not returned None after 20"),
         (lambda idx, params: "small", RETURNED + "'small', expected TinyTrainerParams, a tuple"),
         (lambda idx, params: (params, 0), RETURNED + r"\(TinyScenario.Train.*, expected TinyTrainerParams, a t"),
-        (lambda idx, params: params.scenario, RETURNED + "TinyScenarioParams, expected TinyTrainerParams, a"),
+        (lambda idx, params: params.scenario, RETURNED + "TinyScenario.*, expected TinyTrainerParams, a"),
         (lambda idx, params: tiny_params(200), "of Returning: --trainer.epochs is one of the whole run"),
         (lambda idx, params: set_units(idx, params, "many"), r"Returning: --model.units: expected int, got 'many'"),
         (pretrained(lambda epoch, params: (params, 2), PER_EPOCH), r"d \(.*, expected Tiny\w+ or None at the end"),

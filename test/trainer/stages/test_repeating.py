@@ -81,7 +81,7 @@ CHANGES: dict[str, tuple[dict[str, StageParams], float | str]] = {
     "a stage that comes": ({"a": stage(1), "b": stage(3), "c": stage(1, learning_rate__lr=4.0)}, -4.0 - 4 - 2),
     "a stage that is done": (
         {"a": stage(1, learning_rate__lr=2.0), "b": stage(3)},
-        "the stage 'a' is done, but differs .overrides.learning_rate.lr: None -> '2.0'.: change it back, or",
+        "the stage 'a' is done, but differs .overrides.learning_rate.lr: .absent. -> '2.0'.: change it back, or",
     ),
     "an end before what is done": (
         {"a": stage(1), "b": stage(1)},
@@ -107,7 +107,7 @@ def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, t
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("training", "message"),
-    [(stage(2), "the stage 'n' is done, but differs .arguments.text: None -> '2'.:"), (stage(3), None)],
+    [(stage(2), "the stage 'n' is done, but differs .arguments.text: .absent. -> '2'.:"), (stage(3), None)],
 )
 def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     training: StageParams, message: str | None, before_checkpoint: Path, tmp_path: Path

@@ -168,7 +168,7 @@ def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytes
         ([TrainStage("b", epochs=1)], r"^the stage 'a' is done, but now stage b \(train, from epoch 1\) has its place"),
         (
             [TrainStage("a", {"model.start": 3}, 1)],
-            r"^the stage 'a' is done, but differs \(overrides.model.start: None ->",
+            r"^the stage 'a' is done, but differs \(overrides.model.start: .absent. ->",
         ),
     ):
         monkeypatch.setattr(ChangedScenario, "has", stages)

@@ -304,20 +304,19 @@ class StageDirectories:
         files.write_json(path / STAGE_FILE, dict(record))
         return path
 
-    def finish(self, name: str, result: Mapping[str, Any]) -> None:
-        """Store the result of a stage, after all that it has written is on the disk."""
+    def finish(self, name: str, result: Mapping[str, Any], history: History | None, checkpoint: Path | None) -> None:
+        """Store the epochs of a stage and its result, after all that it has written is on the disk.
+
+        A checkpoint is kept as the state at its end, as links that take no space as long as it exists.
+        """
         path = self.path(name)
+        if history is not None:
+            files.write_text(path / HISTORY_FILE, history.text() + "\n")
+        if checkpoint is not None:
+            with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
+                files.link_tree(checkpoint, directory)
         files.sync_tree(path)
         files.write_json(path / DONE_FILE, dict(result))
-
-    def keep_history(self, name: str, history: History) -> None:
-        """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
-
-    def keep_state(self, name: str, checkpoint: Path) -> None:
-        """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
-        with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
-            files.link_tree(checkpoint, directory)
 
     def forget(self, number: int, kept: str | None = None) -> None:
         """Remove the directories of the stages that will run again: this one and those after it.
