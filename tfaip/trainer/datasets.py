@@ -36,7 +36,6 @@ from tfaip.util.typing import Element
 
 # Characters of a message for options and their values.
 OPTIONS_LIMIT = 120
-MANY_SHAPES = 4  # the first one, and three new ones
 
 log = logger(__name__)
 
@@ -111,26 +110,22 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     their class, and its generator gives no sample. (`val_gen` may also return None.)
     """
     generator = pipeline.generator_params
-    given = f"val_gen returns {type(generator).__name__}"
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
-    is_option = generator is getattr(gen, "val", None)
-    if is_option:
-        try:
-            changes = diff(type(generator)(), generator)
-            given = ", ".join(f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes)
-        except TypeError:  # a field without a default was given
-            given = f"val {shorten(generator)}"
+    is_option, changes = generator is getattr(gen, "val", None), None
+    with contextlib.suppress(TypeError):  # a field without a default was given
+        changes = diff(type(generator)(), generator) if is_option else None
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if not given:  # e.g. no file is named
+        if changes == []:  # e.g. no file is named
             return False
         raise
-    if size == 0 and given:
-        source = shorten_text(given, OPTIONS_LIMIT)
+    if size == 0 and changes != []:
+        options = [f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes or ()]
+        given = shorten_text(", ".join(options) or type(generator).__name__, OPTIONS_LIMIT)
         raise FieldAdvice(
-            f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
+            f"the validation data have no sample ({given}): correct that, give no validation data at all, or switch "
             "the validation off with {val_every_n} 0",
             "val_every_n",
         )
@@ -176,28 +171,12 @@ class Feeder:
         self._data = data
         self._devices = devices
         marks = [{MARK: TensorSpec((), "bool")}] if devices else []
-        specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
-        self._varies = any(None in spec.shape for spec in specs)
-        self._shapes: set[tuple[tuple[int, ...], ...]] = set()
         self._specs = data.input_layer_specs(), data.target_layer_specs(), *marks
 
     def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
         """Return a feed, a context; the one before has ended."""
-        padding: Callable[[Any], Any] | None = None
-        if compiles_each_shape() and lengths:
-            padding = LengthPadding(self._data, lengths)
-        elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
-            padding = self._counted
+        padding = LengthPadding(self._data, lengths) if compiles_each_shape() and lengths else None
         return Feed(batches, padding, self._specs, self._devices)
-
-    def _counted(self, element: Any) -> Any:
-        """Return an element as it is; log once that samples have many shapes."""
-        if len(self._shapes) < MANY_SHAPES:
-            self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
-            if len(self._shapes) == MANY_SHAPES:
-                advice = "--train.bucket_boundaries (and --val.bucket_boundaries) pad them to a few lengths"
-                log.info("batches had %d shapes so far, and JAX compiles the step for each: %s", MANY_SHAPES, advice)
-        return element
 
 
 class Feed:

@@ -18,7 +18,6 @@ from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
-from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
@@ -42,7 +41,6 @@ from tfaip.trainer.schedules.targets import (
     with_value,
 )
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten
 
@@ -92,8 +90,6 @@ def build_training_model(
     _compile(model, params, scenario, epoch_steps, devices, schedules)
     schedules.bind(model)
     summary = summary_lines(graph)
-    if overrides(type(scenario.model), ModelBase, "_sample_weights"):
-        log.info("%s._sample_weights weights the losses", type(scenario.model).__name__)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 

@@ -15,13 +15,12 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from tfaip.backend import distributed
 from tfaip.backend.active import backend
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.device.collectives import all_gather, broadcast, run_long_on_chief
+from tfaip.device.collectives import broadcast, check_equal, run_long_on_chief
 from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
@@ -232,15 +231,8 @@ class StageSequence:
             self.stage = self._program.send(result)
         except StopIteration:
             self.stage = None
-        if self._devices.num_processes == 1:
-            return
-        own = json.dumps(None if self.stage is None else self.record(), sort_keys=True)
-        found = all_gather(self._devices, own.encode())
-        for number, text in enumerate(found):
-            if text != found[0]:
-                distributed.leave_together()
-                shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
-                raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
+        if self._devices.num_processes > 1:
+            check_equal(self._devices, {} if self.stage is None else {f"stage {self.stage.name}": self.record()})
 
     def _result(self, stored: Mapping[str, Any]) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""

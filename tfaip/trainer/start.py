@@ -99,15 +99,11 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
     if not trained:
         return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
     path = directories.state(trained[-1])
-    if not path.is_dir():
-        raise UsageError(
-            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
-            "done yet; choose an earlier stage"
-        )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
+        advice = "choose an earlier stage, or resume the run"
+        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used ({error}): {advice}") from error
     _check_state(checkpoint.state, path / STATE_FILE)
     return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
 
@@ -115,21 +111,15 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
 def _check_state(state: Mapping[str, Any], file: Path) -> None:
     """Raise unless the state of a checkpoint has its form."""
     try:
-        progress, running = TrainingProgress(), state[RUNNING]
-        progress.load(state)
-        if min(progress.epoch, progress.step, progress.samples) < 0:
-            raise ValueError("it has a negative count")
+        TrainingProgress().load(state)
         Execution.from_dict(state["execution"])
-        numbers = [state["best_epoch"], state["accum_steps"], state["params"]["early_stopping"]["n_to_go"]]
-        if running is not None:
-            numbers += [running["number"], running["first_epoch"]]
-        texts = [state["backend"], "" if running is None else running["name"]]
-        if {*map(type, numbers)} != {int} or {*map(type, texts)} != {str} or not isinstance(state["random"], dict):
-            raise ValueError("a value has another type")
-    except KeyError as error:
-        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: it has no {error}") from error
-    except (ArithmeticError, TypeError, ValueError, AttributeError, TfaipError) as error:
-        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {shorten_text(str(error), 150)}") from error
+        running = state[RUNNING] or {"name": "", "number": 0, "first_epoch": 1}
+        needed = [(state, "best_epoch accum_steps backend random params"), (running, "name number first_epoch")]
+        if missing := [key for part, keys in needed for key in keys.split() if key not in part]:
+            raise KeyError(*missing)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TfaipError) as error:
+        problem = f"it has no {error}" if isinstance(error, KeyError) else shorten_text(str(error), 150)
+        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {problem}") from error
 
 
 # The directory

@@ -23,7 +23,6 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.collectives import barrier, run_on_chief
-from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
@@ -44,8 +43,8 @@ from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import StageRunner, StageSequence
-from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
+from tfaip.trainer.stagerunner import StageRunner
+from tfaip.trainer.stages.program import Preview, main_stage, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.validation import EpochEvaluation
@@ -460,19 +459,8 @@ class Trainer(Generic[P]):
             if state is None:
                 return None
             check_params(self._params, self._scenario)
-            # A stage that is done was perhaps changed, and is not repeated.
-            progress, history = TrainingProgress(), History()
-            progress.load(state.checkpoint.state)
-            program = planned_stages(self._params, self._scenario, history)
-            sequence = StageSequence(program, history, progress, Devices(), directory.stage_directories())
-            sequence.start(state.checkpoint.state, state.repeated)
-            if sequence.stage is not None and progress.epoch >= sequence.stage.last_epoch:
-                sequence.skip_done(has_ended=True)
             with directory.locked():
-                history_file = Path(self._params.history_file or directory.history_file)
-                if history_file.exists():
-                    read_history(history_file)
-            return state.name, progress.epoch
+                return state.name, state.checkpoint.state["epoch"]
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
