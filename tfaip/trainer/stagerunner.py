@@ -92,18 +92,15 @@ def _json_text(root: Path) -> str:
     return json.dumps(str(root))[1:-1]
 
 
-def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
-    """Raise a `UsageError` if another stage has the place of one that is done or running."""
-    if any(record.get(key) != now.get(key) for key in _PLACE):
-        raise UsageError(
-            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
-            f"{now['first_epoch']}) has its place: {_ADVICE}"
-        )
-
-
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     changes = stored_changes(before, now).items()
     return [shorten_text(f"{key}: {shorten(old)} -> {shorten(new)}") for key, (old, new) in changes]
+
+
+def _check_same(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if a stage that is done or running is now another one, or differs."""
+    if changes := "; ".join(_changes(record, now)):
+        raise UsageError(f"the stage {shorten(record['name'])} is {state}, but differs ({changes}): {_ADVICE}")
 
 
 class StageSequence:
@@ -186,15 +183,13 @@ class StageSequence:
                     f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
                     f"repeat from it with --from_stage {self.stage.name}"
                 )
-        if self.stage is None:
-            raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
-        now, epochs = self.record(), state["epoch"]
-        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["first_epoch"]:
+        now, epochs = {} if self.stage is None else self.record(), state["epoch"]
+        if running["name"] == now.get("name") == MAIN and running["first_epoch"] > now["first_epoch"]:
             raise UsageError(
                 f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
                 "be resumed: resume from an earlier checkpoint"
             )
-        _check_place(running, now, "running")
+        _check_same({key: running[key] for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
         if now["last_epoch"] < epochs:
             raise UsageError(
                 f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
@@ -208,14 +203,10 @@ class StageSequence:
 
     def _answer(self) -> bool:
         """Go to the stage after the one that is reached if that is done; else return False."""
-        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        stored = self._stored.get(self.reached.number, {})
         if "result" not in stored:
             return False
-        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
-        _check_place(record, now, "done")
-        if record != now:
-            changes = "; ".join(_changes(record, now))
-            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        _check_same({key: value for key, value in stored.items() if key != "result"}, self.record(), "done")
         self._next(self._result(stored["result"]))
         return True
 

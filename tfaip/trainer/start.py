@@ -144,13 +144,7 @@ def claim_directory(
     params.import_root = import_root(scenario)
     stored = without_cluster(params)
     stored.scenario = copy.copy(params.scenario)
-    stored.scenario.scenario_id = scenario_id = scenario.scenario_id()
-    if scenario_id.startswith("__main__:") and start is None:
-        log.warning(
-            "%s is a class of this script, which commands (tfaip-predict, tfaip-resume-training) cannot import: to use "
-            "them, move it to a module",
-            scenario.__name__,
-        )
+    stored.scenario.scenario_id = scenario.scenario_id()
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     save_params(directory.params_file, stored)
