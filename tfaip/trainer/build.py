@@ -27,7 +27,6 @@ from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
-from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
@@ -405,9 +404,7 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> No
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
     targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
     name = source.description
-    structure: Structure = {}
-    if transfer.mode is TransferMode.SUBSET and source.structure:
-        structure = weight_structure(training.model, training.scenario)
+    structure = weight_structure(training.model, training.scenario) if source.structure else {}
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
     planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):

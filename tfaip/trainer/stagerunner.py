@@ -189,7 +189,7 @@ class StageSequence:
                 f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
                 "be resumed: resume from an earlier checkpoint"
             )
-        _check_same({key: running[key] for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
+        _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
         if now["last_epoch"] < epochs:
             raise UsageError(
                 f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
