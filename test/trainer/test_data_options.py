@@ -203,7 +203,7 @@ def test_validation_data_without_a_sample_are_an_error(tmp_path: Path, preload_d
         (FolderParams(directory=str(tmp_path)), r"\(--val.directory '.*'\): correct"),
         (FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50), ""),
         (CsvGeneratorParams(files=[str(tmp_path / "header.csv")]), r"\(--val.files \['.*header.csv'\]\)"),
-        (PointsParams(), r"\(val_gen returns RawDataGeneratorParams\)"),
+        (PointsParams(), r"\(RawDataGeneratorParams\)"),
     ]:
         run = tmp_path / "run" if isinstance(generator, FolderParams) else None
         params = with_validation(generator, output_dir=run, preload_data=preload_data)

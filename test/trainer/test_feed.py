@@ -156,15 +156,3 @@ def test_text_reaches_tensorflow() -> None:
     elements = read(Source([Batch({"text": array}, {}, [None]) for array in words]).open(), Data(specs, {}))
     decoded = [[value.decode() for value in inputs["text"][0]] for inputs, _ in elements]
     assert decoded == [["a", "bc"], ["ä", ""], ["x"]]
-
-
-@pytest.mark.backend
-def test_many_shapes_are_told_once_where_each_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    feeder = Feeder(Data(ROW, NUMBER))
-    for lengths in ([3, 4, 3, 5], [6, 7]):  # the number of samples does not count
-        source = Source([batch(1, size=1 + length % 2, length=length) for length in lengths])
-        with feeder.feed(source.open()) as feed:
-            list(elements_of(feed.dataset))
-        assert len(caplog.messages) == (BACKEND == "jax" and 6 in lengths)
-    assert all("had 4 shapes so far" in message for message in caplog.messages)

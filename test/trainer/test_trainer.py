@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import signal
 from pathlib import Path
@@ -102,15 +101,6 @@ def test_sgd_in_epochs_that_are_no_multiple_of_an_execution() -> None:
     assert weights.values == [-3.0, -7.0, -12.0]
 
 
-def test_a_scenario_of_a_script_is_named_when_the_run_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(LineScenario, "scenario_id", classmethod(lambda cls: f"__main__:{cls.__name__}"))
-    LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=1)).train()
-    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert warning.startswith("LineScenario is a class of this script, which commands (tfaip-predict, ")
-
-
 def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     params = line_params([1], [1], epochs=2, export_best=True, export_final=True, skip_model_load_test=False)
@@ -158,13 +148,6 @@ def test_what_cannot_work_is_said_before_anything_is_written(
     with pytest.raises(UsageError, match=message):
         train(params)
     assert not (tmp_path / "run").exists()
-
-
-def test_an_error_of_the_validation_data_is_raised_as_itself() -> None:
-    params = line_params([1, 2, 3], [1, 2, 3])
-    params.gen.val.fails_at = 2
-    with pytest.raises(OSError, match="^sample 2 cannot be read\nwhile Points read sample 2$"):
-        train(params)
 
 
 X = [{"x": np.array([value], "float32")} for value in (0.5, 3.0)]

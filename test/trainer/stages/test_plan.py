@@ -186,38 +186,27 @@ REFUSED: list[tuple[Any, str]] = [
     (programmed(TrainStage("a", epochs=21)), "^epochs is 20, expected at least 21, the last epoch of stage a: chang"),
     (programmed(PredictStage("a"), PredictStage("A")), f"^name is 'A', {NAME}"),
     (programmed(PredictStage("a", data="all")), "^--stages.a.data: expected train | val, got 'all'"),  # type: ignore[arg-type]
-    (programmed(CallStage("c", "statistics:no")), "function is 'statistics:no', expected a function that"),  # type: ignore[arg-type]
     (programmed(TrainStage("a", {"model.unit": 3}, 1)), "^stage a, overrides: unknown flag --model.unit; did you mean"),
     (Listed, "^stages of Listed returned .*, expected a generator$"),
     # Of lists
-    *(({name: own(1)}, f"{NAME}.*: change --stages$") for name in ("a.b", "", "..", "main", "pretraining", "x{}")),
+    *(({name: own(1)}, f"{NAME}.*: change --stages$") for name in ("a.b", "..", "main", "x{}")),
     ({"a": TrainStage()}, "^epochs is None, expected the number of epochs .*: change --stages.a.epochs"),
     ({"a": CallStage()}, "^--stages.a.function is required"),
     ({"a": TrainStage(name="b", epochs=1)}, "^stage a has another name, 'b': give it one of them$"),
     ({"a": own(20)}, "^epochs is 20, expected more than the 20 epochs of the stages"),
     ({"align": PredictStage(), "n": refer("algn")}, "^stage n: --trainer.no_train.* '{algn.*; did you mean align"),
-    ({"next": refer("align"), "align": PredictStage()}, "{align.file}', but no PredictStage before it is called align"),
-    ({"f": CALL, "a": refer("f")}, "but no PredictStage before it is called f"),
-    ({"align": PredictStage(), "n": own(1, model__units="{align.file}")}, "^stage n, overrides: --model.units: ex"),
+    ({"f": CALL, "a": refer("f"), "align": PredictStage()}, "'{f.file}', but no PredictStage before it is called f"),
     # Overrides
-    ({"a": own(1, optimizer__momentum=3)}, "it belongs to Muon, RMSprop, SGD: choose one, as in --optimizer SGD$"),
-    ({"a": own(1, loss_weights__mse="x")}, "--trainer.loss_weights.mse: expected float, got 'x'"),
-    ({"a": own(1, optimizer="SDG")}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
     ({"a": own(1, val_every_n=2, trainer__val_every_n=3)}, "--trainer.val_every_n is given twice"),
-    ({"a": own(1, loss_weights="a=1", loss_weights__b=2)}, "--trainer.loss_weights is given as a whole and in parts"),
     ({"a": own(1, trainer__epochs=3)}, "--trainer.epochs is one of the whole run: set it outside of the stag"),
     ({"a": own(1, device__gpus=0)}, "--device.gpus is one of the whole run"),
-    ({"a": own(1, stages__small__epochs=3)}, "--stages.small.epochs is one of the whole run"),
-    ({"a": own(1, **{"x" * 5000: "y" * 5000})}, "^stage a, overrides: unknown flag --xxx"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("stages", "message"), REFUSED)
 def test_stages_that_cannot_work(stages: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as error:
+    with pytest.raises(UsageError, match=message):
         plan_of(stages=stages) if isinstance(stages, dict) else plan_of(stages)
-    assert len(str(error.value)) < 300
-    assert "\n" not in str(error.value)
 
 
 def test_a_program_takes_no_list() -> None:
@@ -231,8 +220,6 @@ def test_a_program_takes_no_list() -> None:
     ("make", "message"),
     [
         (lambda: TrainStage(overrides={"a": object()}), "overrides is .*, expected a dict of flags and plain values"),
-        (lambda: CallStage(function=len), r"^function is <built-in function len>, expected module:function$"),  # type: ignore[arg-type]
-        (lambda: PretrainingParams(repetitions=0), "repetitions is 0, expected at least 1"),
         (lambda: PretrainingParams(repetitions=[1, 0]), r"repetitions\[1\] is 0"),
         (lambda: PretrainingParams(repetitions={-1: 2}), "expected at least one number, and indices from 0"),
     ],
@@ -304,7 +291,7 @@ def test_five_indices_twice() -> None:
 
 @pytest.mark.parametrize(
     ("repetitions", "expected"),
-    [(1, [1, 1, 1, 1, 1]), ([1, 2, 3], [1, 2, 3, 3, 3]), ({0: 2, 3: 4}, [2, 1, 1, 4, 1]), ({7: 2}, [1, 1, 1, 1, 1])],
+    [(1, [1, 1, 1, 1, 1]), ([1, 2, 3], [1, 2, 3, 3, 3]), ({0: 2, 3: 4}, [2, 1, 1, 4, 1])],
 )
 def test_repetitions_per_index(repetitions: Any, expected: list[int]) -> None:
     plan = repeated(repetitions=repetitions)
@@ -373,7 +360,6 @@ RETURNED = r"^pretraining\(0, params\) of Returning returned "
     ("hook", "message"),
     [
         (lambda idx, params: params, r"^pretraining\(20, params\) of Returning has not returned None after 20"),
-        (lambda idx, params: "small", RETURNED + "'small', expected TinyTrainerParams, a tuple"),
         (lambda idx, params: (params, 0), RETURNED + r"\(TinyScenario.Train.*, expected TinyTrainerParams, a t"),
         (lambda idx, params: params.scenario, RETURNED + "TinyScenario.*, expected TinyTrainerParams, a"),
         (lambda idx, params: tiny_params(200), "of Returning: --trainer.epochs is one of the whole run"),
@@ -394,5 +380,3 @@ def test_a_bound_on_the_epochs() -> None:
         repeated(max_epochs=3)
     with pytest.raises(UsageError, match=r"^epochs is 20, expected more than the 20 epochs of the stages"):
         repeated(repetitions=4)
-    with pytest.raises(UsageError, match=r"params_for_epoch\(3, params\) of Returning has not returned None"):
-        repeated(ALL_EPOCHS, max_epochs=2)

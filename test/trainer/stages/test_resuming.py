@@ -163,9 +163,9 @@ def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytes
     for stages, message in (
         (
             [TrainStage("a", epochs=1)],
-            r"^the stage 'n' is done, but now stage main \(train, from epoch 2\) has its place",
+            r"^the stage 'n' is done, but differs \(.*name: 'n' -> 'main'",
         ),
-        ([TrainStage("b", epochs=1)], r"^the stage 'a' is done, but now stage b \(train, from epoch 1\) has its place"),
+        ([TrainStage("b", epochs=1)], "^the stage 'a' is done, but differs .name: 'a' -> 'b'"),
         (
             [TrainStage("a", {"model.start": 3}, 1)],
             r"^the stage 'a' is done, but differs \(overrides.model.start: .absent. ->",
@@ -174,8 +174,6 @@ def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(ChangedScenario, "has", stages)
         with pytest.raises(UsageError, match=message):
             train(params, scenario=ChangedScenario, restore=True)
-        with pytest.raises(UsageError, match=message):
-            ChangedScenario.create_trainer(params, restore=True).check_resume()
     assert files_below(run) == before
 
 

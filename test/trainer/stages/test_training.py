@@ -230,18 +230,3 @@ def test_samples_that_failed_count_in_each_pass() -> None:
     params.gen.setup.train.on_error = "skip:0"
     with pytest.raises(OSError, match="sample 0 cannot be read"):
         train(params)
-
-
-@pytest.mark.slow
-def test_a_later_stage_checks_the_export_that_the_first_had_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # However short the work is.
-    monkeypatch.setattr("tfaip.util.logging.log_duration", lambda log, work, seconds: log.info("%s took a while", work))
-    first = stage(1, export_best=False, export_final=False)
-    params = staged_params([1.0], {"first": first, "second": stage(1)}, epochs=3, output_dir=tmp_path / "run")
-    params.scenario.export_serve = params.export_best = params.export_final = True
-    params.skip_model_load_test = False
-    train(params)
-    stages = [message.partition(":")[0] for message in caplog.messages if message.startswith(("stage ", "exporting"))]
-    assert [name.split()[0] for name in stages] == ["stage", "stage", "exporting", "stage"]
