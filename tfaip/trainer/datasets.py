@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -159,41 +159,20 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
     return preloaded
 
 
-class Feeder:
-    """Makes feeds of batches of equal specs, one after the other.
+class Feed:
+    """Context of the batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained.
 
     Args:
         data: gives the specs of inputs and targets.
+        batches: opens the stream.
+        lengths: that the variable dimensions are padded to, where each shape is compiled; none: as they are.
         devices: devices of this process, if several share the batches; 0: there is one.
     """
 
-    def __init__(self, data: SampleSpecs, devices: int = 0) -> None:
-        self._data = data
+    def __init__(self, data: SampleSpecs, batches: OpenBatches, lengths: Sequence[int] = (), devices: int = 0) -> None:
+        self._padding = LengthPadding(data, lengths) if compiles_each_shape() and lengths else None
         self._devices = devices
         marks = [{MARK: TensorSpec((), "bool")}] if devices else []
-        self._specs = data.input_layer_specs(), data.target_layer_specs(), *marks
-
-    def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
-        """Return a feed, a context; the one before has ended."""
-        padding = LengthPadding(self._data, lengths) if compiles_each_shape() and lengths else None
-        return Feed(batches, padding, self._specs, self._devices)
-
-
-class Feed:
-    """Batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained; see `Feeder.feed`.
-
-    Args:
-        batches: opens the stream.
-        padding: function of an element, such as the padding of its variable dimensions; None: as they are.
-        specs: of what `fit` and `evaluate` read, the attribute `dataset`.
-        devices: see `Feeder`.
-    """
-
-    def __init__(
-        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, specs: Sequence[Any], devices: int
-    ) -> None:
-        self._padding = padding
-        self._devices = devices
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -205,6 +184,7 @@ class Feed:
         if waiting := backend.num_waiting(bool(devices)):
             ahead = elements = prefetched(elements, waiting)
             self._stack.callback(ahead.close)
+        specs = data.input_layer_specs(), data.target_layer_specs(), *marks
         self.dataset: Any = backend.dataset(specs, elements)
 
     def __enter__(self) -> Feed:

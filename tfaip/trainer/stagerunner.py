@@ -154,12 +154,10 @@ class StageSequence:
 
     def finish(self, newest: Path | None, **facts: Any) -> None:
         """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
-        stage, own, trained = self.reached, self._directories, self._progress.history
+        stage, own = self.reached, self._directories
         stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
         if own is not None and self._devices.is_chief:
-            epochs = trained.of_epochs(stage.first_epoch, stage.last_epoch) if stage.trains else None
-            state = newest if stage.trains and stage.name != MAIN else None
-            own.finish(stage.name, stored, epochs, state)
+            own.finish(stage.name, stored, newest if stage.trains and stage.name != MAIN else None)
         self._next(self._result(stored))
 
     def start(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:

@@ -453,10 +453,8 @@ class Trainer(Generic[P]):
         """
         with flags_of(self._params, "trainer"):
             directory = self._params.run_directory()
-            if directory is None or not self._restore:
-                raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
             state = start.state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
-            if state is None:
+            if state is None or directory is None:
                 return None
             check_params(self._params, self._scenario)
             with directory.locked():

@@ -74,18 +74,9 @@ def test_stages_are_numbered_through_and_have_copies_of_the_params() -> None:
     assert plan[3].settings.overrides == {"val.samples": "4"}
     grown = plan[2].params
     assert isinstance(grown.optimizer, SGDOptimizer)
-    assert (grown.stages, grown.epochs, grown.loss_weights, grown.learning_rate.rates) == (
-        {},
-        10,
-        {"mse": 1.0},
-        {2: 0.25},
-    )
-    assert (grown.lav_silent, grown.calc_ema, grown.optimizer.clip_value, grown.no_train_scope) == (
-        False,
-        0.0,
-        None,
-        None,
-    )
+    found = grown.stages, grown.epochs, grown.loss_weights, grown.learning_rate.rates
+    assert found == ({}, 10, {"mse": 1.0}, {2: 0.25})
+    assert (grown.lav_silent, grown.calc_ema, grown.optimizer.clip_value) == (False, 0.0, None)
     assert grown.scenario.model is not params.scenario.model
     assert params.to_dict() == before
     assert plan[-1].params is params

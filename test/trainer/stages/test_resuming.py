@@ -126,12 +126,12 @@ def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytes
 @pytest.mark.backend
 def test_the_files_of_the_stages_and_a_repetition(grown: Path, tmp_path: Path) -> None:
     stages = grown / "stages"
-    trained = ["DONE", "history.json", "stage.json", "state"]
+    trained = ["DONE", "stage.json", "state"]
     assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
         **{name: trained for name in ("linear", "train_0", "train_1")},
         **{name: ["DONE", "predictions.jsonl", "stage.json"] for name in ("apply_0", "apply_1")},
         **{name: ["DONE", "stage.json"] for name in ("count_0", "count_1")},
-        "main": ["DONE", "history.json", "stage.json"],
+        "main": ["DONE", "stage.json"],
     }
     samples = list(read_samples(stages / "apply_0" / "predictions.jsonl"))
     assert (len(samples), set(samples[0].outputs), samples[0].targets is None) == (30, {"y"}, False)

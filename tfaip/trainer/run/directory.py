@@ -10,7 +10,6 @@ from typing import Any
 from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
-from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
@@ -304,14 +303,12 @@ class StageDirectories:
         files.write_json(path / STAGE_FILE, dict(record))
         return path
 
-    def finish(self, name: str, result: Mapping[str, Any], history: History | None, checkpoint: Path | None) -> None:
-        """Store the epochs of a stage and its result, after all that it has written is on the disk.
+    def finish(self, name: str, result: Mapping[str, Any], checkpoint: Path | None) -> None:
+        """Store the result of a stage, after all that it has written is on the disk.
 
         A checkpoint is kept as the state at its end, as links that take no space as long as it exists.
         """
         path = self.path(name)
-        if history is not None:
-            files.write_text(path / HISTORY_FILE, history.text() + "\n")
         if checkpoint is not None:
             with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
                 files.link_tree(checkpoint, directory)
