@@ -37,7 +37,7 @@ from tfaip.trainer.transfer.plan import (
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten_text
 
 _SHOWN = 2
 _UNCALLED = {
@@ -190,7 +190,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     """
     path = Path(path)
     if path_problem(path) is not None or not path.is_dir():
-        raise UsageError(f"no model at {shorten(str(path))}: there is no such directory")
+        raise UsageError(f"no model at {shorten_text(str(path), 160)}: not a directory, or it does not exist")
     if (path / WEIGHTS_FILE).is_file():
         return Source(str(path), load_weights_of(path))
     if (path / ARRAYS_FILE).is_file():
