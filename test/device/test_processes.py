@@ -158,7 +158,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_batch(tmp_path: Path, sta
     ("rates", "scenario", "message"),
     [
         ((0.01, 0.02), "ScoredScenario", "process 1 was started with other params than process 0: --learning_rate.lr"),
-        ((0.01, 0.01), "DifferingScenario", "the stages of processes 0 and 1 differ: "),
+        ((0.01, 0.01), "DifferingScenario", "process 1 was started with other params than process 0: stage "),
     ],
 )
 def test_other_params_or_stages_in_one_process_are_refused(

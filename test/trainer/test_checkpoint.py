@@ -270,8 +270,8 @@ def test_a_state_that_was_edited_is_named(tmp_path: Path) -> None:
     store = CheckpointStore(run / "checkpoint")
     name, content = store.read()
     for key, edited, problem in [
-        *(("random", None, "it has no 'random'"), ("epoch", -1, "it has a negative count")),
-        ("best_epoch", "2", "a value has another type"),
+        *((key, None, f"it has no '{key}'") for key in ("random", "best_epoch", "accum_steps", "stage", "dropped")),
+        ("stage", {"number": 0, "first_epoch": 1}, "it has no 'name'"),
     ]:
         state = {**content.state, key: edited}
         if edited is None:

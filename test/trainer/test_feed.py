@@ -17,7 +17,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.sampler import Position
 from tfaip.data.specs import TensorSpec
-from tfaip.trainer.datasets import Feeder
+from tfaip.trainer.datasets import Feed
 
 pytestmark = pytest.mark.usefixtures("_on_a_device")
 
@@ -92,7 +92,7 @@ def elements_of(dataset: Any) -> Iterator[Any]:
 
 
 def read(source: AbstractContextManager[Iterator[Item]], data: DataBase[Any] | None = None, **params: Any) -> list[Any]:
-    with Feeder(data or Data(ROW, NUMBER)).feed(source, **params) as feed:
+    with Feed(data or Data(ROW, NUMBER), source, **params) as feed:
         return [arrays(element) for element in elements_of(feed.dataset)]
 
 
@@ -126,7 +126,7 @@ def test_every_batch_once_and_in_order_with_its_types_and_shape(count: int) -> N
 @pytest.mark.backend
 def test_position_is_that_of_the_batches_trained_not_of_those_read() -> None:
     source, seen = Source([batch(number) for number in range(1000)]), []
-    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
+    with Feed(Data(ROW, NUMBER), source.open()) as feed:
         iterator = elements_of(feed.dataset)
         for trained in (3, 16):
             while len(seen) < trained:
@@ -156,15 +156,3 @@ def test_text_reaches_tensorflow() -> None:
     elements = read(Source([Batch({"text": array}, {}, [None]) for array in words]).open(), Data(specs, {}))
     decoded = [[value.decode() for value in inputs["text"][0]] for inputs, _ in elements]
     assert decoded == [["a", "bc"], ["ä", ""], ["x"]]
-
-
-@pytest.mark.backend
-def test_many_shapes_are_told_once_where_each_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    feeder = Feeder(Data(ROW, NUMBER))
-    for lengths in ([3, 4, 3, 5], [6, 7]):  # the number of samples does not count
-        source = Source([batch(1, size=1 + length % 2, length=length) for length in lengths])
-        with feeder.feed(source.open()) as feed:
-            list(elements_of(feed.dataset))
-        assert len(caplog.messages) == (BACKEND == "jax" and 6 in lengths)
-    assert all("had 4 shapes so far" in message for message in caplog.messages)

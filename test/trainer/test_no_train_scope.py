@@ -63,11 +63,7 @@ def test_a_pattern_matches_a_whole_path_or_that_of_something_above() -> None:
 
 
 def test_what_is_no_pattern_is_refused_before_anything_is_built() -> None:
-    for pattern, reason in [
-        ("[a", "unterminated character set at position 0)"),
-        ("x{4294967296}", "the repetition number is too large"),
-        ("(" * 2000 + ")" * 2000, "maximum recursion depth exceeded"),
-    ]:
+    for pattern, reason in (("[a", "unterminated"), ("(" * 2000 + ")" * 2000, "maximum recursion")):
         with pytest.raises(ValueError, match="^no_train_scope is .* expected a regular expression ") as error:
             type(net_params())(no_train_scope=pattern)  # a warning would fail the test
         assert f"a regular expression ({reason}" in str(error.value)
@@ -78,7 +74,7 @@ def test_what_is_no_pattern_is_refused_before_anything_is_built() -> None:
 def test_another_training_of_the_same_scenario_freezes_anew() -> None:
     trainer = NetScenario.create_trainer(net_params(epochs=1, no_train_scope="encoder|head"))
     trainer.scenario.graph.encoder.conv[1].trainable = False  # by whoever wrote the scenario
-    with pytest.raises(UsageError, match="nothing is left to train"):
+    with pytest.raises(UsageError, match=r"no weight is trained .*, or --trainer.no_train_scope matches all"):
         trainer.train()
     for pattern in ("conv", "Encoder"):
         trainer.params.no_train_scope = pattern

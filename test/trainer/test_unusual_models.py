@@ -18,7 +18,6 @@ from test.trainer.line import (
     LineGraph,
     LineModel,
     LineModelParams,
-    LineScenario,
     LineTrainerParams,
     PointsParams,
     Weights,
@@ -198,12 +197,3 @@ def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
     assert drawn[4:] == drawn[:4]
     moves = [b - a for a, b in zip(whole.values, whole.values[1:], strict=False)]
     assert len(set(moves)) == 3  # without noise each epoch would move the weight by -6
-
-
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="works elsewhere")
-@pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # of Keras, on its way to the error
-@pytest.mark.backend
-def test_on_jax_it_is_refused_before_the_training(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="you should only use seeded random ops"):
-        LineScenario.create_trainer(noisy(1, tmp_path / "run")).train()
-    assert not (tmp_path / "run").exists()

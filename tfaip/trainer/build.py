@@ -6,7 +6,7 @@ Everything that can be wrong is reported here, before the first batch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,7 +27,6 @@ from tfaip.export.formats import NO_ADVICE, Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.losses import INPUT_GRADIENT
-from tfaip.model.structure.axis import Structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.fields import FieldAdvice, below
@@ -36,7 +35,7 @@ from tfaip.params.stored import flat_params
 from tfaip.params.tree import flag_of
 from tfaip.trainer import datasets
 from tfaip.trainer.best import EARLY_STOPPING, BestModel, EarlyStoppingStatus
-from tfaip.trainer.datasets import Feeder, Scenario, first_batch
+from tfaip.trainer.datasets import Feed, OpenBatches, Scenario, first_batch
 from tfaip.trainer.modelbuilding import build_training_model, built_from, weight_structure
 from tfaip.trainer.optimizer.optimizers import OptimizerParams
 from tfaip.trainer.params import Params, ProgressBarMode
@@ -87,11 +86,8 @@ class Run:
 def check_params(params: Params, scenario: Scenario) -> None:
     """Raise a UsageError if a value is not possible, or what a run with these params stores cannot be read again."""
     prepare(params, "trainer")
-    if params.output_dir is None:
-        return
-    require_readable(params, type(scenario).trainer_params_cls(), "trainer")
-    if scenario.params is not params.scenario:
-        require_readable(scenario.params, type(scenario).params_cls(), "scenario")
+    if params.output_dir is not None:
+        require_readable(params, type(scenario).trainer_params_cls(), "trainer")
 
 
 @contextmanager
@@ -166,7 +162,6 @@ class Training:
         train_data: pipeline of the training data of the running epoch.
         val_data: pipeline of the validation data; None: there is none.
         lav_data: pipelines of the data for LAV.
-        feeder: gives batches to the model.
         schedules: exchanges `train_data` for that of the next epoch, and sets rates of dropouts.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
@@ -184,7 +179,6 @@ class Training:
     train_data: DataPipeline
     val_data: DataPipeline | None
     lav_data: list[DataPipeline]
-    feeder: Feeder
     schedules: EpochSchedules
     model: TrainingModel
     state: TrainState
@@ -203,6 +197,12 @@ class Training:
             if self.val_data is not None:
                 stack.enter_context(self.val_data)
             yield
+
+    def feed(self, batches: OpenBatches, lengths: Sequence[int]) -> Feed:
+        """Return a feed of the model, a context; the one before has ended."""
+        devices = self.devices
+        own = 0 if devices.strategy is None else devices.num_shares // devices.num_processes
+        return Feed(self.scenario.data, batches, lengths, own)
 
     def validates_after(self, epoch: int) -> bool:
         """Return True if the epoch ends with a validation."""
@@ -291,7 +291,6 @@ def build_training(
     val_data = datasets.create_validation_pipeline(params, scenario)
     lav_data = datasets.create_lav_pipelines(params, scenario)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    feeder = Feeder(scenario.data, 0 if devices.strategy is None else devices.num_shares // devices.num_processes)
     epoch_steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
@@ -315,7 +314,7 @@ def build_training(
     name = stage.name if run.preview.has_stages else None
     events = TensorBoardEvents(run.output.directory, params, scenario, model, partial(first_batch, sample_data), name)
     state = TrainState(model, run.params, progress, record)
-    data = (train_data, val_data, lav_data, feeder, schedules)
+    data = (train_data, val_data, lav_data, schedules)
     training = Training(run, stage, params, scenario, devices, *data, model, state, best, display, events, facts)
     _prepare_export(training, sample_data, None if kept is None else run.output.models)
     return training
@@ -404,9 +403,7 @@ def hand_over(end: StageEnd, training: Training, transfer: TransferParams) -> No
     """Give a new model the weights, and its optimizer the state, that the stage before had at its end."""
     targets, optimizer, source = training.state.weights_by_path(), training.model.optimizer, end.weights
     name = source.description
-    structure: Structure = {}
-    if transfer.mode is TransferMode.SUBSET and source.structure:
-        structure = weight_structure(training.model, training.scenario)
+    structure = weight_structure(training.model, training.scenario) if source.structure else {}
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
     planned = plan_transfer(shapes, [source], transfer, transfer.mode, structure)
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):

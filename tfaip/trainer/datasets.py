@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -36,7 +36,6 @@ from tfaip.util.typing import Element
 
 # Characters of a message for options and their values.
 OPTIONS_LIMIT = 120
-MANY_SHAPES = 4  # the first one, and three new ones
 
 log = logger(__name__)
 
@@ -111,26 +110,22 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     their class, and its generator gives no sample. (`val_gen` may also return None.)
     """
     generator = pipeline.generator_params
-    given = f"val_gen returns {type(generator).__name__}"
     # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
-    is_option = generator is getattr(gen, "val", None)
-    if is_option:
-        try:
-            changes = diff(type(generator)(), generator)
-            given = ", ".join(f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes)
-        except TypeError:  # a field without a default was given
-            given = f"val {shorten(generator)}"
+    is_option, changes = generator is getattr(gen, "val", None), None
+    with contextlib.suppress(TypeError):  # a field without a default was given
+        changes = diff(type(generator)(), generator) if is_option else None
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
             size = known_size(pipeline.generator)
     except UsageError:
-        if not given:  # e.g. no file is named
+        if changes == []:  # e.g. no file is named
             return False
         raise
-    if size == 0 and given:
-        source = shorten_text(given, OPTIONS_LIMIT)
+    if size == 0 and changes != []:
+        options = [f"{flag_of(generator, 'val', change.path)} {shorten(change.new)}" for change in changes or ()]
+        given = shorten_text(", ".join(options) or type(generator).__name__, OPTIONS_LIMIT)
         raise FieldAdvice(
-            f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch "
+            f"the validation data have no sample ({given}): correct that, give no validation data at all, or switch "
             "the validation off with {val_every_n} 0",
             "val_every_n",
         )
@@ -164,57 +159,20 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
     return preloaded
 
 
-class Feeder:
-    """Makes feeds of batches of equal specs, one after the other.
+class Feed:
+    """Context of the batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained.
 
     Args:
         data: gives the specs of inputs and targets.
+        batches: opens the stream.
+        lengths: that the variable dimensions are padded to, where each shape is compiled; none: as they are.
         devices: devices of this process, if several share the batches; 0: there is one.
     """
 
-    def __init__(self, data: SampleSpecs, devices: int = 0) -> None:
-        self._data = data
+    def __init__(self, data: SampleSpecs, batches: OpenBatches, lengths: Sequence[int] = (), devices: int = 0) -> None:
+        self._padding = LengthPadding(data, lengths) if compiles_each_shape() and lengths else None
         self._devices = devices
         marks = [{MARK: TensorSpec((), "bool")}] if devices else []
-        specs = [*data.input_layer_specs().values(), *data.target_layer_specs().values()]
-        self._varies = any(None in spec.shape for spec in specs)
-        self._shapes: set[tuple[tuple[int, ...], ...]] = set()
-        self._specs = data.input_layer_specs(), data.target_layer_specs(), *marks
-
-    def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
-        """Return a feed, a context; the one before has ended."""
-        padding: Callable[[Any], Any] | None = None
-        if compiles_each_shape() and lengths:
-            padding = LengthPadding(self._data, lengths)
-        elif compiles_each_shape() and self._varies and len(self._shapes) < MANY_SHAPES:
-            padding = self._counted
-        return Feed(batches, padding, self._specs, self._devices)
-
-    def _counted(self, element: Any) -> Any:
-        """Return an element as it is; log once that samples have many shapes."""
-        if len(self._shapes) < MANY_SHAPES:
-            self._shapes.add(tuple(array.shape[1:] for part in element for array in part.values()))
-            if len(self._shapes) == MANY_SHAPES:
-                advice = "--train.bucket_boundaries (and --val.bucket_boundaries) pad them to a few lengths"
-                log.info("batches had %d shapes so far, and JAX compiles the step for each: %s", MANY_SHAPES, advice)
-        return element
-
-
-class Feed:
-    """Batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained; see `Feeder.feed`.
-
-    Args:
-        batches: opens the stream.
-        padding: function of an element, such as the padding of its variable dimensions; None: as they are.
-        specs: of what `fit` and `evaluate` read, the attribute `dataset`.
-        devices: see `Feeder`.
-    """
-
-    def __init__(
-        self, batches: OpenBatches, padding: Callable[[Any], Any] | None, specs: Sequence[Any], devices: int
-    ) -> None:
-        self._padding = padding
-        self._devices = devices
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -226,6 +184,7 @@ class Feed:
         if waiting := backend.num_waiting(bool(devices)):
             ahead = elements = prefetched(elements, waiting)
             self._stack.callback(ahead.close)
+        specs = data.input_layer_specs(), data.target_layer_specs(), *marks
         self.dataset: Any = backend.dataset(specs, elements)
 
     def __enter__(self) -> Feed:

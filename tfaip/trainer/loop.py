@@ -299,7 +299,7 @@ class TrainingEpoch(StepCallbacks):
         self.user_stops = bool(model.stop_training)
         try:
             with (
-                training.feeder.feed(batches, lengths) as self._feed,
+                training.feed(batches, lengths) as self._feed,
                 model.failures_named(),
                 backend.numerics_checked() if params.debug_nonfinite else contextlib.nullcontext(),
             ):

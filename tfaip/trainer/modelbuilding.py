@@ -18,7 +18,6 @@ from tfaip.layers.weightnoise import UpdateNoise
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.losses import InputGradientPenalty, WeightPenalty
-from tfaip.model.modelbase import ModelBase
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import graph_structure
 from tfaip.model.summary import compiles_with_xla, summary_lines
@@ -34,7 +33,6 @@ from tfaip.trainer.params import Params
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduledvalues import OPTIMIZER, StepSchedules, given_loss_weights, schedules_of, with_value
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.classes import overrides
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text, shorten
 
@@ -69,14 +67,14 @@ def build_training_model(
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     for layer, is_trainable in _own_flags.pop(graph, []):  # frozen by an earlier training of the same scenario
         layer.trainable = is_trainable  # sets those below it too, which come later
-    if not model.trainable_variables:
-        count = len(graph.weights)
-        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
     lost = [metric.name for metric in graph.metrics if all(metric is not known for known in model.metrics)]
     if lost:
         log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
+    if not model.trainable_variables:
+        text = f"no weight is trained (the model has {len(graph.weights)}): no layer has trainable = True"
+        raise FieldAdvice(f"{text}, or {{{_FROZEN}}} matches all that have it", _FROZEN)
     if warmstarter is not None:
         with below("warmstart"):
             warmstarter.apply(graph, partial(weight_structure, model, scenario))
@@ -84,8 +82,6 @@ def build_training_model(
     _compile(model, params, scenario, epoch_steps, devices, schedules)
     schedules.bind(model)
     summary = summary_lines(graph)
-    if overrides(type(scenario.model), ModelBase, "_sample_weights"):
-        log.info("%s._sample_weights weights the losses", type(scenario.model).__name__)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 
@@ -134,9 +130,6 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     _own_flags[graph] = [(layer, layer.trainable) for layer in all_layers_by_path(graph).values()]
     for path in frozen:
         layers[path].trainable = False
-    if not graph.trainable_variables:
-        text = f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train"
-        raise FieldAdvice(text, _FROZEN)
     trained, total = len(graph.trainable_weights), len(graph.weights)
     log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,18 +15,18 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from tfaip.backend import distributed
 from tfaip.backend.active import backend
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.sampler import Position
-from tfaip.device.collectives import all_gather, broadcast, run_on_chief
+from tfaip.device.collectives import broadcast, check_equal, run_on_chief
 from tfaip.device.devices import Devices, precision_scope
 from tfaip.errors import UsageError, text_with_notes
 from tfaip.model.graphbase import full_precision
 from tfaip.model.weights import built_within
 from tfaip.params.codec import encode
 from tfaip.params.settings import flags_of
-from tfaip.params.stored import flat_params
 from tfaip.params.tree import diff
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 from tfaip.predict.samplefile import SampleWriter
@@ -40,8 +40,16 @@ from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.run.output import Checkpoint
 from tfaip.trainer.scheduledvalues import EpochValues
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN, PredictData, PredictStage
-from tfaip.trainer.stages.program import PlannedStage, StageProgram, StageResult, begins, copy_for_stage, planned_stages
+from tfaip.trainer.stages.params import CALL_ARGUMENTS, MAIN
+from tfaip.trainer.stages.program import (
+    PlannedStage,
+    StageProgram,
+    StageResult,
+    begins,
+    copy_for_stage,
+    planned_stages,
+    stored_changes,
+)
 from tfaip.trainer.state import RUNNING, TrainingProgress, beginning
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -84,19 +92,15 @@ def _json_text(root: Path) -> str:
     return json.dumps(str(root))[1:-1]
 
 
-def _check_place(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
-    """Raise a `UsageError` if another stage has the place of one that is done or running."""
-    if any(record.get(key) != now.get(key) for key in _PLACE):
-        raise UsageError(
-            f"the stage {shorten(record['name'])} is {state}, but now stage {now['name']} ({now['kind']}, from epoch "
-            f"{now['first_epoch']}) has its place: {_ADVICE}"
-        )
-
-
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    old, new = flat_params(before), flat_params(now)
-    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-    return [shorten_text(f"{key}: {shorten(old.get(key))} -> {shorten(new.get(key))}") for key in keys]
+    changes = stored_changes(before, now).items()
+    return [shorten_text(f"{key}: {shorten(old)} -> {shorten(new)}") for key, (old, new) in changes]
+
+
+def _check_same(record: Mapping[str, Any], now: Mapping[str, Any], state: str) -> None:
+    """Raise a `UsageError` if a stage that is done or running is now another one, or differs."""
+    if changes := "; ".join(_changes(record, now)):
+        raise UsageError(f"the stage {shorten(record['name'])} is {state}, but differs ({changes}): {_ADVICE}")
 
 
 class StageSequence:
@@ -150,14 +154,10 @@ class StageSequence:
 
     def finish(self, newest: Path | None, **facts: Any) -> None:
         """Write the record of the stage that is reached, and go to the next one, as a resumed run does."""
-        stage, own, trained = self.reached, self._directories, self._progress.history
+        stage, own = self.reached, self._directories
         stored = _relative(broadcast(self._devices, {"last_epoch": stage.last_epoch, **facts}), self._root)
         if own is not None and self._devices.is_chief:
-            if stage.trains:
-                own.keep_history(stage.name, trained.of_epochs(stage.first_epoch, stage.last_epoch))
-            if stage.trains and newest is not None and stage.name != MAIN:
-                own.keep_state(stage.name, newest)
-            own.finish(stage.name, stored)
+            own.finish(stage.name, stored, newest if stage.trains and stage.name != MAIN else None)
         self._next(self._result(stored))
 
     def start(self, state: Mapping[str, Any] | None, repeated: int | None = None) -> list[str]:
@@ -181,12 +181,13 @@ class StageSequence:
                     f"the stage {self.stage.name} is not done, but stage {running['name']} is running: "
                     f"repeat from it with --from_stage {self.stage.name}"
                 )
-        if self.stage is None:
-            raise UsageError(f"the stage {shorten(running['name'])} is running, but the stages end before it")
-        now, epochs = self.record(), state["epoch"]
-        if running["name"] == now["name"] == MAIN and running["first_epoch"] > now["last_epoch"]:
-            return []  # of a later call of `Trainer.fit`
-        _check_place(running, now, "running")
+        now, epochs = {} if self.stage is None else self.record(), state["epoch"]
+        if running["name"] == now.get("name") == MAIN and running["first_epoch"] > now["first_epoch"]:
+            raise UsageError(
+                f"the checkpoint is of a later call of fit, which began with epoch {running['first_epoch']} and cannot "
+                "be resumed: resume from an earlier checkpoint"
+            )
+        _check_same({key: running.get(key) for key in _PLACE}, {key: now.get(key) for key in _PLACE}, "running")
         if now["last_epoch"] < epochs:
             raise UsageError(
                 f"the stage {now['name']!r} has trained up to epoch {epochs}, but ends with {now['last_epoch']}"
@@ -200,14 +201,10 @@ class StageSequence:
 
     def _answer(self) -> bool:
         """Go to the stage after the one that is reached if that is done; else return False."""
-        stored, stage = self._stored.get(self.reached.number, {}), self.reached
+        stored = self._stored.get(self.reached.number, {})
         if "result" not in stored:
             return False
-        now, record = self.record(), {key: value for key, value in stored.items() if key != "result"}
-        _check_place(record, now, "done")
-        if record != now:
-            changes = "; ".join(_changes(record, now))
-            raise UsageError(f"the stage {stage.name!r} is done, but differs ({changes}): {_ADVICE}")
+        _check_same({key: value for key, value in stored.items() if key != "result"}, self.record(), "done")
         self._next(self._result(stored["result"]))
         return True
 
@@ -223,15 +220,8 @@ class StageSequence:
             self.stage = self._program.send(result)
         except StopIteration:
             self.stage = None
-        if self._devices.num_processes == 1:
-            return
-        own = json.dumps(None if self.stage is None else self.record(), sort_keys=True)
-        found = all_gather(self._devices, own.encode())
-        for number, text in enumerate(found):
-            if text != found[0]:
-                distributed.leave_together()
-                shown = " and ".join(shorten_text(stage.decode(), 200) for stage in (found[0], text))
-                raise UsageError(f"the stages of processes 0 and {number} differ: {shown}")
+        if self._devices.num_processes > 1:
+            check_equal(self._devices, {} if self.stage is None else {f"stage {self.stage.name}": self.record()})
 
     def _result(self, stored: Mapping[str, Any]) -> StageResult:
         """Return the result of a stage. Its file becomes the input of later stages: a name is not read from a file."""
@@ -240,7 +230,7 @@ class StageSequence:
             raise UsageError(f"the result of stage {stage.name!r} is damaged: {shorten(dict(stored))}")
         if self._root is None:
             return StageResult(stage.name, stage.first_epoch, **stored)
-        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", getattr(stage.settings, "file_name", None)
+        directory, file_name = f"{self._root}/{STAGES_DIR}/{stage.name}", stage.settings.result_file()
         facts = json.loads(json.dumps(stored).replace(_ROOT, _json_text(self._root)))
         file = None if file_name is None else f"{directory}/{file_name}"
         return StageResult(stage.name, stage.first_epoch, directory=directory, file=file, **facts)
@@ -265,10 +255,9 @@ class StageRunner:
         self.latest: Training | None = None
         """The training of the stage that was set up last; None: there is none yet."""
         self._loop: TrainingLoop | None = None
+        self._callbacks: Callbacks = lambda optimizer: []
         self.progress = TrainingProgress()
         """Progress of the training through all stages."""
-        self.later: Checkpoint | None = None
-        """The checkpoint that is continued, if it belongs to a later call of `Trainer.fit`, which is still to come."""
         self._opened = ExitStack()
         directory = run.directory if run.preview.has_stages else None
         self._directories = None if directory is None else directory.stage_directories()
@@ -294,14 +283,9 @@ class StageRunner:
         return self.latest
 
     @property
-    def epoch(self) -> int:
-        """The last epoch of the calls of `Trainer.fit` so far."""
-        return self.progress.epoch if self.later is None else self.training.stage.last_epoch
-
-    @property
     def current_epoch(self) -> int:
         """Completed epochs as the rate control counts them."""
-        return self.epoch if self.latest is None else self.epoch - self.latest.stage.epoch_offset
+        return self.progress.epoch - (0 if self.latest is None else self.latest.stage.epoch_offset)
 
     def begin(self, restored: Checkpoint | None, repeated: int | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state."""
@@ -319,15 +303,13 @@ class StageRunner:
         # A stage may have a larger model than the one before, of which the checkpoint may be.
         with nullcontext() if self._run.preview.has_stages else built_within(restored.arrays, "the checkpoint"):
             self._set_up(stage, is_restored=True)
-        if restored.state[RUNNING]["first_epoch"] > stage.last_epoch:
-            self.later = restored
-            return
         self.training.state.restore(restored)
         if self.training.is_finished():
             self._sequence.skip_done(has_ended=True)
 
     def run(self, callbacks: Callbacks) -> None:
         """Run the stages that remain."""
+        self._callbacks = callbacks
         progress, sequence, output = self.progress, self._sequence, self._run.output
         if sequence.stage is None:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._run.params.epochs)
@@ -340,18 +322,7 @@ class StageRunner:
             is_new = self.latest is None or (stage.trains and self.latest.stage is not stage)
             if is_new and stage.settings.needs_model:
                 self._set_up(stage)
-            if self.later is not None:
-                first, history = self.later.state[RUNNING]["first_epoch"], progress.history
-                if first > stage.last_epoch:
-                    return
-                if first != stage.first_epoch:
-                    raise UsageError(
-                        f"the checkpoint belongs to a call of fit that began with epoch {first}, now one begins with "
-                        f"epoch {stage.first_epoch}: let the trainer make the same calls as before"
-                    )
-                self.training.state.restore(self.later)
-                progress.history, self.later = history, None  # the user may have edited its file
-            facts = self._train(callbacks) if stage.trains else self._work(stage)
+            facts = self._work(stage)
             if facts is None:  # a callback has ended the whole training
                 return
             output.require_own_directory()
@@ -360,11 +331,11 @@ class StageRunner:
         if self.latest is not None:  # a trainer may change the params in place, and call `fit` again
             self.latest = replace(self.latest, params=copy_for_stage(self.latest.params))
 
-    def _train(self, callbacks: Callbacks) -> dict[str, Any] | None:
+    def train(self) -> dict[str, Any] | None:
         """Train the stage that is set up; return facts for its result, or None if it has not come to its end."""
         training, progress = self.training, self.progress
         stage, best = training.stage, training.best
-        self._loop = loop = TrainingLoop(training, callbacks(training.model.optimizer))
+        self._loop = loop = TrainingLoop(training, self._callbacks(training.model.optimizer))
         if not training.is_finished():
             self._run.output.require_own_directory()
             self._sequence.begin()
@@ -385,9 +356,11 @@ class StageRunner:
             value = {"epoch": epoch, "value": progress.history.value(epoch, best.monitor)}
         return {"last_epoch": progress.epoch, "best": value, "stop_reason": str(training.stop_reason)}
 
-    def _work(self, stage: PlannedStage) -> dict[str, Any]:
-        """Do the work of a stage that does not train; return facts for its result."""
+    def _work(self, stage: PlannedStage) -> dict[str, Any] | None:
+        """Let a stage do its work; return facts for its result, or None if it has not come to its end."""
         run = self._run
+        if stage.trains:
+            return stage.settings.work(self)
         log.info("stage %s: %s", stage.name, stage.describe())
         if self._directories is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
@@ -395,27 +368,80 @@ class StageRunner:
         self._sequence.begin()
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(run.params.random_seed or 0, stage.number))
-        directory, facts = self._directories.path(stage.name), {}
-        if isinstance(stage.settings, PredictStage):
-            _predict(run, stage, self.training, directory)
-        else:
-            stages, history = dict(self._sequence.finished), self.progress.history
-            values = (stage.params, directory, self._directories.root, stages, history, lambda: run.stop.is_asked)
-            facts = _call(run, stage, dict(zip(CALL_ARGUMENTS, values, strict=True)))
+        facts: dict[str, Any] = stage.settings.work(self)
         run.stop.agree()
         if run.stop.received is not None:  # the work of the stage will be repeated
             log.info("%s: stopped in stage %s%s", run.stop.received.name, stage.name, run.output.how_to_resume())
             raise TrainingInterrupted(run.stop.received)
         return facts
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that the function of the stage may take."""
+        stage, directories, stop = self._sequence.reached, self._directories, self._run.stop
+        assert directories is not None  # noqa: S101 (it has begun)
+        own = stage.params, directories.path(stage.name), directories.root, dict(self._sequence.finished)
+        return dict(zip(CALL_ARGUMENTS, (*own, self.progress.history, lambda: stop.is_asked), strict=True))
+
+    def data(self) -> DataBase[Any]:
+        """Return the data of the stage, of a scenario of its own."""
+        return construct(type(self._given), self._sequence.reached.params.scenario).data
+
+    def on_chief(self, function: Callable[[], None]) -> None:
+        """Call a function in the first process, while the others wait."""
+        run_on_chief(self._run.devices, function)
+
+    def predict(self, pipeline: DataPipeline, file_name: str, inputs: bool, targets: bool) -> None:
+        """Apply the model that was trained last to data, and write the predicted samples, with inputs and targets.
+
+        The processes share the batches, and the chief writes; the state of the model is the same afterwards.
+        """
+        run, training, devices, count = self._run, self.training, self._run.devices, 0
+        given = self.arguments()
+        file, seed = given["directory"] / file_name, given["params"].random_seed or 0
+        graph, before = training.scenario.graph, training.state.before_evaluation()
+        mode = PipelineMode.EVALUATION if targets else PipelineMode.PREDICTION
+        whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
+        pipeline = pipeline.with_params(whole).with_seed(seed)
+        variables = [*graph.trainable_variables, *graph.non_trainable_variables]
+        step = backend.CompiledStep(
+            lambda batch: full_precision(graph.predict(batch)), variables, run_eagerly=training.params.force_eager
+        )
+
+        def should_stop() -> bool:
+            run.stop.agree()
+            return run.stop.received is not None
+
+        # A stop ends the pass; the caller finds the request.
+        with suppress(EvaluationStopped), ExitStack() as stack:
+            stack.callback(training.state.set_back, before)
+            stack.enter_context(training.model.optimizer.with_averages())
+            step.read(of_this_process=devices.num_processes > 1)
+            samples: Iterator[Sample] = run_pass(
+                pipeline,
+                lambda batch: step(batch.inputs),
+                samples_of,
+                BenchmarkResults(),
+                devices=devices,
+                should_stop=should_stop,
+            )
+            if devices.is_chief:
+                with pipeline.drops_logged(), SampleWriter(file, inputs) as writer:
+                    for sample in pipeline.process_output(samples):
+                        writer.write(sample if targets else sample.new_targets(None))
+                        count += 1
+            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
+            deque(samples, maxlen=0)
+            log.info("%d samples in %s", count, file)
+
     def train_again(self, params: Params) -> None:
         """Let `run` train the last stage again, for a later call of `Trainer.fit` that may have changed its params.
 
-        The rate control counts the epochs from `current_epoch` of the params, the run counts them on.
+        The rate control counts the epochs from `current_epoch` of the params, the run counts them on. A trial, which
+        resumes from its last checkpoint, trains once.
         """
         before, done = self.training.stage, params.current_epoch
-        last, epochs = before.last_epoch, 1 if self._run.preview.is_trial else params.epochs - done
-        if epochs > 0:
+        last, epochs = before.last_epoch, params.epochs - done
+        if epochs > 0 and not self._run.preview.is_trial:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
             own = copy_for_stage(params)  # the caller may change the params in place
             self._sequence.stage = replace(
@@ -473,79 +499,6 @@ class StageRunner:
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
-
-
-# Work of the stages that do not train
-
-
-def _predict(run: Run, stage: PlannedStage, training: Training, directory: Path) -> None:
-    """Apply the model that was trained last to data, and write the predicted samples.
-
-    The processes share the batches, and the chief writes to the directory of the stage; the state of the model is the
-    same afterwards.
-    """
-    settings, params, devices, graph = stage.settings, stage.params, run.devices, training.scenario.graph
-    data, gen = construct(type(training.scenario), params.scenario).data, params.gen
-    is_training = settings.data is PredictData.TRAIN
-    if settings.generator is not None:
-        pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, settings.generator)
-    else:
-        pipeline = gen.train_data(data) if is_training else gen.val_data(data)
-    if pipeline is None:
-        raise UsageError(f"stage {stage.name}: there are no validation data: set data train, or give a generator")
-    mode = PipelineMode.EVALUATION if settings.include_targets else PipelineMode.PREDICTION
-    whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
-    pipeline = pipeline.with_params(whole).with_seed(params.random_seed or 0)
-    variables = [*graph.trainable_variables, *graph.non_trainable_variables]
-    step = backend.CompiledStep(
-        lambda inputs: full_precision(graph.predict(inputs)), variables, run_eagerly=training.params.force_eager
-    )
-
-    def should_stop() -> bool:
-        run.stop.agree()
-        return run.stop.received is not None
-
-    file, before, count = directory / settings.file_name, training.state.before_evaluation(), 0
-    try:
-        with training.model.optimizer.with_averages():
-            step.read(of_this_process=devices.num_processes > 1)
-            samples: Iterator[Sample] = run_pass(
-                pipeline,
-                lambda batch: step(batch.inputs),
-                samples_of,
-                BenchmarkResults(),
-                devices=devices,
-                should_stop=should_stop,
-            )
-            if devices.is_chief:
-                with pipeline.drops_logged(), SampleWriter(file, settings.include_inputs) as writer:
-                    for sample in pipeline.process_output(samples):
-                        writer.write(sample if settings.include_targets else sample.new_targets(None))
-                        count += 1
-            # Other processes, and the chief if its post-processing stops early, must run the pass to its end.
-            deque(samples, maxlen=0)
-            if devices.is_chief:
-                log.info("stage %s: %d samples in %s", stage.name, count, file)
-    except EvaluationStopped:
-        pass  # the caller finds the request
-    finally:
-        training.state.set_back(before)
-
-
-def _call(run: Run, stage: PlannedStage, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """Call the function of a stage on the chief, while the other processes wait for it; return its value."""
-    settings, facts = stage.settings, {}
-
-    def call() -> None:
-        value = settings.load()(**{**offered, **settings.arguments})
-        try:
-            facts["value"] = json.loads(json.dumps(value))
-        except (TypeError, ValueError) as error:
-            returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
-            raise UsageError(f"stage {stage.name}: {settings.function} {returned}") from error
-
-    run_on_chief(run.devices, call)
-    return facts
 
 
 # From one stage to the next

@@ -14,8 +14,8 @@ import keras
 from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
-from tfaip.params.stored import flat_params, save_params
-from tfaip.params.tree import ABSENT, place_at
+from tfaip.params.stored import save_params
+from tfaip.params.tree import place_at
 from tfaip.trainer.best import BEST, EARLY_STOPPING, BestModel
 from tfaip.trainer.build import Run
 from tfaip.trainer.datasets import Scenario
@@ -26,6 +26,7 @@ from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import STATE_FILE, Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.permission import Permission, record_permission
 from tfaip.trainer.stages.params import MAIN, TrainStage
+from tfaip.trainer.stages.program import stored_changes
 from tfaip.trainer.state import RUNNING, TrainingProgress, beginning, stored_params, without_cluster
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
@@ -96,15 +97,11 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
     if not trained:
         return StartState(checkpoint_name(0), beginning(params), None, stage, repeated)
     path = directories.state(trained[-1])
-    if not path.is_dir():
-        raise UsageError(
-            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
-            "done yet; choose an earlier stage"
-        )
     try:
         checkpoint = read_checkpoint(path)
     except TfaipError as error:
-        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
+        advice = "choose an earlier stage, or resume the run"
+        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used ({error}): {advice}") from error
     _check_state(checkpoint.state, path / STATE_FILE)
     return StartState(checkpoint_name(checkpoint.state["epoch"]), checkpoint, path, stage, repeated)
 
@@ -112,20 +109,14 @@ def _state_before_stage(directories: StageDirectories, params: Params, stage: st
 def _check_state(state: Mapping[str, Any], file: Path) -> None:
     """Raise unless the state of a checkpoint has its form."""
     try:
-        progress, running = TrainingProgress(), state[RUNNING]
-        progress.load(state)
-        if min(progress.epoch, progress.step, progress.samples) < 0:
-            raise ValueError("it has a negative count")
-        numbers = [state["best_epoch"], state["accum_steps"], state["params"]["early_stopping"]["n_to_go"]]
-        if running is not None:
-            numbers += [running["number"], running["first_epoch"]]
-        texts = [state["backend"], "" if running is None else running["name"]]
-        if {*map(type, numbers)} != {int} or {*map(type, texts)} != {str} or not isinstance(state["random"], dict):
-            raise ValueError("a value has another type")
-    except KeyError as error:
-        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: it has no {error}") from error
-    except (ArithmeticError, TypeError, ValueError, AttributeError, TfaipError) as error:
-        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {shorten_text(str(error), 150)}") from error
+        TrainingProgress().load(state)
+        running = state[RUNNING] or {"name": "", "number": 0, "first_epoch": 1}
+        needed = [(state, "best_epoch accum_steps backend random params"), (running, "name number first_epoch")]
+        if missing := [key for part, keys in needed for key in keys.split() if key not in part]:
+            raise KeyError(*missing)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TfaipError) as error:
+        problem = f"it has no {error}" if isinstance(error, KeyError) else shorten_text(str(error), 150)
+        raise TfaipError(f"{shorten_text(str(file), 160)} is damaged: {problem}") from error
 
 
 # The directory
@@ -149,13 +140,7 @@ def claim_directory(
     params.keras_backend = keras.backend.backend()
     stored = without_cluster(params)
     stored.scenario = copy.copy(params.scenario)
-    stored.scenario.scenario_id = scenario_id = scenario.scenario_id()
-    if scenario_id.startswith("__main__:") and start is None:
-        log.warning(
-            "%s is a class of this script, which commands (tfaip-predict, tfaip-resume-training) cannot import: to use "
-            "them, move it to a module",
-            scenario.__name__,
-        )
+    stored.scenario.scenario_id = scenario.scenario_id()
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, start is not None)
     save_params(directory.params_file, stored)
@@ -176,12 +161,10 @@ def claim_directory(
 
 def _changes(params: Params, restored: Checkpoint) -> dict[str, str]:
     """Return the differences from the params of the checkpoint by path, such as `--trainer.epochs: 1 -> 2`."""
-    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
     changes = {}
-    for path in old | new:
-        before, after = old.get(path, ABSENT), new.get(path, ABSENT)
+    for path, (before, after) in stored_changes(restored.state["params"], stored_params(params)).items():
         place = place_at(params, params.flag_root, path)
-        if before != after and not place.is_hidden:
+        if not place.is_hidden:
             changes[path] = f"{place.label}: {before} -> {after}"
     return changes
 

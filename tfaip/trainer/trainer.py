@@ -23,7 +23,6 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.collectives import barrier, run_on_chief
-from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.lav.evaluation import evaluation_pipeline
 from tfaip.model.kerasgraph import KerasGraph
@@ -44,8 +43,8 @@ from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.stagerunner import StageRunner, StageSequence
-from tfaip.trainer.stages.program import Preview, main_stage, planned_stages, preview_stages
+from tfaip.trainer.stagerunner import StageRunner
+from tfaip.trainer.stages.program import Preview, main_stage, preview_stages
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.stepcallbacks import named_callbacks
 from tfaip.trainer.validation import EpochEvaluation
@@ -293,7 +292,7 @@ class Trainer(Generic[P]):
                 start.claim_directory(run, type(scenario), state, self._permission)
                 run_log.write_to(run.output.directory.log_file)
             stack.enter_context(run.output)
-            if restored is not None and stages.later is None:
+            if restored is not None:
                 best = None if stages.latest is None else stages.latest.best
                 start.log_changes(params, restored, best, self._progress.history)
             if run.output.directory is not None:
@@ -326,11 +325,6 @@ class Trainer(Generic[P]):
         self._is_fitted = False
         try:
             self.fit()
-            if stages.later is not None:
-                raise UsageError(
-                    "the checkpoint belongs to a later call of fit than the trainer has made: let it make the same "
-                    "calls as before, or resume from an earlier checkpoint"
-                )
         finally:
             # Also of a training that was interrupted.
             self._training = stages.latest
@@ -358,8 +352,8 @@ class Trainer(Generic[P]):
                 self.params.current_epoch, self.params.learning_rate.lr = 0, 1e-4
                 return super().fit()
 
-        The epochs of the run are counted on. A training that is resumed calls it again from the
-        beginning; what is trained already is not repeated.
+        The epochs of the run are counted on. A run that was stopped in the first call can be resumed, one that was
+        stopped in another call cannot.
 
         Returns:
             All values of the last epoch by name.
@@ -369,10 +363,7 @@ class Trainer(Generic[P]):
         """
         runner = self._runner
         if runner is None:
-            raise UsageError(
-                "fit is a part of train: call train, and override fit to train a second time in it; a run that has "
-                "ended can only be resumed with more epochs, or be the warm start of another one"
-            )
+            raise UsageError("fit is a part of train: call train, and override fit to train a second time in it")
         check_params(self._params, self._scenario)
         if self._is_fitted:
             runner.train_again(self._params)
@@ -381,7 +372,7 @@ class Trainer(Generic[P]):
         runner.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._is_fitted, self._params.current_epoch = True, runner.current_epoch
         self._scenario = runner.training.scenario
-        return self._progress.history.values(runner.epoch)
+        return self._progress.history.values(self._progress.epoch)
 
     @property
     def model(self) -> keras.layers.Layer:
@@ -462,25 +453,12 @@ class Trainer(Generic[P]):
         """
         with flags_of(self._params, "trainer"):
             directory = self._params.run_directory()
-            if directory is None or not self._restore:
-                raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
             state = start.state_to_continue(directory, self._params, self._checkpoint, self._from_stage)
-            if state is None:
+            if state is None or directory is None:
                 return None
             check_params(self._params, self._scenario)
-            # A stage that is done was perhaps changed, and is not repeated.
-            progress, history = TrainingProgress(), History()
-            progress.load(state.checkpoint.state)
-            program = planned_stages(self._params, self._scenario, history)
-            sequence = StageSequence(program, history, progress, Devices(), directory.stage_directories())
-            sequence.start(state.checkpoint.state, state.repeated)
-            if sequence.stage is not None and progress.epoch >= sequence.stage.last_epoch:
-                sequence.skip_done(has_ended=True)
             with directory.locked():
-                history_file = Path(self._params.history_file or directory.history_file)
-                if history_file.exists():
-                    read_history(history_file)
-            return state.name, progress.epoch
+                return state.name, state.checkpoint.state["epoch"]
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.

@@ -98,7 +98,7 @@ class EpochEvaluation:
             lengths = data.params.bucket_lengths()
             with (
                 data.drops_logged(),
-                training.feeder.feed(_batches(data, self._training.devices.shard), lengths) as feed,
+                training.feed(_batches(data, self._training.devices.shard), lengths) as feed,
                 self._model.failures_named(),
                 warnings.catch_warnings(),
                 backend.numerics_checked() if self._params.debug_nonfinite else contextlib.nullcontext(),

@@ -93,10 +93,3 @@ def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> N
     typed = ["--stages", "a=Call", "--stages.a.function", LOAD]
     assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(LOAD))
     assert stored_with(CallStage, ["tfaip"], **call).function == LOAD  # type: ignore[attr-defined]
-
-
-def test_a_list_of_stages_is_refused() -> None:
-    params: Any = tiny_params()
-    params.stages = [TrainStage(name="a", epochs=1)]
-    with pytest.raises(UsageError, match=r"^--stages: expected dict\[str, StageParams\], got \[Tr"):
-        TinyScenario.create_trainer(params).train()

@@ -81,7 +81,7 @@ CHANGES: dict[str, tuple[dict[str, StageParams], float | str]] = {
     "a stage that comes": ({"a": stage(1), "b": stage(3), "c": stage(1, learning_rate__lr=4.0)}, -4.0 - 4 - 2),
     "a stage that is done": (
         {"a": stage(1, learning_rate__lr=2.0), "b": stage(3)},
-        "the stage 'a' is done, but differs .overrides.learning_rate.lr: None -> '2.0'.: change it back, or",
+        "the stage 'a' is done, but differs .overrides.learning_rate.lr: .absent. -> '2.0'.: change it back, or",
     ),
     "an end before what is done": (
         {"a": stage(1), "b": stage(1)},
@@ -107,7 +107,7 @@ def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, t
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("training", "message"),
-    [(stage(2), "the stage 'n' is done, but differs .arguments.text: None -> '2'.:"), (stage(3), None)],
+    [(stage(2), "the stage 'n' is done, but differs .arguments.text: .absent. -> '2'.:"), (stage(3), None)],
 )
 def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     training: StageParams, message: str | None, before_checkpoint: Path, tmp_path: Path
@@ -125,22 +125,19 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
 
 
 @pytest.mark.parametrize(
-    ("file", "changed", "message"),
+    ("file", "changed"),
     [
-        ("stage.json", None, "n/stage.json"),
+        ("stage.json", {"number": "x"}),
         # Its file becomes the input of later stages, also the name of a function.
-        ("DONE", {"file": "/etc/passwd"}, "is damaged"),
-        ("DONE", {"last_epoch": "x"}, "is damaged"),
-        ("DONE", {"values": [1]}, "is damaged"),
+        ("DONE", {"file": "/etc/passwd"}),
+        ("DONE", {"last_epoch": "x"}),
     ],
 )
-def test_a_damaged_record_is_named(
-    file: str, changed: dict[str, Any] | None, message: str, before_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_record_is_named(file: str, changed: dict[str, Any], before_checkpoint: Path, tmp_path: Path) -> None:
     run = copy_of(before_checkpoint, tmp_path)
     path = run / "stages" / "n" / file
-    path.write_text("{" if changed is None else json.dumps({**json.loads(path.read_text()), **changed}))
-    with pytest.raises(UsageError, match=message):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(UsageError, match="is damaged"):
         train(params_of(run, 4, a=stage(2), n=call("note")), restore=True)
 
 
@@ -148,7 +145,7 @@ def test_a_run_without_stages(tmp_path: Path) -> None:
     run, seen = tmp_path / "run", Seen()
     params = params_of(run, 2)
     train(params)
-    with pytest.raises(UsageError, match="^the stage 'main' is running, but now stage a .* has its place"):
+    with pytest.raises(UsageError, match="^the stage 'main' is running, but differs .name: 'main' -> 'a'"):
         train(params_of(run, 5, a=stage(1)), restore=True)
     train(params, seen, restore=True, from_stage="main")
     assert seen.weights == [-1.0, -2.0]
@@ -164,7 +161,7 @@ def test_other_stages_can_follow_the_one_to_repeat_from(finished: Path, tmp_path
     assert [record["meta"]["stage"] for record in history.values()] == ["a", "more", "main"]
     assert (run / "calls").read_text() == "x"
     shutil.rmtree(run / "stages" / "a" / "state")
-    with pytest.raises(UsageError, match="^the state at the end of stage a, from which more begins, is not there"):
+    with pytest.raises(UsageError, match="^the state at the end of stage a cannot be used .*: choose an earlier"):
         train(params_of(run, 3, **known), restore=True, from_stage="more")
 
 

@@ -126,12 +126,12 @@ def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytes
 @pytest.mark.backend
 def test_the_files_of_the_stages_and_a_repetition(grown: Path, tmp_path: Path) -> None:
     stages = grown / "stages"
-    trained = ["DONE", "history.json", "stage.json", "state"]
+    trained = ["DONE", "stage.json", "state"]
     assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
         **{name: trained for name in ("linear", "train_0", "train_1")},
         **{name: ["DONE", "predictions.jsonl", "stage.json"] for name in ("apply_0", "apply_1")},
         **{name: ["DONE", "stage.json"] for name in ("count_0", "count_1")},
-        "main": ["DONE", "history.json", "stage.json"],
+        "main": ["DONE", "stage.json"],
     }
     samples = list(read_samples(stages / "apply_0" / "predictions.jsonl"))
     assert (len(samples), set(samples[0].outputs), samples[0].targets is None) == (30, {"y"}, False)
@@ -163,19 +163,17 @@ def test_a_program_that_yields_something_else(tmp_path: Path, monkeypatch: pytes
     for stages, message in (
         (
             [TrainStage("a", epochs=1)],
-            r"^the stage 'n' is done, but now stage main \(train, from epoch 2\) has its place",
+            r"^the stage 'n' is done, but differs \(.*name: 'n' -> 'main'",
         ),
-        ([TrainStage("b", epochs=1)], r"^the stage 'a' is done, but now stage b \(train, from epoch 1\) has its place"),
+        ([TrainStage("b", epochs=1)], "^the stage 'a' is done, but differs .name: 'a' -> 'b'"),
         (
             [TrainStage("a", {"model.start": 3}, 1)],
-            r"^the stage 'a' is done, but differs \(overrides.model.start: None ->",
+            r"^the stage 'a' is done, but differs \(overrides.model.start: .absent. ->",
         ),
     ):
         monkeypatch.setattr(ChangedScenario, "has", stages)
         with pytest.raises(UsageError, match=message):
             train(params, scenario=ChangedScenario, restore=True)
-        with pytest.raises(UsageError, match=message):
-            ChangedScenario.create_trainer(params, restore=True).check_resume()
     assert files_below(run) == before
 
 

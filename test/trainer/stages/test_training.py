@@ -76,8 +76,6 @@ def test_the_history_names_the_stages(tmp_path: Path) -> None:
     history = json.loads((run / "history.json").read_text())
     named = [(record["meta"]["stage"], record["meta"].get("rate_control")) for record in history.values()]
     assert named == [("a", None), ("a", None), ("b", False), ("main", None)]
-    part = json.loads((run / "stages" / "a" / "history.json").read_text())
-    assert part == {epoch: history[epoch] for epoch in ("1", "2")}
     assert "stage b: epochs 3 to 3" in (run / "train.log").read_text()
     events = EventAccumulator(str(run / "train"))
     events.Reload()
@@ -197,24 +195,15 @@ def test_a_callback_ends_the_whole_training() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "overrides"), [(1, {}), (2, {"optimizer__clip_value": 1e9})])
-def test_the_best_weights_are_those_of_the_stage(
-    first: int, overrides: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_best_weights_are_those_of_the_stage(caplog: pytest.LogCaptureFixture) -> None:
     seen = Seen()
-    train(swinging(None, True, epochs=3, stages={"a": stage(first, **overrides)}), seen)
+    train(swinging(None, True, epochs=3, stages={"a": stage(1)}), seen)
     # The rate 2 is too high: the score gets worse in epoch 2, and the rate decays to 1 before epoch 3.
     one, velocity = sgd(1.0, 0.0, 2.0)
     two, velocity = sgd(one, velocity, 2.0)
-    assert two**2 > one**2
-    if first == 1:
-        # Epoch 2 is the only one of its stage: its weights stay, and the moments begin again.
-        three, _ = sgd(two, 0.0, 1.0)
-        assert "the rate decays: back to the weights of epoch 2" in caplog.text
-    else:
-        # No epoch of the stage is done: nothing comes back.
-        three, _ = sgd(two, velocity, 1.0)
-        assert "the rate decays: no best weights are kept" in caplog.text
+    # Epoch 2 is the only one of its stage: its weights stay, and the moments begin again.
+    three, _ = sgd(two, 0.0, 1.0)
+    assert "the rate decays: back to the weights of epoch 2" in caplog.text
     assert seen.weights == pytest.approx([one, two, three])
 
 
@@ -230,18 +219,3 @@ def test_samples_that_failed_count_in_each_pass() -> None:
     params.gen.setup.train.on_error = "skip:0"
     with pytest.raises(OSError, match="sample 0 cannot be read"):
         train(params)
-
-
-@pytest.mark.slow
-def test_a_later_stage_checks_the_export_that_the_first_had_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # However short the work is.
-    monkeypatch.setattr("tfaip.util.logging.log_duration", lambda log, work, seconds: log.info("%s took a while", work))
-    first = stage(1, export_best=False, export_final=False)
-    params = staged_params([1.0], {"first": first, "second": stage(1)}, epochs=3, output_dir=tmp_path / "run")
-    params.scenario.export_serve = params.export_best = params.export_final = True
-    params.skip_model_load_test = False
-    train(params)
-    stages = [message.partition(":")[0] for message in caplog.messages if message.startswith(("stage ", "exporting"))]
-    assert [name.split()[0] for name in stages] == ["stage", "stage", "exporting", "stage"]

@@ -44,7 +44,6 @@ def test_equal_names_and_shapes_are_loaded() -> None:
         "a/bias    3      skipped: shape differs (source: 4)",
         "b/kernel  3x1    left fresh: not in the source",
         "steps     ()     loaded",
-        "not used of old: c/kernel",
     ]
 
 
@@ -57,7 +56,6 @@ def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
         "a/bias    3      loaded from x/bias",
         "b/kernel  3x1    loaded",
         "steps     ()     skipped: excluded",
-        "not used of old: steps",
     ]
     # The other way round; the table keeps the path of the target.
     mirrored = plan_transfer(TARGETS, [old], WarmStartParams(exclude="steps", rename_targets=["^a/->x/"]))
@@ -76,8 +74,6 @@ def test_the_first_source_with_the_name_and_the_shape_wins() -> None:
         "a/bias    3      skipped: shape differs (source: 7) from second: a/bias",
         "b/kernel  3x1    loaded from second: b/kernel",
         "steps     ()     left fresh: not in the source",
-        "not used of first: b/kernel",
-        "not used of second: a/kernel",
     ]
 
 
@@ -115,19 +111,12 @@ def test_substitutions_act_one_after_the_other() -> None:
     assert rules.wanted_name("head/kernel") == "classifier/kernel/average"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("a", "a regular expression old"),
-        ("", "a regular expression old"),
-        ("(->a", "a regular expression old (missing ), unterminated subpattern at position 0)"),
-        (r"a->\1", "a replacement new (invalid group reference 1 at position 1)"),
-        (r"a->\g<x>", "a replacement new (unknown group name 'x')"),
-        (r"(a)->\1b", None),
-    ],
-)
-def test_what_is_no_substitution(text: str, reason: str | None) -> None:
-    assert expected_substitution(text) == (None if reason is None else f"'old->new' with {reason}")
+def test_what_is_no_substitution() -> None:
+    form = "'old->new' with a regular expression old and a replacement new"
+    for text in ("a", "->b", "(->a"):
+        assert expected_substitution(text) == form
+    assert expected_substitution(r"a->\1") == f"{form} (invalid group reference 1 at position 1)"
+    assert expected_substitution(r"(a)->\1b") is None
 
 
 def structure(rows: int, units: int) -> Structure:

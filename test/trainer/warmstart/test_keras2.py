@@ -14,7 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.imports import GraphBase, ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.typing import TensorDict
 
 
@@ -94,20 +94,6 @@ def test_all_weights_are_matched(name: str, graph: type[GraphBase[Any]], models:
         # Another version of TensorFlow, or JAX, adds in another order.
         value = keras.ops.convert_to_numpy(outputs[output])
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_what_is_in_a_source(models: Path) -> None:
-    for name in ("functional", "sequential", "subclassed", "wrapped"):
-        source = read_source(models / name)
-        weights = {weight.removesuffix(":0"): array for weight, array in example(models / name, "weights").items()}
-        # Neither the optimizer nor the metrics.
-        assert {key: array.tolist() for key, array in source.arrays.items()} == {
-            key: array.tolist() for key, array in weights.items()
-        }
-    names = read_source(models / "functional").aliases
-    assert names["lstm/cell/kernel"] == names["layer_with_weights-2/cell/kernel"] == "lstm/lstm_cell/kernel"
-    names = read_source(models / "subclassed").aliases
-    assert names["graph/heads/1/bias"] == names["variables/5"] == "subclassed/graph/second/bias"
 
 
 class TwinGraph(GraphBase[ModelBaseParams]):

@@ -11,7 +11,6 @@ from typing import Any
 from tfaip.components.modelfiles import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.fields import FieldAdvice
-from tfaip.trainer.history import History
 from tfaip.trainer.run import names
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, LOG_FILE, PARAMS_FILE, STAGE_FILE
 from tfaip.util import files
@@ -276,20 +275,17 @@ class StageDirectories:
         files.write_json(path / STAGE_FILE, dict(record))
         return path
 
-    def finish(self, name: str, result: Mapping[str, Any]) -> None:
-        """Store the result of a stage, after all that it has written is on the disk."""
+    def finish(self, name: str, result: Mapping[str, Any], checkpoint: Path | None) -> None:
+        """Store the result of a stage, after all that it has written is on the disk.
+
+        A checkpoint is kept as the state at its end, as links that take no space as long as it exists.
+        """
         path = self.path(name)
+        if checkpoint is not None:
+            with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
+                files.link_tree(checkpoint, directory)
         files.sync_tree(path)
         files.write_json(path / DONE_FILE, dict(result))
-
-    def keep_history(self, name: str, history: History) -> None:
-        """Write the epochs of a stage to its directory."""
-        files.write_text(self.path(name) / HISTORY_FILE, history.text() + "\n")
-
-    def keep_state(self, name: str, checkpoint: Path) -> None:
-        """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
-        with files.commit_directory(self.state(name), CHECKPOINT_MARKS) as directory:
-            files.link_tree(checkpoint, directory)
 
     def forget(self, number: int, kept: str | None = None) -> None:
         """Remove the directories of the stages that will run again: this one and those after it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from tfaip.params.types import FieldValues, FunctionByName, FunctionName, expect
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.files import name_problem
+from tfaip.util.text import shorten
 
 MAIN = "main"
 """Name of the stage of the plain params."""
@@ -22,10 +24,7 @@ PRETRAINING = "pretraining"
 """First part of the names of stages that the hook `pretraining` gives."""
 EPOCH = "epoch"
 """First part of the names of stages that the hook `params_for_epoch` gives."""
-RESERVED = {MAIN: "the plain params", PRETRAINING: "the pretraining", EPOCH: "the stages of params_for_epoch"}
-
-CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "should_stop")
-"""Arguments that the function of a stage may take."""
+RESERVED = (MAIN, PRETRAINING, EPOCH)
 
 
 class PredictData(StrEnum):
@@ -35,20 +34,23 @@ class PredictData(StrEnum):
     VAL = "val"
 
 
+CALL_ARGUMENTS = ("params", "directory", "run_directory", "stages", "history", "should_stop")
+"""Arguments that the function of a stage may take."""
+
+
 def expected_file_name(name: str) -> str | None:
     """Return in words what is expected instead of a text, or None if it can name a file of samples in a stage."""
     # `tfaip.predict.samplefile` needs a backend, and its `.csv` holds scalars only.
-    problem = name_problem(name)
-    if problem is None and name.endswith((".jsonl", ".npz")):
-        return None
-    return f"a file name that ends with .jsonl or .npz (it {problem or 'ends with none of them'})"
+    is_file = name_problem(name) is None and name.endswith((".jsonl", ".npz"))
+    return None if is_file else "a file name that ends with .jsonl or .npz"
 
 
 class StageParams(ParamsBase, ABC):
-    """Stage of a training; if no class is chosen, a `TrainStage`."""
+    """Stage of a run; if no class is chosen, a `TrainStage`. A kind of stages is a class."""
 
     __default_choice__: ClassVar[type[StageParams]]
     kind: ClassVar[str]
+    trains: ClassVar[bool] = False
     needs_model: ClassVar[bool] = True
 
     name: str = option("", "Name of a stage that a program yields; in a list the key", mode="ignore")
@@ -56,6 +58,25 @@ class StageParams(ParamsBase, ABC):
     @abstractmethod
     def describe(self) -> list[str]:
         """Return in words what the stage does beside its overrides, for the table of the stages."""
+
+    @abstractmethod
+    def work(self, runner: Any) -> dict[str, Any] | None:
+        """Do the work; return facts for its `StageResult`, or None if it has not come to its end.
+
+        Args:
+            runner: the `StageRunner`, which does what needs a backend: `train`, `predict`, `on_chief`.
+        """
+
+    def check(self) -> None:
+        """Raise a UsageError unless the stage has what it needs; its values have their types."""
+
+    def num_epochs(self) -> int:
+        """Return the number of epochs that it trains."""
+        return 0
+
+    def result_file(self) -> str | None:
+        """Return the name of the file in its directory that later stages may refer to; None: there is none."""
+        return None
 
 
 class OverridingStage(StageParams, ABC):
@@ -70,22 +91,21 @@ class OverridingStage(StageParams, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.overrides, dict):
-            raise FieldError("overrides", self.overrides, "a dict of flags and values")
-        texts = {}
-        for key, value in self.overrides.items():
-            try:
-                texts[key] = value_text(value)
-            except TypeError as error:
-                expected = str(error).removeprefix("expected ").partition(", got")[0]
-                raise FieldError("overrides", value, expected, index=key) from error
-        self.overrides = texts
+        try:
+            self.overrides = {key: value_text(value) for key, value in self.overrides.items()}
+        except (AttributeError, TypeError) as error:
+            raise FieldError("overrides", self.overrides, "a dict of flags and plain values") from error
+
+    def given(self) -> list[tuple[str, str]]:
+        """Return the params that differ from those of the run, as flags and texts."""
+        return list(self.overrides.items())
 
 
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
 
     kind = "train"
+    trains = True
 
     epochs: int | None = option(None, "Number of epochs", low=1, required=True, common=True)
     rate_control: bool = option(
@@ -103,6 +123,21 @@ class TrainStage(OverridingStage):
     def describe(self) -> list[str]:
         held = [] if self.rate_control else ["rate held"]
         return held if self.transfer == TransferParams() else [*held, f"transfer {self.transfer.mode.value}"]
+
+    def work(self, runner: Any) -> Any:
+        return runner.train()
+
+    def check(self) -> None:
+        if self.epochs is None:
+            raise FieldError(f"stages.{self.name}.epochs", None, "the number of epochs of the stage")
+
+    def given(self) -> list[tuple[str, str]]:
+        # An empty scope lifts that of the run.
+        own = [] if self.no_train_scope is None else [("no_train_scope", self.no_train_scope or "None")]
+        return [*super().given(), *own]
+
+    def num_epochs(self) -> int:
+        return self.epochs or 0
 
 
 StageParams.__default_choice__ = TrainStage
@@ -129,6 +164,20 @@ class PredictStage(OverridingStage):
         data = self.data.value if self.generator is None else type(self.generator).__name__
         return [f"apply the model to {data}, write {self.file_name}"]
 
+    def work(self, runner: Any) -> dict[str, Any]:
+        data, gen, is_training = runner.data(), runner.arguments()["params"].gen, self.data is PredictData.TRAIN
+        if self.generator is not None:
+            pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, self.generator)
+        else:
+            pipeline = gen.train_data(data) if is_training else gen.val_data(data)
+        if pipeline is None:
+            raise UsageError(f"stage {self.name}: there are no validation data: set data train, or give a generator")
+        runner.predict(pipeline, self.file_name, self.include_inputs, self.include_targets)
+        return {}
+
+    def result_file(self) -> str:
+        return self.file_name
+
 
 class CallStage(StageParams):
     """Call of a function."""
@@ -144,13 +193,27 @@ class CallStage(StageParams):
     def describe(self) -> list[str]:
         return [f"call {self.function}"]
 
-    def load(self) -> FunctionByName:
-        """Import the function, and raise a UsageError unless it takes the arguments."""
-        function = FunctionByName(self.function, [*CALL_ARGUMENTS, *self.arguments], f"stages.{self.name}.function")
-        unknown = sorted(set(self.arguments) - function.taken)
+    def check(self) -> None:
+        unknown = sorted(set(self.arguments) - self._load().taken)
         if unknown:
             raise UsageError(f"stage {self.name}: {self.function} takes no argument {', '.join(unknown)}")
-        return function
+
+    def work(self, runner: Any) -> dict[str, Any]:
+        facts = {}
+
+        def call() -> None:
+            value = self._load()(**{**runner.arguments(), **self.arguments})
+            try:
+                facts["value"] = json.loads(json.dumps(value))
+            except (TypeError, ValueError) as error:
+                returned = f"returned {shorten(value)}, expected a JSON value or None ({error})"
+                raise UsageError(f"stage {self.name}: {self.function} {returned}") from error
+
+        runner.on_chief(call)
+        return facts
+
+    def _load(self) -> FunctionByName:
+        return FunctionByName(self.function, [*CALL_ARGUMENTS, *self.arguments], f"stages.{self.name}.function")
 
 
 class PretrainingParams(ParamsBase):
@@ -168,10 +231,8 @@ class PretrainingParams(ParamsBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.repetitions, list) and not self.repetitions:
-            raise FieldError("repetitions", [], "at least one number")
-        if isinstance(self.repetitions, dict) and any(index < 0 for index in self.repetitions):
-            raise FieldError("repetitions", self.repetitions, "indices from 0")
+        if self.repetitions == [] or (isinstance(self.repetitions, dict) and min(self.repetitions, default=0) < 0):
+            raise FieldError("repetitions", self.repetitions, "at least one number, and indices from 0")
 
     def epochs_of(self, index: int) -> int:
         """Return the number of epochs of the stage with an index, from 0."""

@@ -18,7 +18,8 @@ from tfaip.params.codec import Text, value_text
 from tfaip.params.fields import FieldError, copied
 from tfaip.params.names import did_you_mean
 from tfaip.params.settings import RootParams, apply, flags_of, prepare
-from tfaip.params.tree import Place, children, diff, fill_shared, flag_of, walk_places
+from tfaip.params.stored import flat_params
+from tfaip.params.tree import ABSENT, Place, children, diff, fill_shared, flag_of, walk_places
 from tfaip.trainer.run.names import STAGES_DIR
 from tfaip.trainer.scheduledvalues import SCHEDULES_FIELD, schedules_without, split_known
 from tfaip.trainer.stages.params import (
@@ -26,9 +27,7 @@ from tfaip.trainer.stages.params import (
     MAIN,
     PRETRAINING,
     RESERVED,
-    CallStage,
     OverridingStage,
-    PredictStage,
     PretrainingParams,
     StageParams,
     TrainStage,
@@ -45,7 +44,6 @@ log = logger(__name__)
 P = TypeVar("P", bound=RootParams)
 
 MAX_STAGES = 1000
-_MAX_ROWS = 60
 _MAX_TEXT = 200
 _LEFT_OUT = "--pretraining.max_epochs 0"
 # What a run has once; paths from the trainer params.
@@ -90,7 +88,7 @@ class PlannedStage:
     @property
     def trains(self) -> bool:
         """True if it has epochs."""
-        return isinstance(self.settings, TrainStage)
+        return bool(self.settings.trains)
 
     def describe(self) -> str:
         """Return in words what the stage does that the main one does not."""
@@ -171,8 +169,8 @@ class _Planner:
     def __init__(self, params: Any) -> None:
         self._params = params
         self.next_epoch = 1
-        self._planned: dict[str, StageParams] = {}
-        self._files: dict[str, str] = {}  # of each PredictStage, by its name
+        self._names: list[str] = []
+        self._files: dict[str, str] = {}  # that stages write, by their names
         self._latest: Any = None  # params of the latest training
 
     @cached_property
@@ -184,79 +182,68 @@ class _Planner:
 
     def plan(self, stage: Any, params: Any = None) -> PlannedStage:
         """Return the plan of the next stage; `params` are those that a hook gives it."""
-        if not isinstance(stage, TrainStage | PredictStage | CallStage):
+        if not isinstance(stage, StageParams):
             raise UsageError(f"the program yielded {shorten(stage)}, expected TrainStage, PredictStage or CallStage")
         settings: Any = copied(stage)  # the program may change its own
         if params is None:
             self._check(settings)
-        number, first, epochs, reads_stages = len(self._planned), self.next_epoch, getattr(settings, "epochs", 0), False
-        last = first + epochs - 1
-        if epochs and last > self._params.epochs:
+        number, first, reads_stages = len(self._names), self.next_epoch, False
+        last = first + settings.num_epochs() - 1
+        if settings.trains and last > self._params.epochs:
             raise FieldError("epochs", self._params.epochs, f"at least {last}, the last epoch of stage {settings.name}")
         if params is None:
             params, reads_stages = self._params_of(settings)
-        if isinstance(settings, TrainStage):
+        if settings.trains:
             self._latest = copy_for_stage(params)  # a training writes its progress into its own
-        elif isinstance(settings, PredictStage):
+        if file := settings.result_file():
             root = Path(self._params.output_dir or "").absolute()
-            self._files[settings.name] = str(root / STAGES_DIR / settings.name / settings.file_name)
-        self._planned[settings.name], self.next_epoch = settings, last + 1
+            self._files[settings.name] = str(root / STAGES_DIR / settings.name / file)
+        self._names.append(settings.name)
+        self.next_epoch = last + 1
         return PlannedStage(settings, number, first, last, params, reads_stages)
 
     def main(self) -> PlannedStage:
         """Return the stage of the plain params."""
-        stage = main_stage(self._params, len(self._planned), self.next_epoch)
-        if self._planned and (references := _references(self.plain)):
+        stage = main_stage(self._params, len(self._names), self.next_epoch)
+        if self._names and (references := _references(self.plain)):
             return dataclasses.replace(stage, params=self._resolved(MAIN, self.plain, references), reads_stages=True)
         return stage
 
     def _check(self, settings: Any) -> None:
         """Raise unless a stage has what it needs, and a name that no stage before it has."""
-        name, path, folded = settings.name, f"stages.{settings.name}", str(settings.name).casefold()
-        problem = name_problem(name)
-        if problem is None and folded in RESERVED:
-            problem = f"is that of {RESERVED[folded]}"
-        elif problem is None and any(character in name for character in ".{}= \\"):
-            problem = "has a dot, brace, space, backslash or equals sign"
-        elif problem is None and folded in map(str.casefold, self._planned):
-            problem = "is given twice"  # some file systems do not distinguish Small from small
-        if problem is not None:
-            field_name = "stages" if name in self._params.stages else "name"
-            raise FieldError(field_name, name, f"another name of a stage (it {problem})")
-        if isinstance(settings, TrainStage) and settings.epochs is None:
-            raise FieldError(f"{path}.epochs", None, "the number of epochs of the stage")
-        prepare(settings, path)
-        if isinstance(settings, CallStage):
-            settings.load()
+        name = str(settings.name)
+        # Some file systems do not distinguish Small from small.
+        is_taken = name.casefold() in (*RESERVED, *map(str.casefold, self._names))
+        if is_taken or name_problem(name) is not None or any(character in name for character in ".{}= \\"):
+            expected = f"a name of its own, without dots, braces, spaces or =; not {', '.join(RESERVED)}"
+            raise FieldError("stages" if name in self._params.stages else "name", name, expected)
+        prepare(settings, f"stages.{name}")
+        settings.check()
 
     def _params_of(self, settings: Any) -> tuple[Any, bool]:
         """Return the params of a stage, and True if they name files of stages; its overrides get flags as names."""
-        base = self._latest
-        if base is None or isinstance(settings, TrainStage):
-            base = self.plain
+        base = self.plain if settings.trains or self._latest is None else self._latest
         if not isinstance(settings, OverridingStage):
             return copy_for_stage(base), False
-        given = list(settings.overrides.items())
-        if isinstance(settings, TrainStage) and settings.no_train_scope is not None:
-            given.append(("no_train_scope", settings.no_train_scope or "None"))  # an empty one lifts that of the run
-        settings.overrides = flags_of_overrides(self.plain, given, settings.name)
-        texts = {**_references(base), **settings.overrides}
+        settings.overrides = given = flags_of_overrides(self.plain, settings.given(), settings.name)
+        texts = {**_references(base), **given}
         reads_stages = any(_REFERENCE.search(text) for text in texts.values())
         return self._resolved(settings.name, base, texts), reads_stages
 
     def _resolved(self, name: str, base: Any, texts: Mapping[str, str]) -> Any:
         """Return params with overrides, and files of stages in the place of `{NAME.file}`."""
         for flag, text in texts.items():
-            for key in _REFERENCE.findall(text):
-                if key in self._files:
-                    continue
-                problem = f"no stage has this name{did_you_mean(key, self._files)}"
-                if key in self._planned:
-                    problem = f"{key} writes no file, as only a PredictStage does"
-                elif key in self._params.stages:
-                    problem = f"{key} comes later: override it in this stage"
+            for key in set(_REFERENCE.findall(text)) - self._files.keys():
+                problem = f"no PredictStage before it is called {shorten_text(key)}{did_you_mean(key, self._files)}"
                 raise UsageError(f"stage {name}: --{flag} is {shorten(text)}, but {problem}")
         return overridden(base, texts, name, self._files)
+
+
+def stored_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the values that differ between stored params, before and after, by dotted path."""
+    before, after = flat_params(old), flat_params(new)
+    paths = [path for path in dict.fromkeys([*before, *after]) if before.get(path, ABSENT) != after.get(path, ABSENT)]
+    return {path: (before.get(path, ABSENT), after.get(path, ABSENT)) for path in paths}
 
 
 def copy_for_stage(params: P) -> P:
@@ -365,9 +352,9 @@ def _hook_stages(planner: _Planner, pretraining: PretrainingParams, scenario: An
         is_pair = isinstance(result, tuple) and len(result) == 2 and not is_per_epoch
         params, epochs = result if is_pair else (result, epochs)
         if type(params) is not type(plain) or type(epochs) is not int or epochs < 1:
-            shown = type(result).__name__ if hasattr(result, "__dataclass_fields__") else shorten(result)
             others = "" if is_per_epoch else ", a tuple of it and a number of epochs of at least 1,"
-            raise UsageError(f"{call} returned {shown}, expected {type(plain).__name__}{others} or None at the end")
+            expected = f"expected {type(plain).__name__}{others} or None at the end"
+            raise UsageError(f"{call} returned {shorten(result)}, {expected}")
         if (used := used + epochs) > limit:
             raise _without_end(call, limit)
         if is_per_epoch and stage is not None and not diff(own, params):
@@ -484,9 +471,7 @@ class Preview:
             rows.append((stage.name, epochs, stage.describe()))
         if not self.is_complete:
             rows.append(("...", "", "known when it is reached"))
-        lines = table_lines(rows, left=3)
-        left_out, half = len(lines) - _MAX_ROWS, _MAX_ROWS // 2
-        return lines if left_out <= 0 else [*lines[:half], f"... {left_out} more stages", *lines[-half:]]
+        return table_lines(rows, left=3)
 
     def log(self) -> None:
         """Log the table of the stages."""

@@ -25,25 +25,22 @@ class TransferMode(StrEnum):
 
 def expected_sizes(sizes: Any) -> str | None:
     """Return in words what is expected instead of the sizes of joined inputs; None: nothing else."""
-    is_list = isinstance(sizes, list | tuple) and len(sizes) > 0
+    is_list = isinstance(sizes, list | tuple) and len(sizes) > 0 and len(sizes) % 2 == 0
     if is_list and all(type(size) is int and size > 0 for size in sizes):
         return None
-    return "a list of positive sizes, e.g. [3,5]"
+    return "positive sizes, the old ones and then as many new ones, e.g. [3,5,5,7]"
 
 
 def expected_substitution(text: str) -> str | None:
     """Return in words what is expected instead of a text, or None if it is `old->new` with a regular expression old."""
-    old, arrow, new = text.partition(ARROW)
-    form = f"'old{ARROW}new' with "
-    if not arrow or not old or ARROW in new:
-        return f"{form}a regular expression old"
-    expected = expected_pattern(old)
-    if expected is not None:
-        return form + expected.replace("expression", "expression old", 1)
+    old, _, new = text.partition(ARROW)
+    form = f"'old{ARROW}new' with a regular expression old and a replacement new"
+    if not old or text.count(ARROW) != 1 or expected_pattern(old) is not None:
+        return form
     try:
         re.compile(old).sub(new, "")
     except (re.error, IndexError) as error:
-        return f"{form}a replacement new ({shorten_text(str(error))})"
+        return f"{form} ({shorten_text(str(error))})"
     return None
 
 
@@ -63,8 +60,8 @@ class WeightRules(ParamsBase):
     )
     blocks: dict[str, list[int]] = option(
         {},
-        "With mode subset, old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. "
-        "'top=[3,5]'",
+        "With mode subset, old and then new sizes of the inputs that a layer joins, by a regex on the paths of its "
+        "weights, e.g. 'top=[3,5,5,7]'",
         text=expected_sizes,
     )
 

@@ -25,7 +25,6 @@ from tfaip.model.structure.axis import (
     combined,
     matching_positions,
     renamed_axis,
-    resized_axis,
     resized_structure,
     sizes_text,
 )
@@ -45,7 +44,6 @@ AVERAGE = "average"
 _OF_EVERY_RULE = (AVERAGE, "gradient_accumulator")
 _UNNAMED = "part_"
 _NO_STRUCTURE = WeightStructure((), inputs=None)
-_UNUSED_SHOWN = 5
 
 log = logger(__name__)
 
@@ -130,16 +128,14 @@ class Row:
         shape: its shape.
         outcome: the decision.
         found: the array that it takes, or whose shape differs.
-        candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
         fit: the entries that it takes, if it is loaded in part.
-        reason: why its entries are ambiguous, or may be wrong; empty: they are not.
+        reason: why its source or its entries are ambiguous, or may be wrong; empty: they are not.
     """
 
     target: str
     shape: Shape
     outcome: Outcome
     found: Found | None = None
-    candidates: tuple[str, ...] = ()
     fit: Fit | None = None
     reason: str = ""
 
@@ -258,7 +254,7 @@ def _found_by_tail(
     for row in rows:
         match = matches.get(rules.wanted_name(row.target)) if row.outcome is Outcome.NOT_FOUND else None
         if match is not None and match.name is None:
-            row = replace(row, outcome=Outcome.AMBIGUOUS, candidates=match.candidates)
+            row = replace(row, outcome=Outcome.AMBIGUOUS, reason=" or ".join(match.candidates))
         elif match is not None and match.name is not None:
             shape = source.arrays[match.name].shape
             outcome = Outcome.LOADED if shape == row.shape else Outcome.SHAPE_DIFFERS
@@ -299,30 +295,30 @@ def _fit(
     old, new = list(_unknown(source_shape)), list(target.axes)
     if source is not None and tuple(axis.size for axis in source.axes) == source_shape:
         old = [renamed_axis(axis, rules.renamed_source) for axis in source.axes]
-    given = next((sizes for p, sizes in rules.blocks.items() if path_matches(re.compile(p), row.target)), None)
-    if given is not None:
-        for axis in _axes_of_blocks(target, source_shape, given):
-            old[axis], new[axis] = _given_axis(new[axis], row.shape[axis], source_shape[axis], given)
-        # Who knows the inputs of a weight knows that nothing else in it is joined.
-        for axis in range(len(new)):
-            if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
-                old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", row.shape[axis])
+    sizes = next((sizes for p, sizes in rules.blocks.items() if path_matches(re.compile(p), row.target)), ())
+    given = _given_axes(target, source_shape, row.shape, sizes)
+    for axis in range(len(new)):
+        if axis in given:
+            old[axis], new[axis] = given[axis]
+        elif sizes and (isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown)):
+            # Who knows the inputs of a weight knows that nothing else in it is joined.
+            old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", row.shape[axis])
     fit = Fit(tuple(old), tuple(new))
     fit.positions()
     return fit
 
 
 def _check_blocks(rows: Sequence[Row], rules: WeightRules, structure: Structure) -> None:
-    """Raise unless each pattern of `blocks` matches a target, and its sizes add up to inputs of the source of one."""
-    shapes = {row.target: None if row.found is None else row.found.shape for row in rows}
+    """Raise unless each pattern of `blocks` matches a target whose inputs, old and new, its sizes add up to."""
+    known = {row.target: row for row in rows}
     for pattern, sizes in rules.blocks.items():
-        matched = {path: shapes[path] for path in matching_paths(pattern, "blocks", "weight", shapes)}
-        fits = [_axes_of_blocks(structure.get(p, _NO_STRUCTURE), shape, sizes) for p, shape in matched.items() if shape]
-        if not any(fits):
-            listed = [f"{p} ({shape_text(shape) if shape else 'no source'})" for p, shape in matched.items()]
+        matched = [known[path] for path in matching_paths(pattern, "blocks", "weight", known)]
+        pairs = [(row, row.found.shape) for row in matched if row.found is not None]
+        if not any(_given_axes(structure.get(r.target, _NO_STRUCTURE), shape, r.shape, sizes) for r, shape in pairs):
+            listed = ", ".join(f"{row.target} ({shape_text(shape)} -> {shape_text(row.shape)})" for row, shape in pairs)
             raise FieldAdvice(
-                f"{{blocks}} {shorten(pattern)} gives {shorten(list(sizes))}, which are the inputs of no weight "
-                f"that it matches; in the source these are {shorten_text(', '.join(listed), 120)}",
+                f"{{blocks}} {shorten(pattern)} gives {shorten(list(sizes))}, the old sizes and then the new ones, but "
+                f"no weight has such inputs: {shorten_text(listed, 120)}",
                 "blocks",
             )
 
@@ -331,34 +327,13 @@ def _unknown(shape: Shape) -> Axes:
     return tuple(Unknown(size, "its inputs are not known") for size in shape)
 
 
-def _axes_of_blocks(target: WeightStructure, source_shape: Shape, sizes: Sequence[int]) -> list[int]:
-    """Return the axes of a weight that blocks are meant for: those of inputs, else the first one that fits."""
-    totals = {sum(sizes)}
-    if len(sizes) % 2 == 0:
-        totals.add(sum(sizes[: len(sizes) // 2]))
-    if target.inputs is not None:
-        return [axis for axis in target.inputs if axis < len(source_shape) and source_shape[axis] in totals]
-    return [axis for axis, size in enumerate(source_shape) if size in totals][:1]
-
-
-def _given_axis(axis: Axis, new_size: int, old_size: int, sizes: Sequence[int]) -> tuple[Axis, Axis]:
-    """Return the old and the new axis of inputs whose sizes the user gave."""
+def _given_axes(target: WeightStructure, old: Shape, new: Shape, sizes: Sequence[int]) -> dict[int, tuple[Axis, Axis]]:
+    """Return the old and the new axis of the inputs of a weight whose sizes are given, by number."""
     half = len(sizes) // 2
-    if len(sizes) % 2 == 0 and sum(sizes[:half]) == old_size:
-        if sum(sizes[half:]) != new_size:
-            raise AmbiguousAxis(
-                f"blocks gives {list(sizes)}, but there are {old_size} inputs in the source, {new_size} here"
-            )
-        return _named(sizes[:half]), _named(sizes[half:])
-    if len(sizes) == 1:
-        return _named(sizes), _named([new_size])
-    parts = axis.parts if isinstance(axis, Joined) else ()
-    if len(parts) != len(sizes):
-        raise AmbiguousAxis(
-            f"blocks gives {len(sizes)} inputs, the model joins {len(parts) or 'an unknown number'}: "
-            "give the new sizes after the old ones"
-        )
-    return combined(Joined, [resized_axis(part, size, {}) for part, size in zip(parts, sizes, strict=True)]), axis
+    pair = (sum(sizes[:half]), sum(sizes[half:]))
+    axes = [axis for axis, known in enumerate(zip(old, new, strict=False)) if known == pair]
+    axes = axes[:1] if target.inputs is None else [axis for axis in axes if axis in target.inputs]
+    return {axis: (_named(sizes[:half]), _named(sizes[half:])) for axis in axes}
 
 
 def _named(sizes: Sequence[int]) -> Axis:
@@ -369,17 +344,9 @@ def _named(sizes: Sequence[int]) -> Axis:
 
 
 def transfer_table(transfer: Transfer) -> list[str]:
-    """Return a line per target weight (path, shape, outcome), and one per source with its unused arrays."""
-    cells = [("weight", "shape", "")]
-    cells += [(row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows]
-    lines = table_lines(cells, left=3)
-    for place, source in enumerate(transfer.sources):
-        used = {row.found.name for row in transfer.rows if row.found is not None and row.found.place == place}
-        unused = sorted(set(source.arrays) - used)
-        if unused:
-            more = f" and {len(unused) - _UNUSED_SHOWN} more" if len(unused) > _UNUSED_SHOWN else ""
-            lines.append(f"not used of {source.description}: {', '.join(unused[:_UNUSED_SHOWN])}{more}")
-    return lines
+    """Return a line per target weight, below a header: path, shape, outcome."""
+    cells = [(row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows]
+    return table_lines([("weight", "shape", ""), *cells], left=3)
 
 
 def log_transfer(transfer: Transfer, title: str, only_if_changed: bool = False) -> None:
@@ -397,9 +364,8 @@ def log_transfer(transfer: Transfer, title: str, only_if_changed: bool = False) 
         return
     head, *lines = transfer_table(transfer)
     log.info("  %s", head)
-    for place, line in enumerate(lines):
-        is_doubtful = place < len(transfer.rows) and transfer.rows[place].is_loaded and transfer.rows[place].reason
-        log.log(logging.WARNING if is_doubtful else logging.INFO, "  %s", line)
+    for row, line in zip(transfer.rows, lines, strict=True):
+        log.log(logging.WARNING if row.is_loaded and row.reason else logging.INFO, "  %s", line)
 
 
 def shape_text(shape: Shape) -> str:
@@ -408,11 +374,9 @@ def shape_text(shape: Shape) -> str:
 
 
 def _outcome_text(row: Row, transfer: Transfer) -> str:
-    if row.candidates:
-        return f"{row.outcome} ({' or '.join(row.candidates)})"
     found, text = row.found, str(row.outcome) if row.fit is None else f"{row.outcome} {row.fit}"
     if found is None:
-        return text
+        return f"{text} ({row.reason})" if row.reason else text
     if row.reason or row.outcome is Outcome.SHAPE_DIFFERS:
         text += f" ({row.reason and f'{row.reason}; '}source: {shape_text(found.shape)})"
     if len(transfer.sources) > 1:

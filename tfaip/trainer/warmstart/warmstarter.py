@@ -37,7 +37,7 @@ from tfaip.trainer.transfer.plan import (
 from tfaip.util.classes import overrides, refuse_uncalled
 from tfaip.util.files import path_problem
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten_text
 
 _SHOWN = 2
 _UNCALLED = {
@@ -147,8 +147,8 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
     loaded = transfer.with_outcome(*usable)
     missing = [row for row in transfer.rows if row.outcome not in (*usable, Outcome.EXCLUDED)]
     needed, fields, blocks = _some([_difference(row) for row in missing]), [], ""
-    if any(row.reason for row in missing):
-        fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5]'"
+    if any(row.reason and row.found for row in missing):
+        fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5,5,7]'"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         text = f"nothing in {what} matches the model: it holds {_some(found)}, the model needs {needed}"
@@ -163,9 +163,8 @@ def _check(transfer: Transfer, what: str, allow_partial: bool, any_shape: bool) 
 
 def _difference(row: Row) -> str:
     """Describe a target that is not loaded, with the reason if there is one."""
-    reason = _some(list(row.candidates)) if row.candidates else row.reason
-    if reason:
-        return f"{row.target} (ambiguous: {reason})"
+    if row.reason:
+        return f"{row.target} (ambiguous: {row.reason})"
     if row.found is not None:
         return f"{row.target} (shape {shape_text(row.found.shape)}, needed {shape_text(row.shape)})"
     return row.target
@@ -190,11 +189,8 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         TfaipError: if it is damaged.
     """
     path = Path(path)
-    problem = path_problem(path)
-    if problem is not None:
-        raise UsageError(f"no model at {shorten(str(path))}: the path {problem}")
-    if not path.is_dir():
-        raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
+    if path_problem(path) is not None or not path.is_dir():
+        raise UsageError(f"no model at {shorten_text(str(path), 160)}: not a directory, or it does not exist")
     if (path / WEIGHTS_FILE).is_file():
         return Source(str(path), load_weights_of(path))
     if (path / ARRAYS_FILE).is_file():
@@ -203,12 +199,9 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     if former is not None:
         return read_saved_model(former.saved_model, trim_graph_name)
     if (path / PARAMS_FILE).is_file() and not has_variables(path):
-        model, run = model_of_run(path), RunDirectory.stored(path)
-        others = (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir()))
-        model = model or next((entry for entry in others if CheckpointStore(entry).checkpoints()), None)
-        if model is None:
-            raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
-        return read_source(model, trim_graph_name)
+        path = model_of_run(path) or RunDirectory.stored(path).checkpoints
+        if (path / WEIGHTS_FILE).is_file():
+            return Source(str(path), load_weights_of(path))
     store = CheckpointStore(path)
     if store.checkpoints():
         name, checkpoint = store.read()
@@ -216,9 +209,6 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
         if has_variables(directory):
-            if directory.name == SERVE_DIR and (directory.parent / WEIGHTS_FILE).is_file():
-                # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
-                return Source(str(directory), load_weights_of(directory.parent))
             return read_saved_model(directory, trim_graph_name)
     raise UsageError(
         f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
