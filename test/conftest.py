@@ -1,7 +1,5 @@
 """Settings of every test process, and the fixtures shared by all tests."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

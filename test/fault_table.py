@@ -13,8 +13,6 @@ does not allow, or for which a tool is missing, are named and left out; with the
 error. Ends with exit code 1 if any row is not as expected.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

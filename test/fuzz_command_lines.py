@@ -5,8 +5,6 @@ line of at most 300 characters, or accepted. A seeded part of the accepted ones 
 clear line. Nothing may be written outside of what the line names.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

@@ -12,8 +12,6 @@ between them a prediction and the call of a function. Beside the run, in
 it, among the processes and in the shared memory nothing may be left. Ends with exit code 1 after any difference.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

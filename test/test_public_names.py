@@ -1,7 +1,5 @@
 """The lazy namespaces: every name resolves, and nothing heavy is loaded before it is needed."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures of the package, and the budgets that they must keep (`budgets.toml`); `structure.py` checks them."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

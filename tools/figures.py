@@ -8,8 +8,6 @@ Circles between files count every import: at load time, inside functions, for ty
 package and `imports` do to offer public names are left out.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import statistics

@@ -5,8 +5,6 @@
 The messages of pip are in `install.log` in the environment; if it fails, the last ones are printed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -5,8 +5,6 @@
 Trains the tutorial with real commands and writes `docs/pictures`. Needs tmux and Chromium.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

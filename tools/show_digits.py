@@ -6,8 +6,6 @@
 Below each digit are its true class and the predicted one. Digits that the model reads wrong come first.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -8,8 +8,6 @@ The picture shows the import contracts and the imports themselves: a box is a pa
 left out where a chain of others says the same, so that the picture stays readable.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """What the tests of this directory share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

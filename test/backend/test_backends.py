@@ -1,7 +1,5 @@
 """The two backends offer the same functions with the same arguments, and nothing else knows which one is in use."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

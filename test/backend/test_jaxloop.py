@@ -1,7 +1,5 @@
 """Steps of JAX in a compiled loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is used of Keras beyond its documentation: it does what we need; a test that fails after an upgrade names it."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

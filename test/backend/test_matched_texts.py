@@ -1,7 +1,5 @@
 """Texts of other libraries that are matched, since what they describe has no type and no code."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each private name of another project that the package uses, and that `tools/budgets.toml` lists, exists."""
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import re

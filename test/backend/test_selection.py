@@ -1,7 +1,5 @@
 """Which backend is chosen, and how quietly it is imported."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

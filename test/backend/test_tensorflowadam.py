@@ -1,7 +1,5 @@
 """The update of `FusedAdam` against numbers worked out by hand and against Keras; on TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

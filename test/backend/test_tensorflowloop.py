@@ -1,7 +1,5 @@
 """Steps of TensorFlow in a compiled loop over chunks of batches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

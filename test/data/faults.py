@@ -1,7 +1,5 @@
 """Data and processors that fail in the ways that a test asks for."""
 
-from __future__ import annotations
-
 import builtins
 import logging
 import os

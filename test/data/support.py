@@ -1,7 +1,5 @@
 """A small scenario's data: numbers and short rows, with processors of every kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any

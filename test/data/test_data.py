@@ -1,7 +1,5 @@
 """Data, generators and processors, as one class each or as pairs of classes."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

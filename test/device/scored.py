@@ -1,7 +1,5 @@
 """The tiny scenario with an evaluator that returns all that an evaluator may, and with a graph of our own layers."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import keras

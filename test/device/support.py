@@ -1,7 +1,5 @@
 """Starts `train_cases` in processes that train alone or together."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

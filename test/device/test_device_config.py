@@ -1,7 +1,5 @@
 """Params of the devices: what is refused before anything is imported; JAX where TensorFlow is not installed."""
 
-from __future__ import annotations
-
 import sysconfig
 from pathlib import Path
 

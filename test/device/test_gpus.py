@@ -1,7 +1,5 @@
 """Environment variables that GPU params become, for machines that tests do not have, and who trains together."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two devices give the numbers of one, for everything that acts on gradients or weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import keras

@@ -1,7 +1,5 @@
 """Processes that train together on JAX, over loopback: started by hand, by Open MPI, and one of them killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

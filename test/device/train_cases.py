@@ -6,8 +6,6 @@ are points by target, a model is the name of its params. A training that is to s
 `RESULTS` gets the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

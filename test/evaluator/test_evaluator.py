@@ -1,7 +1,5 @@
 """Evaluators: plain Python on single samples."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import keras

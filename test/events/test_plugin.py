@@ -1,7 +1,5 @@
 """The filter of TensorFlow's warnings holds back those of directories alone; for the server see test/trainer."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

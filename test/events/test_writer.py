@@ -1,7 +1,5 @@
 """TensorBoard events, read back with TensorBoard."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The examples train as their READMEs say, and are as short as they promise to be."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

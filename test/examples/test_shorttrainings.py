@@ -1,7 +1,5 @@
 """The second scenarios of two examples, trained so little that only their way is tested."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of the page about stages: lines read by a network that grows, and by one trained with alignments."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A model with everything that exports have to cope with, and how it is exported."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Exported model directories."""
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

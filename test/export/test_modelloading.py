@@ -1,7 +1,5 @@
 """From a model directory back to the scenario: weights of every graph, of any backend, and what does not fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

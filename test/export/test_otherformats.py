@@ -1,7 +1,5 @@
 """Files for plain Keras and for ONNX runtimes: equal outputs without this toolkit, and what cannot be written."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The SavedModel: used as others use it, the weights of the moment, checks, and graphs that cannot be exported."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """SavedModels that others wrote: Keras 2 and plain TensorFlow; and those that do not fit."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

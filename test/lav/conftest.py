@@ -1,7 +1,5 @@
 """The model that the tests load."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """LAV of exported models."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

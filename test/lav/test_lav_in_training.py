@@ -1,7 +1,5 @@
 """LAV during training: the prediction graph, the post-processing and the evaluator at the end of epochs."""
 
-from __future__ import annotations
-
 import signal
 from dataclasses import field
 from itertools import islice

@@ -1,7 +1,5 @@
 """Distributions of random masks: all that the definition of a method can draw, against what was drawn."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping

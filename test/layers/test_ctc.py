@@ -1,7 +1,5 @@
 """CTC: the loss and its gradients, decoders, and forced alignment, by sums over all paths in plain Python."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The layer SpecAugment: number, widths and positions of its masks, its time warp, and padding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Stochastic depth: expectation, extreme probabilities, and probabilities that a training changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

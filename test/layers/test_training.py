@@ -1,7 +1,5 @@
 """All layers in one graph: export formats and configs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Noise on weights: its numbers are normal, and those of the definition. Its effect: test/trainer/schedules."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """A scenario whose model is a Keras model that `build_model` makes; which one, its params say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path

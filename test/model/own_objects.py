@@ -1,7 +1,5 @@
 """Objects of Keras that a user has written."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small graphs and models whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models that a user brings: trained, resumed, exported, evaluated and predicted like any other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import keras

@@ -1,7 +1,5 @@
 """Losses and metrics as `compile` takes them, and what is said of a model that does not fit."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Graphs: separate training and prediction paths, graphs within graphs, eager calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Input gradient regularization, on losses whose gradients can be worked out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

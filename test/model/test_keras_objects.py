@@ -1,7 +1,5 @@
 """Objects of Keras as params: flags, JSON, names of Keras, objects of users, and what a file may name."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from dataclasses import field

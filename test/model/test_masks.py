@@ -1,7 +1,5 @@
 """Masks of Keras and weights of samples: what counts in losses, metrics, LAV and votes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an evaluation of the prediction graph leaves out, and what it must not swallow."""
 
-from __future__ import annotations
-
 import logging
 
 import keras

@@ -4,8 +4,6 @@ A description makes a network, its data and the arguments of `compile`. Both tra
 see the same batches.
 """
 
-from __future__ import annotations
-
 import ast
 from types import SimpleNamespace
 from typing import Any

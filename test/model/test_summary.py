@@ -1,7 +1,5 @@
 """Summary of models: paths, output shapes, parameters; worked out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

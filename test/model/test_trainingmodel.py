@@ -1,7 +1,5 @@
 """Losses of the model that `fit` runs: averaged, weighted, summed and logged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of variables: the path of attributes, equal in every build."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Weights on disk and in kept memory: they come back bit by bit, what does not fit is named, and tails of paths."""
 
-from __future__ import annotations
-
 import hashlib
 import tracemalloc
 from pathlib import Path

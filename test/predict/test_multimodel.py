@@ -1,7 +1,5 @@
 """Several models: votes, and what keeps models from voting."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

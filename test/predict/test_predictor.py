@@ -1,7 +1,5 @@
 """The predictor: order, laziness, what a sample holds, and the kinds of models."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

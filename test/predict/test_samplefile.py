@@ -1,7 +1,5 @@
 """Files of predicted samples: what is written comes back, to the last bit."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

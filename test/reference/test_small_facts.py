@@ -1,7 +1,5 @@
 """Facts of the documents that no other test asserts: names of commands, and defaults."""
 
-from __future__ import annotations
-
 import importlib
 import tomllib
 

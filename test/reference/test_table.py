@@ -1,7 +1,5 @@
 """Each test that `facts.toml` names exists, with the parameter that it names."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import tomllib

@@ -1,7 +1,5 @@
 """Runs that many tests compare with, made once per test session: read them, or copy them."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

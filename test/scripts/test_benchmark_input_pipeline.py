@@ -1,7 +1,5 @@
 """The benchmark of the input pipeline as users call it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

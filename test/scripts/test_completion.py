@@ -1,7 +1,5 @@
 """Completion of command lines, and what else is answered before a backend is imported."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

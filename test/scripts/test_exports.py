@@ -1,7 +1,5 @@
 """tfaip-export and its --check on the models of a run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

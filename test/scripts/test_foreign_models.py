@@ -1,7 +1,5 @@
 """Models of a stranger: whatever lies in the directory, nothing of it is imported or executed, and nothing expands."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """A run, its models and their params as tfaip 1.2 wrote them: predicted, evaluated, started from, converted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

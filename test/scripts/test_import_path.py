@@ -1,7 +1,5 @@
 """No module of a model, run or params directory is imported when that is the working directory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What looks at a run before it starts, and streams that are closed or full. Nothing is written."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Bad input: one clear line on stderr, exit code 2, and nothing is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

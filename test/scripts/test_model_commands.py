@@ -1,7 +1,5 @@
 """The commands that use exported models, from the command line to files and exit codes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

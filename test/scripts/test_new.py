@@ -1,7 +1,5 @@
 """`tfaip-new`: scenarios to start from, which train at once."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a run prints and writes, and what its scenario logs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A run whose classes, functions or scenario were typed is resumed without `--trust`; a copied or edited one is not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

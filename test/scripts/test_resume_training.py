@@ -1,7 +1,5 @@
 """A run that was stopped, or lost checkpoints, and is resumed is bit for bit the run that never stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

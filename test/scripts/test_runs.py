@@ -1,7 +1,5 @@
 """`tfaip-runs`: lists of runs and comparisons, from their directories alone."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

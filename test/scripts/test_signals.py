@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: one line, a checkpoint, the exit code; the run then goes on as if nothing had happened."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

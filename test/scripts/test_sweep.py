@@ -1,7 +1,5 @@
 """`tfaip-sweep`: real trainings, chosen by Optuna, in real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

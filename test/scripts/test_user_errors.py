@@ -1,7 +1,5 @@
 """Errors in a user's own code: two lines at most, with the place in that code; the traceback is in the run's log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The ready tests on real scenarios, and what they say about a broken one."""
 
-from __future__ import annotations
-
 import json
 import unittest
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A net with layers in layers and in lists, statistics, regularisers and dropout, on the data of the tiny scenario."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

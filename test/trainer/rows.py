@@ -1,7 +1,5 @@
 """Rows of ones of given lengths; without a backend, since data workers import this module."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nothing beside a run is ever changed, whatever its params, its params file or links in its directory say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

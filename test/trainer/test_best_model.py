@@ -1,7 +1,5 @@
 """The best epoch and early stopping; `best/` holds the best epoch of the training that continues."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

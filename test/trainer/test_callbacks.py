@@ -1,7 +1,5 @@
 """Callbacks of the user: what they see, and what they may do."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import partial

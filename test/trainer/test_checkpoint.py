@@ -1,7 +1,5 @@
 """Checkpoints are complete or not there; signals stop a training at the next border, and it continues exactly there."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Epochs, buckets and validation data in real trainings."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Executions of several steps, windows of updates, what an epoch counts, and resuming with other params."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `fit` and `evaluate` read: every batch, in order, with its position, on both backends."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

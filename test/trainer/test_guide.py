@@ -4,8 +4,6 @@ The scenario is `test.trainer.line`: w starts at 0, the loss is w * x, so that t
 with the rate 1 if nothing else is said. Options that are not here have tests of their own.
 """
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

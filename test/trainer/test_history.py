@@ -1,7 +1,5 @@
 """The history of epochs: the best one, and the way to JSON and back."""
 
-from __future__ import annotations
-
 import json
 import math
 import tracemalloc

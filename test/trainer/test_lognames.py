@@ -1,7 +1,5 @@
 """Names of logged values: equal in all models, and those that are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

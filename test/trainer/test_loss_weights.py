@@ -1,7 +1,5 @@
 """`trainer.loss_weights`: weights of losses that a training gives."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """`trainer.no_train_scope`: what it freezes stays as it is, bit for bit, and costs no optimizer slots."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

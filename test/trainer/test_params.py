@@ -1,7 +1,5 @@
 """Params of a training: what they cannot be, and what follows from them."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

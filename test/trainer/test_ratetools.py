@@ -1,7 +1,5 @@
 """The rates of a run before and after it: preview, replay, files of RETURNN."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The directory of a run: whose it is, how a run is found again, and the record of what was typed for it."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import replace

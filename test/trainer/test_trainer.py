@@ -1,7 +1,5 @@
 """Whole trainings with worked-out numbers, also of several calls of `Trainer.fit`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Models whose batches do not fit, that are not compiled, or that draw numbers without a seed of their own."""
 
-from __future__ import annotations
-
 import logging
 import random
 from pathlib import Path

@@ -3,8 +3,6 @@
 A finding is another exception, or more than `ALARM_S` for a file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -1,7 +1,5 @@
 """What the tests of files and directories share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """Jobs of a background thread, and collections of garbage that search only what is new."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Directories are written, replaced and removed as a whole, whatever happens meanwhile."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes are commits: the old content, or the new one, never a half."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

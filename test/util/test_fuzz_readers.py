@@ -1,7 +1,5 @@
 """Some of the files of `fuzz_readers`; many of them in the series."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names that are almost those of hooks: a line or a refusal when the class is made, and no false alarm."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from typing import Any

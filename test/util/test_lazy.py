@@ -1,7 +1,5 @@
 """Module attributes that are imported on first use."""
 
-from __future__ import annotations
-
 import sys
 from fractions import Fraction
 from pathlib import Path

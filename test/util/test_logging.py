@@ -1,7 +1,5 @@
 """What is logged: the level, the console, and the file of a run."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

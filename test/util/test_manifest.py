@@ -1,7 +1,5 @@
 """The manifest finds what is missing, differs, or was added, and reads nothing outside of its directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

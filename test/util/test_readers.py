@@ -1,7 +1,5 @@
 """Every reader of the toolkit refuses what is not a regular file, and what would take any amount of memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path

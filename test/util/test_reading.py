@@ -1,7 +1,5 @@
 """Files are opened only if they are regular and not too large; JSON is bounded, zip files do not expand."""
 
-from __future__ import annotations
-
 import copy
 import os
 import tracemalloc

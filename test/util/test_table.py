@@ -1,7 +1,5 @@
 """Tables and values as text: aligned, bounded, one line."""
 
-from __future__ import annotations
-
 import math
 import sys
 

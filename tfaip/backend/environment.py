@@ -3,8 +3,6 @@
 Nothing else changes these variables (`tfaip/util/importpath.py` changes `sys.path`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib.util

@@ -1,7 +1,5 @@
 """Functions of the JAX backend; `tensorflow.py` has the same ones for TensorFlow, with longer descriptions."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

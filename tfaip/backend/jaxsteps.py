@@ -1,7 +1,5 @@
 """Compiled steps of JAX, alone and in a loop, and their data; `tensorflowsteps.py` has the same for TensorFlow."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque

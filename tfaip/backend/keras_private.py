@@ -6,8 +6,6 @@ What Keras guarantees ends at its public names, so that a new version may rename
 `tools/budgets.toml` lists all names of this kind, of other libraries and in other modules too.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Small functions around the public interface of Keras, the same on both backends."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading

@@ -1,7 +1,5 @@
 """Functions of the TensorFlow backend; `jax.py` has the same ones for JAX."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

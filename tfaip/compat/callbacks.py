@@ -1,7 +1,5 @@
 """Callbacks for work that the trainer does itself: to derive from, and to recognise in a list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

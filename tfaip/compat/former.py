@@ -1,7 +1,5 @@
 """Reading of params that tfaip 1.2 stored; `tfaip.params.stored` imports it for such a file."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Log files: written beside the console, and read back as values of epochs."""
 
-from __future__ import annotations
-
 import logging
 import re
 from contextlib import ExitStack, closing

@@ -3,8 +3,6 @@
 Old names are found by `tfaip.util.oldnames`, in modules that still exist and in those that do not.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from dataclasses import dataclass

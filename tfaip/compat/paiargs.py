@@ -6,8 +6,6 @@ The library asks a method for the class of the parser of its roots; `tfaip.util.
 answers with the one here, as soon as a program has imported the library.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """Work on many items in the worker processes of a data pipeline."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial

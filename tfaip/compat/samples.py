@@ -1,7 +1,5 @@
 """Processors and pipelines of samples in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

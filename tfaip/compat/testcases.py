@@ -1,7 +1,5 @@
 """Ready tests of tfaip 1.2, as functions of a `unittest.TestCase`; `tfaip.testing` has the checks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Small functions and classes of tfaip 1.2: resources, devices, times, bits."""
 
-from __future__ import annotations
-
 import cProfile
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A user may type `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path. A stored
 `module:Class`; it must not lead to code that the user neither installed nor named.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Files of an exported model: of the toolkit, or of tfaip 1.2 (a SavedModel with params). Loads no backend."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

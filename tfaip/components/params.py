@@ -1,7 +1,5 @@
 """Params of a scenario: data and model; needs no backend."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams

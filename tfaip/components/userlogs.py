@@ -1,7 +1,5 @@
 """Log messages of the user's own code, which go to the console and the log file of the toolkit."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Params of the data of a scenario; needs no backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams

@@ -3,8 +3,6 @@
 Every process must make the same calls in the same order. With one process nothing is exchanged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

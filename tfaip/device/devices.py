@@ -1,7 +1,5 @@
 """Devices and processes of a training as the backend has them, and the scope in which a model is trained on them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -4,8 +4,6 @@ The projector asks TensorFlow several times a minute for a file `checkpoint` in 
 events and its parent. In a run that is a directory, and TensorFlow warns twice each time.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

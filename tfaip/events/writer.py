@@ -1,7 +1,5 @@
 """TensorBoard event files, written without TensorFlow: its `tf.summary` takes seconds to import, and JAX has none."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

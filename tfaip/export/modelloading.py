@@ -3,8 +3,6 @@
 Nothing in a model directory is executed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The format ONNX (`onnx/`), which many runtimes read."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 from collections.abc import Callable, Iterable, Mapping

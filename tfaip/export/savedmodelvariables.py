@@ -3,8 +3,6 @@
 Only their values are read: no program of the file is loaded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """Data of a training, stored with its models: LAV and checks of exports use it by default."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation of the prediction graph: model, post-processing and evaluator on data with targets."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace

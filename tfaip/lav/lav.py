@@ -1,7 +1,5 @@
 """LAV (load and validate): score an exported model on data with targets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Base of the layers of the toolkit, which `.keras` files do not contain; rates and random numbers of layers."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Connectionist temporal classification (CTC): loss and greedy decoding."""
 
-from __future__ import annotations
-
 import keras
 from keras import ops
 

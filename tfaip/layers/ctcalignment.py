@@ -1,7 +1,5 @@
 """Transcripts of the outputs of a CTC model: forced alignment and beam search. NumPy only: needs no backend."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """SpecAugment: masks and a time warp on spectrograms or lines, in training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Stochastic depth: residual branches that are dropped at random in training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

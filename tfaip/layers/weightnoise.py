@@ -1,7 +1,5 @@
 """Normal noise on weights in the updates of a training (`trainer.weight_noise`)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

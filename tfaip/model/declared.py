@@ -1,7 +1,5 @@
 """Losses and metrics that a model declares as `keras.Model.compile` takes them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from types import FunctionType

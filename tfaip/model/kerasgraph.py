@@ -1,7 +1,5 @@
 """Graph around a Keras model that the author of a scenario brings (`ModelBase.build_model`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar

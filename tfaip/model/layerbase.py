@@ -1,7 +1,5 @@
 """Keras layers with the extras of the toolkit, and numbers that schedules may change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Params of a configurable layer; needs no backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfaip.model.keras_objects import Initializer, Regularizer

@@ -1,7 +1,5 @@
 """Terms of the total loss, weighted, and errors of their computation with the shapes of targets and outputs."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import traceback

@@ -1,7 +1,5 @@
 """Params of a model; needs no backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfaip.params import ParamsBase

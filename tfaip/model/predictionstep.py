@@ -1,7 +1,5 @@
 """Compiled steps of the prediction graph: its outputs, or its losses and metrics, batch by batch."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Summary of a model: its layers with their output shapes and parameters, and those that cannot be compiled."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Values that layers send to TensorBoard (`add_tensorboard`)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The `keras.Model` that `fit` and `evaluate` run, and what is traced and searched before it runs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -5,8 +5,6 @@ The attribute path (`encoder/layers/0/kernel`) is the same in every process and 
 and warm starts use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of weights by attribute path: in safetensors files, in host memory, assigned to variables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Classes that a field can hold, and the names that choose them."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

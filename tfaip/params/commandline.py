@@ -1,7 +1,5 @@
 """Command line of params trees: the words, the parser, config files, and errors of one line."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Declaration of fields: limits, `option`, `pai_meta`, `shared`, defaults that each object copies, and help texts."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand; completion."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Names of params: suggestions for mistyped ones, and the names of tfaip 1.2 and of RETURNN (`names.txt`)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import cache

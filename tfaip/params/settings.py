@@ -4,8 +4,6 @@ A setting has a flag, a value and its origin. The flags are those of the command
 tree begin with the names of its fields.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence

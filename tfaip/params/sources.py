@@ -1,7 +1,5 @@
 """Sources of settings, and the values that they give for flags: look-up, unused keys."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple

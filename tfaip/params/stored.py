@@ -4,8 +4,6 @@ A file may name classes (`__cls__`). Their module must be in `tfaip`, in a packa
 package of the declared type of the field, before anything is imported; see `tfaip.params.trust`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One pass of data through models, batches in and samples out, for prediction, voting and LAV."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping

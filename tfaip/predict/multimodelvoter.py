@@ -1,7 +1,5 @@
 """Votes: the outputs of several models for a sample become one."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Params of a prediction and of LAV; they need no backend."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from tfaip.data.databaseparams import DataPipelineParams

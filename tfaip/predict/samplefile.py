@@ -12,8 +12,6 @@ CSV: for other programs, one row per sample and one column per key, e.g. `output
 cell; any other value is JSON text. It is not read again.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

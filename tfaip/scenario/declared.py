@@ -1,7 +1,5 @@
 """Parts of a scenario as the body of its class declares them, and the params classes that are made from these."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """`tfaip-benchmark-input-pipeline SCENARIO [flags]`: speed of the training data."""
 
-from __future__ import annotations
-
 import sys
 
 from tfaip.errors import UsageError

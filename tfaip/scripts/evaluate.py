@@ -1,7 +1,5 @@
 """`tfaip-evaluate --prediction FILE --scenario SCENARIO [flags]`: evaluate predicted samples."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`tfaip-lav --export_dir DIR [flags]`: load an exported model and validate it."""
 
-from __future__ import annotations
-
 import sys
 
 from tfaip.errors import UsageError

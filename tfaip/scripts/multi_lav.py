@@ -1,7 +1,5 @@
 """`tfaip-multi-lav --export_dirs DIR DIR [flags]`: validate exported models and their vote."""
 
-from __future__ import annotations
-
 import sys
 
 from tfaip.scripts.common import command

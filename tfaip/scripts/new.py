@@ -1,7 +1,5 @@
 """`tfaip-new NAME`: write a scenario to start from."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import sys

@@ -1,7 +1,5 @@
 """`tfaip-replay-learning-rate RUN [flags]`: rates of other params with the scores of a run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

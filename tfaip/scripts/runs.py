@@ -1,7 +1,5 @@
 """`tfaip-runs DIR`, `tfaip-runs compare RUN RUN`: what runs have reached, and in what they differ."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

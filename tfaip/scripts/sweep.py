@@ -3,8 +3,6 @@
 Optuna proposes and prunes; each trial is a process of `tfaip-train` with a run of its own.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

@@ -1,7 +1,5 @@
 """`tfaip-train-from-params trainer_params.json [flags]`: a new run with the params of another."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ready tests of a scenario, for pytest and unittest: `from tfaip.testing import ScenarioTests`; loads no backend."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

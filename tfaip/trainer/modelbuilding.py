@@ -1,7 +1,5 @@
 """The model that `fit` runs: built, frozen in parts, with its first weights, and compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Regular expressions on the attribute paths of layers and weights (`encoder/layers/0/kernel`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """The stages of a run, one after the other: set up, train or do other work, record, hand over to the next."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re

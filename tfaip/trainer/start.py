@@ -1,7 +1,5 @@
 """Start of a run in its directory: fresh, or from a checkpoint and a history that the user may have edited."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """State of a training: everything that a resumed run needs to continue as if it had never stopped."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Mapping

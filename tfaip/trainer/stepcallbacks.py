@@ -1,7 +1,5 @@
 """Callback lists that run inside `keras.Model.fit` and `evaluate`, and the callbacks that params name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evaluation at the end of an epoch: validation and LAV."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator

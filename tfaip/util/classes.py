@@ -1,7 +1,5 @@
 """Classes of users: their construction from params, and the hooks that they override."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ that is killed at any moment leaves the old content, or the new one, and perhaps
 that the next run removes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -5,8 +5,6 @@ a pipe, a device, too large) raises an `OSError` with a reason, as a missing one
 reader has one kind of failure to report.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

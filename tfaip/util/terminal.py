@@ -1,7 +1,5 @@
 """Terminals and notebooks: width, colours, tables and progress."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

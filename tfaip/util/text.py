@@ -1,7 +1,5 @@
 """Short, single-line forms of values for messages."""
 
-from __future__ import annotations
-
 import re
 import reprlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Parquet files against the same data in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

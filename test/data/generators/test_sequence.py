@@ -1,7 +1,5 @@
 """Rows of arrays, and data sets of other libraries."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from itertools import islice

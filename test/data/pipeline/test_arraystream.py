@@ -1,7 +1,5 @@
 """Batches cut from arrays against the way through single samples: the same bytes, the same positions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of samples become arrays of their specs, or are refused with what came and what was expected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches by length: what is in them, in which order they come, and that a training goes on between any two of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

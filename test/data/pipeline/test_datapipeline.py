@@ -1,7 +1,5 @@
 """Pipelines of samples and of lists of samples: modes, lengths, what is dropped, classes of users."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any

@@ -1,7 +1,5 @@
 """Mistakes in generators and processors, and `on_error skip:N` over epochs and restarts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

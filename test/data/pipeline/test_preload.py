@@ -1,7 +1,5 @@
 """Preloaded data: the same batches, with the work of the first processors done once."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A thread that works ahead: nothing lost, nothing left behind. (That no thread stays, every test checks.)"""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Processes that train together: each makes its rows, all rows together are the batches of one process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The sample stream against a reference of a few lines: order, windows, exact resume."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

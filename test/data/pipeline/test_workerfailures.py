@@ -1,7 +1,5 @@
 """Every way in which a worker can fail: reported soon, by name, and nothing is left behind (see `_no_leaks`)."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

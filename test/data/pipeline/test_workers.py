@@ -1,7 +1,5 @@
 """Worker processes: the same bytes and positions with any number of them, when they start, and that they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Graphs of a function, to try layers in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Entries of two axes that belong together; no backend."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfaip.model.structure.axis import (

@@ -1,7 +1,5 @@
 """Structure of the weights of real layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """AdaBelief against the formulas of its paper and of RAdam's, in float64."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The optimizers of Keras and AdaBelief, groups of weights, resets, names of variables."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

@@ -1,7 +1,5 @@
 """What an update does: mean of its batches, noise, clips, loss scale, skips, averages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Weights with an optimizer, for tests that give the gradients themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

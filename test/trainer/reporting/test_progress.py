@@ -1,7 +1,5 @@
 """What is printed while a model trains: bars, lines, the table of epochs."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

@@ -1,7 +1,5 @@
 """What a training shows in TensorBoard, and traces of its profiler, read back."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

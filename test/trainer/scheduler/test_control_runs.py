@@ -1,7 +1,5 @@
 """Feedback controls, the history and what somebody edits in it, in real trainings."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decisions of the feedback controls, worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

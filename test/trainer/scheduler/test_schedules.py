@@ -1,7 +1,5 @@
 """Rates epoch by epoch, worked out by hand, and impossible params."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rates of updates: continuous rules, modulations and functions, in the compiled step."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

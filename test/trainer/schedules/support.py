@@ -1,7 +1,5 @@
 """The scenario with one weight, with dropout and numbers of its own: y = w * dropout(x) * sharpness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

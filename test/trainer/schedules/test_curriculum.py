@@ -1,7 +1,5 @@
 """Data whose difficulty changes from epoch to epoch: the samples of each epoch, with workers and after a resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scheduled numbers of layers, losses and the optimizer: the weights that follow by hand, on both backends."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a schedule may change: targets and values that are refused, and what is logged of those that are not."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

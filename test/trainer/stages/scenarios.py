@@ -1,7 +1,5 @@
 """The tiny scenario with hooks of a pretraining and programs of stages, as users write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams

@@ -1,7 +1,5 @@
 """Functions that stages of tests call, and stages that call them."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

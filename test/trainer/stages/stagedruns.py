@@ -1,7 +1,5 @@
 """Runs with stages of the scenario with one weight: stops at exact moments, and what equal runs have in common."""
 
-from __future__ import annotations
-
 import json
 import signal
 from dataclasses import dataclass

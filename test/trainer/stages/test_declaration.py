@@ -1,7 +1,5 @@
 """Stages on the command line, in config files, in Python and in stored params."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A network that grows in a real training: what its weights, moments and averages begin with."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stages of a run before it begins: order, epochs, overrides, hooks of a pretraining, and the table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Stages that are changed between a stop and the resume, or run again: what is done stays, what comes can differ."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

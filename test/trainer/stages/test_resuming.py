@@ -1,7 +1,5 @@
 """Programs and functions of stages in real trainings: results, resumes anywhere, and answers to what was changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Stages in a real training: their epochs, rates, losses and data, and when a graph is built again."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

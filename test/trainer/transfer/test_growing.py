@@ -1,7 +1,5 @@
 """Models that grow: which entries end where, by structures and with real layers."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

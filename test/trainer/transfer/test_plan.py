@@ -1,7 +1,5 @@
 """The plan of a transfer, its table, names of weights, and variables of optimizers: no backend, no files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

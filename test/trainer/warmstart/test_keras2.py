@@ -1,7 +1,5 @@
 """Warm starts from models that Keras 2 wrote: every weight finds its place, or it is said why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Warm starts: params, sources, what is loaded, said and refused, and wider models."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path

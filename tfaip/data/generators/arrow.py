@@ -1,7 +1,5 @@
 """Samples that are the rows of Parquet files (extra `parquet`)."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import OrderedDict

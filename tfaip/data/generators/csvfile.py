@@ -1,7 +1,5 @@
 """Samples that are the rows of CSV files."""
 
-from __future__ import annotations
-
 import csv
 from array import array
 from codecs import BOM_UTF8

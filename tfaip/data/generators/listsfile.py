@@ -1,7 +1,5 @@
 """Samples named by list files (one line, one sample), kept in memory with 8 bytes for each line."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from codecs import BOM_UTF8

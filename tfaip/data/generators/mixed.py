@@ -1,7 +1,5 @@
 """Several sources as one, joined or mixed by weights."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Params of a pipeline: batches, buckets, order, workers and failures; needs no backend."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice

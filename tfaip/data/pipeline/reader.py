@@ -9,8 +9,6 @@ where it ended. So equal seeds give equal bytes, and a training can continue at 
 The sampler counts the raw samples in a `Cursor`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace

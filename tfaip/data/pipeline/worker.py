@@ -5,8 +5,6 @@ matter which process computes it. Generating processors, filters and positions c
 not know the process either.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

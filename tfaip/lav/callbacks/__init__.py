@@ -1,7 +1,5 @@
 """Callbacks of LAV, and the two that ship with tfaip: for files of samples and for TensorBoard."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path

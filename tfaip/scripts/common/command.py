@@ -3,8 +3,6 @@
 A command imports what it works with inside its functions: its usage text alone is shown in half the time.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno

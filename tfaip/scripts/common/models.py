@@ -1,7 +1,5 @@
 """Exported models that a command line names, the data that they are applied to, and their evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass

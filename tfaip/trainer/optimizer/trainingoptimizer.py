@@ -1,7 +1,5 @@
 """The optimizer of a training: everything in an update except the update rules of Keras."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Progress and results of a training on the console: a bar or lines, a table of the epochs, a summary."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

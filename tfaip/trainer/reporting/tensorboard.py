@@ -1,7 +1,5 @@
 """TensorBoard events of a run, and traces for its profiler's page."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Names of what a run writes and logs, and the check of those that params choose; needs no backend."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ The history is the only memory of these rules: an edited history takes effect wh
 and `tfaip-replay-learning-rate` decides exactly as a training does.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Sequence

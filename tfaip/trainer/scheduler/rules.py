@@ -1,7 +1,5 @@
 """Base of all learning rates, those that are functions of time, and the factors on the rate of each update."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The learning rate of an update, in the compiled step."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Benchmark of the input pipeline of a training: where its time goes, and how many samples come out per second."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Iterable, Iterator

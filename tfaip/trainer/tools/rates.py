@@ -1,7 +1,5 @@
 """Rates and scheduled values without a training: of a run before it begins, and of other params for recorded scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

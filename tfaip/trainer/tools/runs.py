@@ -1,7 +1,5 @@
 """Runs as their directories show them: state, epochs, best value and params, without a scenario or a backend."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

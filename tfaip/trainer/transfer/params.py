@@ -1,7 +1,5 @@
 """Params of a transfer of weights: selection, and the names by which source and target are matched; no backend."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Plan of a transfer: the source of each target weight, or the reason why it keeps its own values."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Warm start of a fresh model with the weights of other models, and a log of what was loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lists of processors, and what they make of samples without a pipeline: `params.create(...).apply(samples)`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

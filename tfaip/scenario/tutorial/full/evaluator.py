@@ -1,7 +1,5 @@
 """Evaluator of the tutorial: accuracies of predicted samples, in plain Python."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Graphs of the tutorial: features of an image by an MLP or a CNN, and their classification."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

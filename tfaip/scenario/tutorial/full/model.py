@@ -1,7 +1,5 @@
 """Model of the tutorial: its loss, its metric, and the lines that LAV prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

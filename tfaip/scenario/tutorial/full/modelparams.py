@@ -4,8 +4,6 @@ The classes that they describe are named by `cls` and `graph_cls` and imported w
 built, so this module loads no numeric backend.
 """
 
-from __future__ import annotations
-
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option

@@ -4,8 +4,6 @@ tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/tutorial
 tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/mlp --model.graph MLP
 """
 
-from __future__ import annotations
-
 from tfaip import Scenario
 from tfaip.scenario.tutorial.full.data import Part, TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
