@@ -220,6 +220,13 @@ def test_models_of_one_class_share_no_state() -> None:
     assert mine is not Counted.metrics[0]
 
 
+class OfK(keras.metrics.Mean):
+    """Without a `get_config` of its own."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__(f"of_{k}")
+
+
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [
@@ -234,6 +241,7 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": "mean_square_error"}, r"losses has no 'mean_square_error'; did you mean MeanSquaredError"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "weighted_metrics": ["mae"]}, "Brought.weighted_metrics is not used: call metrics with"),
+        ({"loss": "mse", "metrics": {"b": OfK(2)}}, r"Brought.metrics\['b'\]: get_config\(\) of OfK lacks"),
         ({"loss": "mse", "metrics": {"b": "Sum"}}, r"Brought.metrics\['b'\]: Sum takes values, expected a metric"),
     ],
 )

@@ -258,7 +258,7 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         made.name = name or "accuracy"
         return made
     is_object = isinstance(identifier, keras.metrics.Metric)
-    metric = _own_copy(identifier) if is_object else _made(Metric, identifier, place, package)
+    metric = _own_copy(identifier, place) if is_object else _made(Metric, identifier, place, package)
     if ":" in spelled:
         name = None
     elif spelled and name is None and inspect.signature(type(metric)).parameters["name"].default is None:
@@ -276,9 +276,12 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
     return metric
 
 
-def _own_copy(metric: keras.metrics.Metric) -> keras.metrics.Metric:
+def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
     """Return a metric without the state of the given one, which models of one class would share."""
-    copy = type(metric).from_config(metric.get_config())
+    try:
+        copy = type(metric).from_config(metric.get_config())
+    except TypeError as error:  # a class of the user with arguments
+        raise ValueError(f"{place}: get_config() of {type(metric).__name__} lacks its arguments") from error
     copy.name = metric.name
     return copy
 
