@@ -274,10 +274,11 @@ def stopping(epoch: int) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_a_run_with_two_calls_resumes_in_the_first(tmp_path: Path) -> None:
-    for epoch in (2, 5):
+def test_a_run_with_two_calls_resumes_in_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for epoch, text in ((2, "continue with 'tfaip-resume-training"), (5, "a run cannot be resumed in a later call")):
         with pytest.raises(TrainingInterrupted):
             run(params(tmp_path / str(epoch)), TwiceTrainer, stopping(epoch))
+        assert f"checkpoint written; {text}" in caplog.text
     weights = Weights()
     trainer, logs = run(params(tmp_path / "2"), TwiceTrainer, weights, restore=True)
     assert weights.values == TWICE[1:]

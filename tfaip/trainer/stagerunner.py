@@ -441,6 +441,7 @@ class StageRunner:
         last, epochs = before.last_epoch, params.epochs - done
         if epochs > 0 and not self._run.preview.is_trial:
             log.info("fit again: epochs %d to %d of the run", last + 1, last + epochs)
+            self._run.output.is_resumable = False
             own = copy_for_stage(params)  # the caller may change the params in place
             self._sequence.stage = replace(
                 before, first_epoch=last + 1, last_epoch=last + epochs, params=own, epoch_offset=last - done

@@ -123,6 +123,7 @@ class RunOutput(BackgroundWriter):
         best: export the best model.
         final: export the final model.
         history_file: file of the history; None: `history.json` in the directory.
+        is_resumable: False: the run could not be resumed from what is trained now.
     """
 
     directory: RunDirectory | None
@@ -131,6 +132,7 @@ class RunOutput(BackgroundWriter):
     best: bool = False
     final: bool = False
     history_file: Path | None = None
+    is_resumable: bool = True
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
@@ -238,7 +240,8 @@ class RunOutput(BackgroundWriter):
         """Return the end of the log line of a stopped run."""
         if self.store is None or self.directory is None:
             return ", without a checkpoint"
-        return f", checkpoint written; continue with 'tfaip-resume-training {self.directory.root}'"
+        run = f"continue with 'tfaip-resume-training {self.directory.root}'"
+        return f", checkpoint written; {run if self.is_resumable else 'a run cannot be resumed in a later call of fit'}"
 
     def summary(self, has_best: bool) -> dict[str, str]:
         """Return the paths of what was written, by title; without `has_best` the best model is one of before."""
