@@ -212,15 +212,6 @@ def test_what_does_not_fit_is_left_out_by_turns() -> None:
     assert {len(line) for line in header[2:]} == {79, 72}  # the titles end with the bar before the seconds
 
 
-def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = [f"metric_{number}" for number in range(20)]
-    names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
-    monkeypatch.setenv("COLUMNS", "40")
-    shown = table(*names, monitor="val_metric_13").row(1, {"val_metric_13": 0.5}).splitlines()
-    assert shown[1] == "41 more in train.log: loss, metric_0,..."
-    assert shown[-1] == "    1  |    0.5000 |  3.1e-5 |    4.2"
-
-
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.floats()), max_size=15),
     st.integers(min_value=20, max_value=300),
