@@ -1,8 +1,6 @@
 """Data, generators and processors, as one class each or as pairs of classes."""
 
 import math
-import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,19 +32,6 @@ def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(values=values), pytest.raises(ValueError, match=message):
             DataPipelineParams(**values)
-
-
-def test_params_import_neither_a_backend_nor_numpy() -> None:
-    code = (
-        "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
-        "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
-        "tfaip.data.generators.csvfile, tfaip.data.generators.sequence\n"
-        "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
-        "import tfaip.data.data\n"
-        "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
 class Odd(DataBase[DataBaseParams]):
