@@ -69,14 +69,6 @@ def test_paddings_and_what_is_wrong_with_them_or_specs() -> None:
         odd(padding={"z": 1}).padding_values()
 
 
-def test_input_layers_have_a_batch_dimension() -> None:
-    layers = odd(inputs={"x": TensorSpec([None, 3]), "n": TensorSpec([1], "int32")}).create_input_layers()
-    assert {key: (tuple(layer.shape), layer.dtype, layer.name) for key, layer in layers.items()} == {
-        "x": ((None, None, 3), "float32", "x"),
-        "n": ((None, 1), "int32", "n"),
-    }
-
-
 def test_other_params_replace_the_pipeline() -> None:
     data, generator, other = RowData().create(), IterableRowsParams(), IterableRowsParams(count=3)
     first = data.get_or_create_pipeline(DataPipelineParams(), generator)

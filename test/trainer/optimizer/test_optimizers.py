@@ -18,7 +18,6 @@ from tfaip.trainer.optimizer import (
     AdamWOptimizer,
     GradientNoiseParams,
     KerasOptimizerParams,
-    MuonOptimizer,
     OptimizerGroupParams,
     OptimizerParams,
     SGDOptimizer,
@@ -102,15 +101,6 @@ DECAYING = AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias")
 def test_groups(fields, gradients, starts, values):
     training = Training(SGDOptimizer(**fields), dict.fromkeys(["a/kernel", "a/bias", "b"], starts))
     assert training.step(*gradients) == pytest.approx(values, rel=1e-5)
-
-
-@pytest.mark.parametrize("params", [AdamOptimizer(beta_1=0.5), MuonOptimizer(momentum=0.5)])
-@pytest.mark.backend
-def test_a_group_moves_as_an_optimizer_alone_would(params):
-    training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
-    alone = Training(params, {"a": [[1.0, 2.0]]})
-    for gradient in ([[1.0, -2.0]], [[0.5, 0.5]]):
-        assert training.step(gradient, [1.0])[0] == alone.step(gradient)[0]
 
 
 def test_a_group_sets_nothing_that_applies_to_all_weights():

@@ -117,20 +117,6 @@ def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) 
     assert read == [160, 220, 280, 340]  # reading values waits for the device
 
 
-def test_the_first_batches_are_timed(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        for mode, seconds in ((ProgressBarMode.LINES, 0.9), (ProgressBarMode.PLAIN, 12.34)):
-            display = create_progress_display(mode, "loss", None)
-            display.clock = clock = Clock()
-            for _ in range(2):  # the second epoch is not the start
-                display.start("Epoch", 2)
-                for done in (1, 2):
-                    clock.seconds += seconds
-                    display.advance(done)
-                display.stop()
-    assert caplog.messages == ["tracing, compiling and the first batches took 12.3 s"]
-
-
 def test_the_line_of_an_epoch_is_what_tools_parse() -> None:
     line = result_line(7, {"val_loss": 0.25, "acc": 0.98765, "loss": 1.0, "lr": 3.1e-05, "bad": float("nan")})
     assert line == "Results of epoch 0007 acc: 0.9877 - bad: nan - loss: 1.0000 - lr: 3.1e-05 - val_loss: 0.2500"
