@@ -152,7 +152,6 @@ def test_files_of_returnn() -> None:
         "{1: EpochData(learningRate=np.load('nan'))}",
         "{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}",
         "{1: EpochData(learningRate=" + "-" * 100_000 + "1)}",
-        "{1: EpochData(learningRate=1), 1: EpochData(learningRate=1)}",
         "{0: EpochData(learningRate=1)}",
         "EpochData(",
         "[" + "EpochData(), " * 150_001 + "]",
