@@ -15,6 +15,8 @@ import pytest
 from test.support.commands import CommandResult, exit_code
 from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
+from tfaip.components.loading import load_scenario
+from tfaip.device import Precision
 from tfaip.errors import TfaipError
 from tfaip.export.formats import FORMATS, KerasExporter
 from tfaip.export.modelloading import load_exported
@@ -80,6 +82,28 @@ def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_pa
         assert graph["graph"] == "serve"
         assert (graph["inputs"], graph["outputs"]) == ({"x": "float32[None, 4]"}, {"y": "float32[None, 1]"})
         assert graph["difference"] < 1e-6
+
+
+@pytest.mark.slow
+def test_half_precision(check: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    # Convolutions and classes: what other programs compile differs by more than a float32 may.
+    scenario = load_scenario("tfaip.scenario.tutorial.full")
+    params = scenario.default_trainer_params()
+    params.output_dir, params.epochs, params.random_seed = str(tmp_path / "run"), 1, 3
+    params.device.precision, params.export_final = Precision("mixed_float16"), False
+    params.progress_bar_mode = ProgressBarMode.PLAIN
+    scenario.create_trainer(params).train()
+    model = tmp_path / "run" / "best"
+    assert read_manifest(model)["precision"] == "mixed_float16"
+    rc, text = check(model, "--out", tmp_path / "check.json")
+    assert rc == 0, text
+    difference = json.loads((tmp_path / "check.json").read_text())["graphs"][0]["difference"]
+    assert difference < 0.01
+    # Rebuilt in another precision than it was trained in, it differs.
+    write_manifest(model, {**read_manifest(model), "precision": ["unknown"]})
+    rc, text = check(model)
+    assert rc == 1
+    assert "the exported model gives other values" in text
 
 
 @pytest.mark.slow

@@ -79,6 +79,39 @@ def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+def test_preview_of_the_rates_of_all_stages(run: Run) -> None:
+    flags = [
+        *["--trainer.epochs", "9", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.9"],
+        *["--stages", "warm=Train", "p=Predict", "held=Train", "later=Train"],
+        *["--stages.warm.epochs", "2", "--stages.held.epochs", "2", "--stages.later.epochs", "1"],
+        *["--stages.warm.overrides", "learning_rate=Constant", "learning_rate.lr=0.05", "train.batch_size=11"],
+        *["--stages.held.rate_control", "False", "--stages.later.overrides", "no_train_scope={p.file}"],
+    ]
+    code, out, err = run("preview_schedule", "test.support.tiny", *flags)
+    assert (code, err) == (0, "")
+    table, rates = out.split("\n\n")[0].splitlines(), out.split("\n\n")[2].splitlines()
+    assert [line.split()[:2] for line in table[1:]] == [
+        ["warm", "1-2"],
+        ["p", "-"],
+        ["held", "3-4"],
+        ["later", "5"],
+        ["main", "6-9"],
+    ]
+    # A rule goes from 1 in epoch 1 to 0 after epoch 9, whatever the epochs before it were.
+    assert [line.split(maxsplit=2) for line in rates] == [
+        ["epoch", "stage", "rate"],
+        ["1-2", "warm", "0.05"],
+        ["3-4", "held", "0.9"],
+        ["5", "later", "0.5"],
+        ["6", "main", "0.4"],
+        ["7", "main", "0.3"],
+        ["8", "main", "0.2"],
+        ["9", "main", "0.1"],
+    ]
+    # Two epochs of 4 batches, seven of 11.
+    assert "Constant, PolynomialDecay: 9 epochs in 4 stages, 85 updates" in out
+
+
 FULL = "tfaip.scenario.tutorial.full"
 
 

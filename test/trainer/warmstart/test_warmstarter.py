@@ -8,12 +8,15 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from test.support.runs import history, make_once
 from test.trainer.net import (
     ENCODER,
     HEAD,
     STATISTICS,
+    NetGraph,
+    NetModelParams,
     NetScenario,
     changed,
     net_params,
@@ -22,12 +25,15 @@ from test.trainer.net import (
 )
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
+from tfaip.model.graphbase import GraphBase
 from tfaip.model.weights import load_arrays
+from tfaip.params import pai_dataclass
 from tfaip.trainer.modelbuilding import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter, read_source
+from tfaip.util.typing import TensorDict
 
 
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", "a"), (["a"], "a"), (["a", "b"], ["a", "b"])])
@@ -233,3 +239,55 @@ def test_a_wider_model_takes_the_leading_units(averaged_run: Path, caplog: pytes
     assert f"warm start from {source}: {loaded}" in caplog.messages
     assert "  encoder/conv/1/kernel         2x5x5  loaded in part [2, 3, 3] -> [2, 5, 5]" in caplog.messages
     assert "  head/kernel                   5x1    loaded in part [3, 1] -> [5, 1]" in caplog.messages
+
+
+class JoinedGraph(NetGraph):
+    """Two joined layers before the head."""
+
+    def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
+        GraphBase.__init__(self, params, **kwargs)
+        self.left, self.right = keras.layers.Dense(params.units), keras.layers.Dense(2 * params.units)
+        self.head = keras.layers.Dense(1, kernel_initializer="zeros")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = inputs["x"]
+        return {"y": self.head(ops.concatenate([self.left(x), self.right(x)], axis=-1))}
+
+
+@pai_dataclass
+class JoinedModelParams(NetModelParams):
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return JoinedGraph
+
+
+class InMemory(WarmStarter):
+    """Arrays of a joined graph with 2 and 4 units."""
+
+    def read_sources(self) -> list[Source]:
+        shapes = {"left": 2, "right": 4}
+        arrays = {f"{name}/kernel": np.ones((4, units), np.float32) for name, units in shapes.items()}
+        arrays["head/kernel"] = np.arange(1, 7, dtype=np.float32).reshape(6, 1)
+        return [Source("memory", arrays)]
+
+
+def joined_head(**fields: Any) -> list[float]:
+    """The rows of the head of a graph with 3 and 6 units; 0 where they are fresh."""
+    params = net_params()
+    params.scenario.model = JoinedModelParams(units=3)
+    warmstarter = InMemory(WarmStartParams(mode=SUBSET, allow_partial=True, include=".*kernel", **fields))
+    weights = build(params, warmstarter)["head/kernel"]
+    return [float(value) for value in weights[:, 0]]
+
+
+def test_rows_after_joined_layers_are_cut_between_them_and_what_a_file_does_not_tell_is_given() -> None:
+    assert joined_head() == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+    unknown = {"rename": ["^(left|right)->gone_\\1"]}
+    with pytest.raises(UsageError) as caught:
+        joined_head(**unknown)
+    assert str(caught.value) == (
+        "nothing in memory matches the model: it holds head/kernel, left/kernel and 1 more, the model "
+        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel and 1 more; "
+        "map names with warmstart.rename 'old->new', or choose another warmstart.model, or give the sizes of joined "
+        "inputs with warmstart.blocks 'path=[3,5,5,7]'"
+    )
+    assert joined_head(**unknown, blocks={"head": [1, 5, 2, 7]}) == [1, 0, 2, 3, 4, 5, 6, 0, 0]
