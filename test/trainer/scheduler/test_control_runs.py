@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
+from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.optimizer import SGDOptimizer
@@ -169,6 +169,14 @@ def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     third, _ = sgd(first, 0.0, 1.0)
     # The validation sees half of the last weight, and half of the best one.
     assert records_of(tmp_path / "run")["3"]["values"]["val_loss"] == pytest.approx((first / 2 + third / 2) ** 2)
+
+
+def test_a_dry_run_has_no_later_epochs_and_leaves_the_history_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rates.json"
+    params = falling(tmp_path / "run", control(), history_file=str(file))
+    LineScenario.create_trainer(params).dry_run()
+    assert list(tmp_path.iterdir()) == []
+    assert params.learning_rate.rates == {3: 0.5}
 
 
 def test_a_constant_rate_goes_on_with_the_last_one_of_a_file() -> None:

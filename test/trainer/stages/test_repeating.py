@@ -207,3 +207,18 @@ def test_files_of_stages_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
         directories.forget(0)
     assert (other / "DONE").exists()
+
+
+@pytest.mark.slow
+def test_another_run_replaces_the_stages(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path)
+    (run / "calls").unlink()
+    # Of a process that was killed before the file had its name.
+    (run / "stages" / "b").mkdir()
+    (run / "stages" / "b" / ".tmp-stage.json").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert not (run / "stages").exists()
+    (run / "stages" / "mine").mkdir(parents=True)
+    (run / "stages" / "mine" / "file").touch()
+    with pytest.raises(UsageError, match="stages/mine is not what a run writes: move it away"):
+        train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))
