@@ -1,6 +1,5 @@
 """SavedModels that others wrote: Keras 2 and plain TensorFlow; and those that do not fit."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,14 +12,10 @@ import pytest
 import tensorflow as tf
 
 from test.support.keras2 import example, keras_2_models
-from test.support.tiny.scenario import TinyScenario
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import ServedModel
 from tfaip.export.savedmodelvariables import _paths, _Variable, _with_names_of_layers, read_saved_model
-from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import variable_arrays
-from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.warmstart.warmstarter import read_source
 
 X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
@@ -200,27 +195,6 @@ def test_a_module_of_plain_tensorflow(tmp_path: Path) -> None:
     }
     assert source.aliases["first/kernel"] == source.aliases["hidden"] == "net/first/kernel"
     assert "kernel" not in source.aliases
-
-
-# Keras asks jax2tf for something that JAX will not have for ever.
-@pytest.mark.slow
-@pytest.mark.backend
-def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> None:
-    params = TinyScenario.default_trainer_params()
-    params.epochs, params.output_dir, params.random_seed = 1, str(tmp_path / "run"), 3
-    params.scenario.export_serve, params.progress_bar_mode = True, ProgressBarMode.PLAIN
-    trainer = TinyScenario.create_trainer(params)
-    trainer.train()
-    expected = variable_arrays(variables_by_path(trainer.scenario.graph))
-    serve = tmp_path / "run" / "export" / "serve"
-    source = read_source(serve)
-    assert source.description == str(serve)
-    assert {name: array.tobytes() for name, array in source.arrays.items()} == {
-        name: array.tobytes() for name, array in expected.items()
-    }
-    # On its own it is a SavedModel like others: the values are there, the paths are not.
-    moved = read_source(Path(shutil.copytree(serve, tmp_path / "moved")))
-    assert any(np.array_equal(array, expected["hidden/kernel"]) for array in moved.arrays.values())
 
 
 @pytest.mark.parametrize(
