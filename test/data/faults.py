@@ -18,13 +18,9 @@ from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, Map
 
 
 class FilesParams(DataGeneratorParams, cls=":Files"):
-    """`count` rows with random access, of which those that `corrupt_every` divides cannot be read (0: all can).
-
-    Each takes `seconds`.
-    """
+    """`count` rows with random access, each of which takes `seconds`."""
 
     count: int = 40
-    corrupt_every: int = 0
     seconds: float = 0
 
 
@@ -33,8 +29,6 @@ class Files(DataGenerator[FilesParams]):
         return self.params.count
 
     def __getitem__(self, index: int) -> Sample:
-        if self.params.corrupt_every and index % self.params.corrupt_every == 0:
-            raise OSError(f"row_{index}.png is damaged")
         time.sleep(self.params.seconds)
         meta = {"id": index, "read by": os.getpid()}
         return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)

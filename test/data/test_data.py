@@ -1,8 +1,6 @@
 """Data, generators and processors, as one class each or as pairs of classes."""
 
 import math
-import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,19 +32,6 @@ def test_impossible_values_are_refused(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(values=values), pytest.raises(ValueError, match=message):
             DataPipelineParams(**values)
-
-
-def test_params_import_neither_a_backend_nor_numpy() -> None:
-    code = (
-        "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
-        "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
-        "tfaip.data.generators.csvfile, tfaip.data.generators.sequence\n"
-        "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
-        "import tfaip.data.data\n"
-        "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
 class Odd(DataBase[DataBaseParams]):
@@ -82,14 +67,6 @@ def test_paddings_and_what_is_wrong_with_them_or_specs() -> None:
         odd(inputs={"x": TensorSpec([])}).input_layer_specs()
     with pytest.raises(ValueError, match=r"_padding_values names \['z'\], expected keys of the specs: \['name', 'x'\]"):
         odd(padding={"z": 1}).padding_values()
-
-
-def test_input_layers_have_a_batch_dimension() -> None:
-    layers = odd(inputs={"x": TensorSpec([None, 3]), "n": TensorSpec([1], "int32")}).create_input_layers()
-    assert {key: (tuple(layer.shape), layer.dtype, layer.name) for key, layer in layers.items()} == {
-        "x": ((None, None, 3), "float32", "x"),
-        "n": ((None, 1), "int32", "n"),
-    }
 
 
 def test_other_params_replace_the_pipeline() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
-from test.support.runs import copy_tiny, printed_epochs, result_lines
+from test.support.runs import copy_tiny
 from test.support.tiny.scenario import TinyScenario
 from tfaip.device import DeviceConfigParams, DistStrategy
 from tfaip.device.devices import open_devices
@@ -66,20 +66,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_without(packages: Path, *args: str | Path, cwd: Path | None = None, backend: str = "jax") -> CommandResult:
     env = {"KERAS_BACKEND": backend, "PYTHONPATH": f"{REPOSITORY}:{packages}"}
     return finish_command(start_python("-S", *args, cwd=cwd, env=env))
-
-
-@pytest.mark.slow
-def test_it_trains_validates_and_resumes(packages: Path, tmp_path: Path) -> None:
-    assert "No module named 'tensorflow'" in run_without(packages, "-c", "import tensorflow").stderr
-    workplace, run = copy_tiny(tmp_path), tmp_path / "run"
-    train = ["-m", "tfaip.scripts.train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1"]
-    result = run_without(packages, *train, "--trainer.lav_every_n", "1", "--trainer.calc_ema", "0.9", cwd=workplace)
-    assert (result.rc, result.stderr) == (0, ""), result
-    assert "lav_l0_loss" in result_lines(run)[0][1]
-    resume = ["-m", "tfaip.scripts.resume_training", run, "--trainer.epochs", "2"]
-    result = run_without(packages, *resume, cwd=workplace)
-    assert (result.rc, result.stderr) == (0, ""), result
-    assert printed_epochs(result.stdout) == [2]
 
 
 @pytest.mark.parametrize(

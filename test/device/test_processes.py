@@ -79,7 +79,8 @@ def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], t
 
 @pytest.mark.slow
 def test_processes_train_stages_as_one(tmp_path: Path) -> None:
-    stages = {**STAGES, "apply": {"class": "PredictStage", "fields": {"include_inputs": True}}}
+    call = {"class": "CallStage", "fields": {"function": "test.device.train_cases:note"}}
+    stages = {**STAGES, "apply": {"class": "PredictStage", "fields": {"include_inputs": True}}, "call": call}
     values = {"stages": stages, "epochs": 3, "write_checkpoints": True}
 
     def case(run: Path, restore: bool = False, **more: int) -> Case:
@@ -93,8 +94,10 @@ def test_processes_train_stages_as_one(tmp_path: Path) -> None:
         assert result == results[0][0]
         assert resumed == results[0][1]
         assert len(resumed["epochs"]) == 1
-    for name in ("small", "slow", "apply", "main"):
+    for name in ("small", "slow", "apply", "call", "main"):
         assert (together / "stages" / name / "DONE").exists()
+    # Once, by process 0, which may be told to stop before the others know.
+    assert (together / "stages" / "call" / "note").read_text() == "0 False\n"
     ours, theirs = (
         list(read_samples(run / "stages" / "apply" / "predictions.jsonl")) for run in (together, tmp_path / "alone")
     )
@@ -270,14 +273,3 @@ def test_the_first_process_works_longer_than_an_exchange_waits() -> None:
         ["together [0]", "the reason"],
         ["together []", "process 0 has failed: TfaipError: the reason"],
     ], results
-
-
-@pytest.mark.slow
-def test_a_function_between_stages_is_called_once(tmp_path: Path) -> None:
-    call = {"class": "CallStage", "fields": {"function": "test.device.train_cases:note"}}
-    run = tmp_path / "run"
-    values = {"stages": {**STAGES, "call": call}, "epochs": 3, "write_checkpoints": True, "output_dir": str(run)}
-    for (result,) in train_together(tmp_path, [{"set": values}], 2):
-        assert len(result["epochs"]) == 3
-    # Process 0, which may be told to stop before the others know.
-    assert (run / "stages" / "call" / "note").read_text() == "0 False\n"

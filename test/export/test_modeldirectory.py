@@ -1,7 +1,6 @@
 """Exported model directories."""
 
 import gc
-import json
 import logging
 import shutil
 import threading
@@ -45,29 +44,6 @@ def built(scenario):
     graph = scenario.graph
     graph.predict({"x": np.zeros((1, 4), np.float32)})
     return scenario
-
-
-def test_content_of_a_directory(tmp_path):
-    params = TinyScenario.default_params()
-    params.export_serve = False
-    scenario = built(TinyScenario(params))
-    ModelDirectoryWriter(scenario).write(tmp_path / "best")
-    assert sorted(p.name for p in (tmp_path / "best").iterdir()) == [
-        "manifest.json",
-        "scenario_params.json",
-        "weights.safetensors",
-    ]
-    weights = load_arrays(tmp_path / "best" / "weights.safetensors")
-    expected = variable_arrays(variables_by_path(scenario.graph))
-    assert sorted(weights) == sorted(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(weights[name], array)
-    stored = json.loads((tmp_path / "best" / "scenario_params.json").read_text())
-    assert stored["scenario_id"] == "test.support.tiny.scenario:TinyScenario"
-    assert TinyScenario.params_from_path(tmp_path / "best").to_dict() == {
-        **params.to_dict(),
-        "scenario_id": stored["scenario_id"],
-    }
 
 
 def test_resources_travel_and_are_found_after_a_move(tmp_path):

@@ -317,7 +317,6 @@ class Tell(keras.callbacks.Callback):
 
 params = line_params([1, 2], val_x=[1.0], output_dir=Path(sys.argv[1]), epochs=2)
 params.export_best, params.skip_model_load_test = (flag == "True" for flag in sys.argv[2:4])
-params.val_every_n = int(sys.argv[4])
 params.scenario.export_serve = params.export_final = True
 LineScenario.create_trainer(params).train([Tell()])
 """
@@ -325,15 +324,15 @@ LineScenario.create_trainer(params).train([Tell()])
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("export_best", "skips_check", "val_every_n", "imported"),
-    [(True, False, 1, [False, True]), (False, False, 1, [True, True]), (False, True, 1, [False, False])],
+    ("export_best", "skips_check", "imported"),
+    [(True, False, [False, True]), (False, False, [True, True]), (False, True, [False, False])],
     ids=["best models", "the final model alone", "no check"],
 )
 def test_tensorflow_is_imported_after_the_first_epoch(
-    tmp_path: Path, export_best: bool, skips_check: bool, val_every_n: int, imported: list[bool]
+    tmp_path: Path, export_best: bool, skips_check: bool, imported: list[bool]
 ) -> None:
-    options = [str(export_best), str(skips_check), str(val_every_n)]
-    result = finish_command(start_python("-c", TRAINING, tmp_path / "run", *options, env={"KERAS_BACKEND": "jax"}))
+    options = [tmp_path / "run", str(export_best), str(skips_check)]
+    result = finish_command(start_python("-c", TRAINING, *options, env={"KERAS_BACKEND": "jax"}))
     assert result.rc == 0, str(result)
     told = [line for line in result.stdout.splitlines() if line.endswith(("True", "False"))]
     assert told == [f"{epoch} {value}" for epoch, value in enumerate(imported)]

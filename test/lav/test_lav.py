@@ -1,7 +1,6 @@
 """LAV of exported models."""
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from test.lav.test_lav_in_training import LavScenario, lav_params, points
-from test.support.commands import finish_command, start_python
 from test.support.tiny.scenario import TinyGenerator
 from test.support.trained import best_values
 from test.trainer.line import by_hand
@@ -99,25 +97,6 @@ def test_the_command_computes_in_the_precision_of_the_training(tmp_path):
     results = json.loads((tmp_path / "lav.json").read_text())["results"]["lav_l0"]
     for name in ("loss", "mae", "mean_output"):
         assert results[name] == logs[f"lav_l0_{name}"]
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_the_other_backend_gives_the_same(tutorial, results):
-    other = {"tensorflow": "jax", "jax": "tensorflow"}[os.environ["KERAS_BACKEND"]]
-    code = f"""
-import json
-from pathlib import Path
-import keras
-from test.lav.test_lav import results_of
-print("BACKEND", keras.backend.backend())
-print("RESULTS", json.dumps(results_of(Path({str(tutorial / "best")!r}))))
-"""
-    result = finish_command(start_python("-c", code, env={"KERAS_BACKEND": other}))
-    assert result.rc == 0, result
-    lines = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
-    assert lines["BACKEND"] == other
-    assert json.loads(lines["RESULTS"]) == pytest.approx(scalar_results(results), rel=1e-5)
 
 
 class Recorder(LAVCallback):

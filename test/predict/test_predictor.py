@@ -263,16 +263,6 @@ def test_what_is_no_data_is_said_at_the_call(graph, value):
     assert len(str(error.value)) <= 300
 
 
-def test_buckets_do_not_change_the_order(graph, monkeypatch):
-    monkeypatch.setattr(TinyData, "element_length_fn", lambda self, sample: int(sample.inputs["x"][0] > 0) + 1)
-    predictor = predictor_of(graph)
-    pipeline = predictor.params.pipeline
-    pipeline.bucket_boundaries, pipeline.bucket_batch_sizes = [2], [4, 4]
-    x = points(9)
-    samples = list(predictor.predict_raw([{"x": row} for row in x]))
-    assert [sample.inputs["x"].tolist() for sample in samples] == x.tolist()
-
-
 Start = Callable[[Batch], dict[str, Any]]
 
 

@@ -59,20 +59,6 @@ def test_a_signal_ends_it_with_the_summary(
     assert err == ""
 
 
-def test_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    for given in ([("generator", 0.001), ("Slow", 0.008), ("batching", 0.001)], []):
-        monkeypatch.setattr(inputbenchmark, "measure_parts", lambda pipeline, seconds, given=given: given)
-        inputbenchmark.log_parts(make_pipeline([]))
-    assert caplog.messages == [
-        "time per sample in one process:",
-        "  generator                          1.0000 ms   10%",
-        "  Slow                               8.0000 ms   80%",
-        "  batching                           1.0000 ms   10%",
-        "  together                          10.0000 ms  100 samples/s",
-    ]
-
-
 def test_parts_show_where_the_time_goes() -> None:
     processors = [Drop(every=3), SlowParams(seconds=0.005), Repeat(), Pair()]
     parts = measure_parts(make_pipeline(rows(20), processors, batch_size=2), 0.4)

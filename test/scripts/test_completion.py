@@ -47,8 +47,6 @@ def without_backend(tmp_path: Path) -> Path:
         ("train", f"tfaip-train {FULL} --data.pre_proc.processors Normalize Ran", ["RandomShift"]),
         ("train", f"tfaip-train {FULL} --optimizer Nothing --trainer.ep", []),
         ("train", "tfaip-train no.such.module --dry", ["--dry_run"]),
-        ("preview_schedule", f"tfaip-preview-schedule {FULL} --pn", ["--png"]),
-        ("lav", "tfaip-lav --exp", ["--export_dir"]),
     ],
 )
 def test_no_answer_needs_a_backend(

@@ -37,9 +37,7 @@ def contents(directory: Path) -> dict[str, Any]:
     return {**{str(path): None for path in directory.rglob("*")}, **files_below(directory)}
 
 
-CSV = "tfaip.imports:CsvGeneratorParams --data.files no.csv"
 TINY = "tiny --trainer.output_dir new"
-STAGE = "--stages small=TrainStage --stages.small.epochs 2"
 FILES = {
     "foreign.yaml": "stages: {c: {__cls__: Call, function: 'statistics:mean'}}",
 }
@@ -52,21 +50,16 @@ MISTAKES = {
     # A directory with files of somebody, and one that cannot be made.
     "train tiny --trainer.output_dir tiny --overwrite": "tiny exists and is not the directory of a run; --trainer.outp",
     "train tiny --trainer.output_dir evil.py/run": "evil.py/run",
-    f"train {TINY} --stages small=Trian": "--stages: no class 'Trian'; did you mean Train? (or module:Class)",
     f"train {TINY} --config foreign.yaml": "foreign.yaml: stages.c.function; --trust statistics",
-    f"train {TINY} {STAGE} --stages.small.no_train_scope x": "stage small: --trainer.no_train_scope 'x' matches no la",
     "resume_training nowhere": "no run at nowhere; does not exist",
     "resume_training tiny": "no run at tiny; trainer_params.json",
-    "resume_training run --model.units 5": "does not fit the model; (8,) there and (5,)",
     "train_from_params nowhere.json": "nowhere.json; No such file",
     "lav --export_dir": "--export_dir needs a model; expected: tfaip-lav --export_dir DIR",
     "lav --export_dir nowhere": "no exported model at nowhere: the path does not exist",
     "lav --export_dir BEST BEST": "takes one directory; tfaip-multi-lav",
-    "lav --export_dir BEST --data.part trian": "--data.part; trian; train",
     "lav --export_dir BEST --dump f.pkl": "--dump f.pkl; .jsonl; .npz",
     "lav --export_dir BEST --out BEST": "best cannot be written: it is no regular file",
     "multi_lav --export_dirs BEST RUN/train": "no exported model at ; has no scenario_params.json",
-    f"lav --export_dir BEST --data {CSV}": "cannot read the CSV file no.csv: No such file; change --data.files",
     "predict --export_dir BEST --dump_inputs": "--dump_inputs; give --dump FILE",
     "evaluate --scenario BEST": "missing required flag: --prediction",
     "preview_schedule tiny --png no/p.png": "--png no/p.png; no directory no",

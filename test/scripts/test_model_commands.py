@@ -113,22 +113,6 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     assert well(run("multi_lav", "--export_dirs", *models, *limited)).count(" sure)") == 10
 
 
-@pytest.mark.slow
-def test_every_name_of_a_model(run: Run, tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run means its best model."""
-    flags = ["--lav.silent", "True", "--pipeline.limit", "20", "--out", "lav.json"]
-    for path in (tutorial, tutorial / "best"):
-        well(run("lav", "--export_dir", path, *flags))
-        assert json.loads(Path("lav.json").read_text())["model"] == str(tutorial / "best")
-    limited = ["--pipeline.limit", "5", "--predict.include_targets", "True"]
-    well(run("predict", "--export_dir", tutorial, "--dump", "p.jsonl", *limited))
-    well(run("evaluate", "--prediction", "p.jsonl", "--scenario", tutorial))
-    assert f"{tutorial / 'best'} is as it was written" in well(run("export", tutorial, "--check"))
-    monkeypatch.chdir(tutorial)
-    well(run("lav", "--export_dir", ".", *flags[:-1], tmp_path / "lav.json"))
-    assert Path(json.loads((tmp_path / "lav.json").read_text())["model"]).resolve() == tutorial / "best"
-
-
 def test_the_best_model_of_a_run_by_its_own_name(run: Run, tutorial: Path, tmp_path: Path) -> None:
     own = tmp_path / "run"
     shutil.copytree(tutorial / "best", own / "my_best", ignore=shutil.ignore_patterns("serve"))

@@ -165,19 +165,6 @@ def test_params_are_named_as_their_flags(trained: Path) -> None:
     assert {"optimizer", "learning_rate", "train", "val", "data.pre_proc", "data.post_proc"} <= names
 
 
-@pytest.mark.parametrize(("name", "values"), [("scenario.scenario_id", "ab"), ("trainer.random_seed", "12")])
-def test_runs_that_differ_in_one_thing(name: str, values: str, trained: Path, tmp_path: Path) -> None:
-    """Copies of a scenario; other seeds."""
-    for value in values:
-        shutil.copytree(trained / "adam", tmp_path / value)
-        file = tmp_path / value / "trainer_params.json"
-        text = file.read_text().replace('"random_seed": 1', f'"random_seed": {value if value in "12" else 1}')
-        file.write_text(text if value in "12" else text.replace('"tiny.', f'"{value}.'))
-    table = rows(tmp_path, ".")
-    assert table[0][8:] == [name]
-    assert name == "scenario.scenario_id" or [line[8:] for line in table[1:]] == [["1"], ["2"]]
-
-
 def test_odd_names_and_facts_take_one_line(trained: Path, tmp_path: Path) -> None:
     run = shutil.copytree(trained / "adam", tmp_path / "a\nb")
     history = json.loads((run / "history.json").read_text())

@@ -1,7 +1,5 @@
 """What is around a run: files of a user, with the check that none of them is touched, and a full disk."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

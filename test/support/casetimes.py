@@ -5,8 +5,6 @@ others; with `--strict-times` the run fails if one of them took more than three 
 others share.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

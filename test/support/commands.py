@@ -4,8 +4,6 @@ A command is started by a server that has imported the backend (`warm/server.py`
 time. Tests of imports, of the start and of the end of the interpreter start it `cold`, as a new interpreter.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

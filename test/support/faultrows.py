@@ -1,7 +1,5 @@
 """The rows of the table of faults (`test/fault_table.py`)."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The run that tfaip 1.2 wrote (`test/data/former/write.py`), and what it computed with its models."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SavedModels that Keras 2 wrote, see `test/data/keras2/make_models.py`."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

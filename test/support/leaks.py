@@ -1,7 +1,5 @@
 """What a test may leave behind by mistake; conftest.py compares it before and after each test."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """The processes of this machine, as `/proc` lists them; any of them may end while it is looked at."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs of the tiny scenario: where it lies, faults at exact moments, and what equal runs have in common."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

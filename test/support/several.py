@@ -5,8 +5,6 @@ share one. `COMMANDS` is a JSON list of commands: the name of a module in `tfaip
 process ends with the exit code of the first command that fails.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

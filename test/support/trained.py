@@ -1,7 +1,5 @@
 """A trained tutorial that many tests load, made once per test run and backend: read it, or copy it."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

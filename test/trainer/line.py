@@ -38,7 +38,6 @@ class PointsParams(DataGeneratorParams, cls=":Points"):
 
     x: list[float] = []
     y: list[float] = []
-    fails_at: int | None = None
     named: bool = False
 
 
@@ -47,8 +46,6 @@ class Points(DataGenerator[PointsParams]):
         return len(self.params.x)
 
     def __getitem__(self, index: int) -> Sample:
-        if index == self.params.fails_at:
-            raise OSError(f"sample {index} cannot be read")
         y = self.params.y[index] if self.params.y else 0.0
         meta = f"s{index}" if self.params.named else None
         return Sample(inputs={"x": np.array([self.params.x[index]])}, targets={"y": np.array([y])}, meta=meta)

@@ -229,14 +229,3 @@ def test_training_without_validation(name: str, caplog: pytest.LogCaptureFixture
     ]
     # The loss is -1 * 2 / 2 in epoch 1, (-3 * 1 - 4 * 2) / 2 in epoch 2.
     assert "Best epoch  loss/mean_epoch -5.5000 in epoch 2" in caplog.messages
-
-
-def test_lav_needs_samples() -> None:
-    class Pipelines(LinePipelineParams):
-        def lav_gen(self) -> list[PointsParams]:
-            return [PointsParams(x=[1.0]), PointsParams()]
-
-    params = line_params([1], [1], lav_every_n=1)
-    params.gen = Pipelines(setup=params.gen.setup, train=params.gen.train, val=params.gen.val)
-    with pytest.raises(UsageError, match="lav_every_n is 1, but .* no data for LAV"):
-        LineScenario.create_trainer(params).train()

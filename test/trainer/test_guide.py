@@ -39,15 +39,11 @@ def run(
         ("--optimizer.clip_global_norm 2.5", -1 - 2 - 2.5),
         # The weight shrinks by a tenth before each update: -1, -0.9 - 2, -2.61 - 3.
         ("--optimizer.weight_decay 0.1", -5.61),
-        ("--optimizer.weight_decay 0.1 --optimizer.exclude_from_weight_decay .*kernel", -6),
         # Velocities -1, -0.5 - 2, -1.25 - 3.
         ("--optimizer SGD --optimizer.momentum 0.5", -1 - 2.5 - 4.25),
         # One update with the mean of the first two gradients; the third waits for a fourth.
         ("--trainer.train_accum_steps 2", -1.5),
-        ("--trainer.samples_per_epoch 2", -1 - 2),
         ("--trainer.scale_epoch_size 2", -12),
-        ("--train.batch_size 3", -2),
-        ("--train.limit 2", -3),
     ],
 )
 def test_one_epoch(flags: str, expected: float) -> None:
@@ -82,8 +78,6 @@ def test_optimizers(flags: str, expected: float) -> None:
     ("flags", "rates"),
     [
         ("--learning_rate ExponentialDecay --learning_rate.decay 0.5 --learning_rate.learning_circle 2", [1, 1, 0.5]),
-        ("--learning_rate WarmupConstant --learning_rate.warmup_epochs 2", [0.1, 0.55, 1]),
-        ("--learning_rate PolynomialDecay", [1, 2 / 3, 1 / 3]),
     ],
 )
 def test_rates(flags: str, rates: list[float]) -> None:

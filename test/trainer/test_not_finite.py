@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 from keras import ops
 
@@ -21,7 +19,6 @@ from test.trainer.line import (
     LineScenario,
     LineTrainerParams,
     StopAfter,
-    Weights,
     line_params,
     train,
 )
@@ -29,7 +26,6 @@ from tfaip.device.device_config import Precision
 from tfaip.errors import TfaipError
 from tfaip.trainer.loop import TrainingDiverged
 from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.scheduler import NewbobAbsParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -86,17 +82,6 @@ def falling(output_dir: Path, gap: tuple[float, float], **fields: Any) -> LineTr
     params = line_params([1.0], [1.0], output_dir, **{"epochs": 5, **fields})
     params.scenario.model = GapModelParams(start=5.0, gap=list(gap), monitor=["min", "score"])
     return params
-
-
-def test_a_score_that_is_not_finite_lets_controls_decay_the_rate(tmp_path: Path) -> None:
-    weights, control = Weights(), NewbobAbsParams(lr=1.0, threshold=-0.6, monitor="val_score")
-    train(falling(tmp_path / "run", (2.6, 3.5), learning_rate=control), weights)
-    # NaN after epoch 2 is worse than 4, 2.5 better than NaN; from 2.5 to 2 is less than 0.6.
-    assert weights.values == [4.0, 3.0, 2.5, 2.0, 1.75]
-    records = json.loads((tmp_path / "run" / "history.json").read_text()).values()
-    assert [record["lr"] for record in records] == [1.0, 1.0, 0.5, 0.5, 0.25]
-    np.testing.assert_array_equal([r["values"]["val_score"] for r in records], [4.0, NAN, 2.5, 2.0, 1.75])
-    assert [record["values"]["val_loss"] for record in records] == weights.values
 
 
 def test_such_scores_stop_a_training_early_are_never_the_best_and_warned_of_once(tmp_path: Path, caplog) -> None:

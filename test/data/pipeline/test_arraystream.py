@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import batch_bytes, batch_ids, epoch, make_pipeline, sample_ids
+from test.data.support import batch_bytes, epoch, make_pipeline, sample_ids
 from tfaip import Data, PipelineMode, Sample, Spec
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.sequence import ArrayDataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.sampler import Position
-from tfaip.errors import TfaipError
 
 
 class ImageData(Data):
@@ -103,10 +102,3 @@ def test_a_length_limit_goes_sample_by_sample() -> None:
     assert arrays.dropped.too_long == 1
     epoch(arrays, num_samples=3)
     assert arrays.generator.batches_read == 0
-
-
-def test_no_data_is_an_error_but_for_a_prediction() -> None:
-    for pipeline in pipelines(0, 0):
-        with pytest.raises(TfaipError, match="has no valid sample"):
-            batch_ids(pipeline)
-        assert batch_ids(pipeline.to_mode(PipelineMode.PREDICTION)) == []

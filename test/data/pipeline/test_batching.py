@@ -64,17 +64,14 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         ([np.ones([4, 3]), np.ones([4, 2])], [None, 3], "int8", ValueError, r"shape \[4, 2\], expected \[None, 3\]"),
         *[([3], shape, "int32", ValueError, r"has shape \[\], expected") for shape in ([2], [None], [1, 1])],
         ([[1.5]], [1], "int32", TypeError, f"{LOSES}int32"),
-        ([[np.nan]], [1], "int32", TypeError, f"{LOSES}int32"),
         ([[0.5]], [1], "bool", TypeError, f"{LOSES}bool"),
         ([[None]], [1], "float32", TypeError, f"{LOSES}float32"),
         ([[1 + 2j]], [1], "float32", TypeError, f"{LOSES}float32"),
-        ([[np.datetime64("2020-01-01")]], [1], "int32", TypeError, f"{LOSES}int32"),
         ([["a"]] * 9 + [[7]], [1], "string", TypeError, r"inputs\['x'\] is \[7\], expected string"),
         # Whole numbers do not wrap around. NumPy joins int64 and uint64 as float64.
         ([[300], [0]], [None], "uint8", ValueError, "numbers from 300 to 300, expected 0 to 255 for uint8 as in"),
         ([[[300], [0]]], [None, None], "uint8", ValueError, "numbers from 0 to 300"),
         ([[0], [2**40]], [None], "int32", ValueError, "from 1099511627776 to .*, expected -2147483648 to 2147483647"),
-        ([np.array([200], "uint8")], [1], "int8", ValueError, "numbers from 200 to 200"),
         ([[0.0], [2.0**31]], [1], "int32", ValueError, "numbers from 2147483648 to 2147483648, expected -2147483648"),
         ([[1.0], [-2.0]], [1], "bool", ValueError, "numbers from -2 to -2, expected 0 to 1 for bool"),
         ([np.array([5], "int64"), np.array([2**40], "uint64")], [1], "int32", ValueError, "from 1099511627776 to"),
@@ -88,7 +85,6 @@ LOSES = r"inputs\['x'\] (has dtype .*|is \[.*\]), expected "
         ([[[1, 2], [3.5]]], [None, None], "int32", TypeError, "float64 with fractions, expected int32"),
         ([[[1, 2], ["a"]]], [None, None], "float32", TypeError, "expected float32"),
         ([[[1, 2], 3]], [None, None], "float32", ValueError, "has rows of different depth"),
-        ([[[1, 2], None]], [None, None], "float32", ValueError, "has rows of different depth"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(values: Any, shape: Any, dtype: str, kind: Any, message: str) -> None:

@@ -1,6 +1,6 @@
 """Pipelines of samples and of lists of samples: modes, lengths, what is dropped, classes of users."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import count, islice
 from typing import Any
 
@@ -158,23 +158,6 @@ def test_num_batches_is_what_training_batches_gives(drop: bool) -> None:
     if drop:
         with pytest.raises(UsageError, match="3 samples give no batch of batch_size 4 with batch_drop_remainder"):
             pipeline.num_batches(3)
-
-
-def test_leaving_the_context_closes_the_generator() -> None:
-    closed = []
-
-    def stream() -> Iterator[Sample]:
-        try:
-            yield from map(row, count())
-        finally:
-            closed.append(True)
-
-    pipeline = make_pipeline(RawDataGeneratorParams(samples=stream()), batch_size=2)
-    with pipeline.generate_input_batches() as batches:
-        next(batches)
-        assert not closed
-    del pipeline, batches
-    assert closed
 
 
 class OnlyLength(DataGenerator[DataGeneratorParams]):

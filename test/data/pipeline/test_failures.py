@@ -21,10 +21,8 @@ from test.data.support import (
     rows,
 )
 from tfaip import Generator, Sample
-from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import FailedSample
-from tfaip.data.pipeline.sampler import DropCounts, Position, SampleFilter
+from tfaip.data.pipeline.sampler import Position
 
 SAMPLES = 12
 BAD = (2, 5, 9)
@@ -147,19 +145,6 @@ def test_a_generator_that_gives_no_sample(params: Wrong, message: str, preloads:
     with pytest.raises(TypeError, match=message) as info:
         epoch(wrong.as_preloaded() if preloads else wrong)
     assert (info.value.__notes__[0] == "while Wrong read sample 3") == params.random_access
-
-
-def test_a_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    drops = DropCounts()
-    policy = SampleFilter(DataPipelineParams(on_error="skip"), drops)
-    for _ in range(3):
-        policy.handle(FailedSample(ValueError("bad pixel")))
-    policy.failed = 0
-    policy.handle(FailedSample(ValueError("bad pixel")))
-    assert (drops.failed, policy.failed) == (4, 1)
-    assert [message.split(":")[0] for message in caplog.messages] == [
-        f"left out a sample, number {number} of its pass" for number in (1, 2, 3)
-    ]
 
 
 @pytest.mark.parametrize("processes", [0, 2])

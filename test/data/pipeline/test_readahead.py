@@ -26,15 +26,6 @@ class Source:
             raise self.error
 
 
-@pytest.mark.parametrize(("count", "ahead"), [(0, 1), (1, 3), (50, 1), (50, 100)])
-def test_all_items_in_order(count: int, ahead: int) -> None:
-    source = Source(count)
-    with closing(prefetched(iter(source), ahead)) as items:
-        assert list(items) == list(range(count))
-        assert list(items) == []
-    assert source.threads <= {"tfaip-prefetch_0"}
-
-
 def test_the_next_items_are_made_while_the_reader_works_and_closing_ends_the_thread() -> None:
     source = Source(10)
     items = prefetched(iter(source), 2)

@@ -151,15 +151,3 @@ def test_params_that_cannot_be_sent_stay_here(caplog: pytest.LogCaptureFixture) 
     assert record.levelno == logging.WARNING
     assert "samples are processed in the training process, since no workers could be started" in record.message
     assert "cannot pickle" in record.message
-
-
-@pytest.mark.parametrize("processes", [0, 1])
-def test_corrupt_samples_cost_only_themselves(processes: int, caplog: pytest.LogCaptureFixture) -> None:
-    fault, source = FaultParams(fault="raise", at=12), FilesParams(corrupt_every=10)
-    pipeline = make(fault, source, num_processes=processes, on_error="skip")
-    assert ids(pipeline) == [index for index in range(40) if index not in (0, 10, 12, 20, 30)]
-    assert (pipeline.dropped.failed, pipeline.dropped.total) == (5, 5)
-    # On a busy machine there may also be a line on the start of the worker.
-    first, _, third, *_ = [message for message in caplog.messages if message.startswith("left out a sample, number ")]
-    assert "number 1 of its pass: OSError: row_0.png is damaged; while Files" in first
-    assert "number 3 of its pass: ZeroDivisionError: bad pixel; in Fault.apply, sample" in third

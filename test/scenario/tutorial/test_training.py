@@ -70,9 +70,11 @@ def test_jax_trains_and_resumes_without_tensorflow(tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--trainer.epochs", "1", "--model.graph", "MLP", "--scenario.export_serve", "False"]
     flags += ["--trainer.samples_per_epoch", "64", "--val.limit", "32"]
+    flags += ["--trainer.lav_every_n", "1", "--trainer.calc_ema", "0.9"]
     result = finish_command(start_python("-c", JAX, FULL, run, *flags))
     assert (result.rc, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[-1] == "jax"
+    assert "lav_l0_loss" in json.loads((run / "history.json").read_text())["1"]["values"]
     assert (run / "best").is_dir()
     assert not (run / "best" / "serve").exists()
     events = b"".join(file.read_bytes() for file in (run / "validation").iterdir())

@@ -11,8 +11,6 @@ A quicker start: while Keras is imported, packages that it uses for nothing here
 not found. They take two fifths of the time of its import, which is most of the time of a command.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Starts commands in forks of a process that has imported the backend: see `server.py`."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

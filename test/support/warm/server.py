@@ -11,8 +11,6 @@ process sends its id, the server sends the exit code at the end. It ends when th
 The only threads at that time are those of OpenBLAS, which stops them before a fork and starts them again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

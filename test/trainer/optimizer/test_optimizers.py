@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
 from test.trainer.line import Weights, line_params, train, weight
 from test.trainer.optimizer.training import Training
@@ -19,21 +18,11 @@ from tfaip.trainer.optimizer import (
     AdamWOptimizer,
     GradientNoiseParams,
     KerasOptimizerParams,
-    MuonOptimizer,
     OptimizerGroupParams,
     OptimizerParams,
     SGDOptimizer,
 )
 from tfaip.trainer.optimizer.update import AverageRate
-
-
-class CarefulSGDOptimizer(SGDOptimizer):
-    """Nothing that Keras has."""
-
-
-def test_an_own_subclass_is_the_keras_optimizer_of_its_base() -> None:
-    assert CarefulSGDOptimizer().cls() is keras.optimizers.SGD
-
 
 FACTOR = 1.3 / math.sqrt(12.5)
 ALL_CLIPS = {"clip_value": 4.0, "clip_norm": 2.5, "clip_global_norm": 1.3}
@@ -88,17 +77,6 @@ def test_every_optimizer_moves_and_decays_its_weights(cls: type[OptimizerParams]
     assert {id(variable) for variable in named.values()} == {id(variable) for variable in training.optimizer.variables}
 
 
-def test_variables_are_named_after_their_weights() -> None:
-    training = Training(AdamOptimizer(amsgrad=True), {"a": [1.0, 2.0], "b": 0.0})
-    training.step([1, 1], 1)
-    named = training.optimizer.named_variables({"encoder/a": training.weights["a"], "b": training.weights["b"]})
-    slots = {f"{kind}/{path}" for kind in ("momentum", "velocity", "velocity_hat") for path in ("encoder/a", "b")}
-    assert {name for name in named if "/" in name} == slots
-    assert {"iteration", "learning_rate"} < set(named)
-    assert {id(v) for v in named.values()} == {id(v) for v in training.optimizer.variables}
-    assert ops.convert_to_numpy(named["momentum/encoder/a"].value).tolist() == pytest.approx([0.1, 0.1])
-
-
 def group(match, lr_factor=1.0, optimizer=None):
     return OptimizerGroupParams(match=match, lr_factor=lr_factor, optimizer=optimizer)
 
@@ -123,15 +101,6 @@ DECAYING = AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias")
 def test_groups(fields, gradients, starts, values):
     training = Training(SGDOptimizer(**fields), dict.fromkeys(["a/kernel", "a/bias", "b"], starts))
     assert training.step(*gradients) == pytest.approx(values, rel=1e-5)
-
-
-@pytest.mark.parametrize("params", [AdamOptimizer(beta_1=0.5), MuonOptimizer(momentum=0.5)])
-@pytest.mark.backend
-def test_a_group_moves_as_an_optimizer_alone_would(params):
-    training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
-    alone = Training(params, {"a": [[1.0, 2.0]]})
-    for gradient in ([[1.0, -2.0]], [[0.5, 0.5]]):
-        assert training.step(gradient, [1.0])[0] == alone.step(gradient)[0]
 
 
 def test_a_group_sets_nothing_that_applies_to_all_weights():

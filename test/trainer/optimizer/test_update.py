@@ -187,15 +187,6 @@ def test_as_many_in_a_row_as_are_tolerated_do_not_and_the_latch_stays():
 
 
 @pytest.mark.backend
-def test_no_clip_hides_a_gradient_that_is_not_finite():
-    for clip in ({}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}):
-        training = Training(SGDOptimizer(skip_nonfinite=2, **clip), {"a": [2.0, 2.0], "b": 1.0})
-        for bad in (NAN, -INF):
-            assert training.step([bad, 0.5], 0.5) == [[2.0, 2.0], 1.0]
-        assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
-
-
-@pytest.mark.backend
 def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     params = AdamOptimizer(skip_nonfinite=3, weight_decay=0.1, clip_norm=1.0)
     training = Training(params, {"w": [1.0, 2.0]}, average_rate=AverageRate(0.5, ramp=False))

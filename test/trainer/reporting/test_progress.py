@@ -117,20 +117,6 @@ def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) 
     assert read == [160, 220, 280, 340]  # reading values waits for the device
 
 
-def test_the_first_batches_are_timed(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="tfaip"):
-        for mode, seconds in ((ProgressBarMode.LINES, 0.9), (ProgressBarMode.PLAIN, 12.34)):
-            display = create_progress_display(mode, "loss", None)
-            display.clock = clock = Clock()
-            for _ in range(2):  # the second epoch is not the start
-                display.start("Epoch", 2)
-                for done in (1, 2):
-                    clock.seconds += seconds
-                    display.advance(done)
-                display.stop()
-    assert caplog.messages == ["tracing, compiling and the first batches took 12.3 s"]
-
-
 def test_the_line_of_an_epoch_is_what_tools_parse() -> None:
     line = result_line(7, {"val_loss": 0.25, "acc": 0.98765, "loss": 1.0, "lr": 3.1e-05, "bad": float("nan")})
     assert line == "Results of epoch 0007 acc: 0.9877 - bad: nan - loss: 1.0000 - lr: 3.1e-05 - val_loss: 0.2500"
@@ -210,15 +196,6 @@ def test_what_does_not_fit_is_left_out_by_turns() -> None:
     header = table(*names).row(1, {}).splitlines()[:-1]
     assert header == NARROW.splitlines()
     assert {len(line) for line in header[2:]} == {79, 72}  # the titles end with the bar before the seconds
-
-
-def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = [f"metric_{number}" for number in range(20)]
-    names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
-    monkeypatch.setenv("COLUMNS", "40")
-    shown = table(*names, monitor="val_metric_13").row(1, {"val_metric_13": 0.5}).splitlines()
-    assert shown[1] == "41 more in train.log: loss, metric_0,..."
-    assert shown[-1] == "    1  |    0.5000 |  3.1e-5 |    4.2"
 
 
 @given(

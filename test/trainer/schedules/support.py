@@ -13,7 +13,6 @@ from test.trainer.line import (
     LineGraph,
     LineModel,
     LineModelParams,
-    LinePipelineParams,
     PointsParams,
     Weights,
     by_hand as _by_hand,
@@ -23,9 +22,7 @@ from tfaip.backend.active import backend
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import GraphBase
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams
+from tfaip.scenario.scenario import Scenario
 from tfaip.trainer.scheduledvalues import ScheduleParams
 from tfaip.trainer.scheduler.rules import Interpolation
 from tfaip.util.typing import Tensor, TensorDict
@@ -79,16 +76,8 @@ class LiveModel(LineModel):
         return {"loss": super()._loss(inputs, targets, outputs)["loss"] * (1.0 + self.offset)}
 
 
-class LiveScenarioParams(ScenarioBaseParams[LineDataParams, LiveModelParams]):
-    pass
-
-
-class LiveTrainerParams(TrainerParams[LiveScenarioParams, LinePipelineParams]):
-    pass
-
-
-class LiveScenario(ScenarioBase[LiveScenarioParams, LiveTrainerParams]):
-    pass
+class LiveScenario(Scenario):
+    data, model, train, val = LineDataParams, LiveModelParams, PointsParams(), PointsParams()
 
 
 def step(target: str, *values: float) -> ScheduleParams:
@@ -104,7 +93,7 @@ def live_params(
     model: dict[str, Any] | None = None,
     lr: float = 1.0,
     **fields: Any,
-) -> LiveTrainerParams:
+) -> Any:
     """Params of a training on `x`, an epoch for each value of the schedules; SGD with rate 1."""
     params = LiveScenario.default_trainer_params()
     params.gen.train, params.gen.val = PointsParams(x=x), PointsParams(x=val_x or [])

@@ -42,7 +42,7 @@ GROUPED = SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", optimizer=SGD
             "setup.train.max_element_lenght",
             ": gen.setup.train (DataPipelineParams) has no 'max_element_lenght'",
         ),
-        ("", ": it is no number, but LiveTrainerParams"),
+        ("", ": it is no number, but LiveScenario.TrainerParams("),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_those_that_can(target: str, message: str, tmp_path: Path) -> None:

@@ -203,17 +203,3 @@ def test_the_best_weights_are_those_of_the_stage(caplog: pytest.LogCaptureFixtur
     three, _ = sgd(two, 0.0, 1.0)
     assert "the rate decays: back to the weights of epoch 2" in caplog.text
     assert seen.weights == pytest.approx([one, two, three])
-
-
-@pytest.mark.slow
-def test_samples_that_failed_count_in_each_pass() -> None:
-    seen = Seen()
-    stages = {"a": stage(1, train__x="7 8 9", train__fails_at=0)}
-    params = staged_params([1.0, 2.0, 3.0], stages, epochs=2)
-    params.gen.train.fails_at, params.gen.setup.train.on_error = 1, "skip:1"
-    train(params, seen)
-    # 8, 9, and 8 of the next pass, in which the same sample fails again; then 1, 3, and 1 of the next pass.
-    assert seen.weights == [-25.0, -30.0]
-    params.gen.setup.train.on_error = "skip:0"
-    with pytest.raises(OSError, match="sample 0 cannot be read"):
-        train(params)
