@@ -223,7 +223,7 @@ def test_models_of_one_class_share_no_state() -> None:
 class OfK(keras.metrics.Mean):
     """Without a `get_config` of its own."""
 
-    def __init__(self, k: int) -> None:
+    def __init__(self, k: int = 1) -> None:
         super().__init__(f"of_{k}")
 
 
@@ -241,7 +241,7 @@ class OfK(keras.metrics.Mean):
         ({"loss": "mean_square_error"}, r"losses has no 'mean_square_error'; did you mean MeanSquaredError"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "weighted_metrics": ["mae"]}, "Brought.weighted_metrics is not used: call metrics with"),
-        ({"loss": "mse", "metrics": {"b": OfK(2)}}, r"Brought.metrics\['b'\]: get_config\(\) of OfK lacks"),
+        ({"loss": "mse", "metrics": {"b": OfK(2)}}, r"Brought.metrics\['b'\]: get_config\(\) of OfK lacks k"),
         ({"loss": "mse", "metrics": {"b": "Sum"}}, r"Brought.metrics\['b'\]: Sum takes values, expected a metric"),
     ],
 )

@@ -278,10 +278,11 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
 
 def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
     """Return a metric without the state of the given one, which models of one class would share."""
-    try:
-        copy = type(metric).from_config(metric.get_config())
-    except TypeError as error:  # a class of the user with arguments
-        raise ValueError(f"{place}: get_config() of {type(metric).__name__} lacks its arguments") from error
+    config, given = metric.get_config(), inspect.signature(type(metric)).parameters.values()
+    lacking = [p.name for p in given if p.name not in config and p.kind is p.POSITIONAL_OR_KEYWORD]
+    if lacking and not type(metric).__module__.startswith("keras."):
+        raise ValueError(f"{place}: get_config() of {type(metric).__name__} lacks {', '.join(lacking)}")
+    copy = type(metric).from_config(config)
     copy.name = metric.name
     return copy
 

@@ -260,7 +260,7 @@ class StageDirectories:
         found = []
         for file in self._directory.glob(f"[!.]*/{STAGE_FILE}"):
             record, done = read_json(file), file.with_name(DONE_FILE)
-            if record.get("name") != file.parent.name:
+            if record.get("name") != file.parent.name or not isinstance(record.get("number"), int):
                 raise UsageError(f"{file} is damaged, or its directory has another name")
             if done.is_file():
                 record["result"] = read_json(done)

@@ -207,6 +207,10 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
         if has_variables(directory):
+            if (
+                directory.parent / WEIGHTS_FILE
+            ).is_file():  # of an exported model: a SavedModel lacks the paths of weights
+                return Source(str(directory), load_weights_of(directory.parent))
             return read_saved_model(directory, trim_graph_name)
     raise UsageError(
         f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
