@@ -71,7 +71,7 @@ def test_the_panels_of_a_plot() -> None:
     acc, cer, rate = {"acc": [(1, 0.5)], "lav_l0_acc": [(1, 0.25)]}, {"lav_l0_cer": [(1, 0.5)]}, {"lr": [(2, 0.5)]}
     assert drawn() == [loss, acc, cer, rate]
     assert drawn("acc", "loss") == [acc, loss]
-    with pytest.raises(UsageError, match="plot: no epoch has 'mae', expected some of: loss, acc, cer, lr"):
+    with pytest.raises(UsageError, match="plot: there is no panel 'mae', expected some of: loss, acc, cer, lr"):
         history.plot("mae")
 
 

@@ -38,9 +38,7 @@ def planned(params: TrainerParams[Any, Any], first: int, last: int, rate_control
     return PlannedStage(TrainStage(MAIN, epochs=1, rate_control=rate_control), 0, first, last, params)
 
 
-def previewed(
-    params: TrainerParams[Any, Any], batches: int, network: Any = None, chosen: Any = None
-) -> list[EpochRates]:
+def previewed(params: TrainerParams[Any, Any], batches: int, chosen: Any = None) -> list[EpochRates]:
     return preview_rates([(planned(params, 1, params.epochs), batches, None)], chosen)[RATE]
 
 
@@ -198,6 +196,7 @@ def test_replay_of_a_file(tmp_path: Path) -> None:
         (REPLAY, ".", "no run at"),
         (REPLAY, "empty", "records no epoch: nothing to replay"),
         (PREVIEW, f"{MIN} --png gone/x.png", "gone/x.png cannot be written: there is no"),
+        (PREVIEW, f"{MIN} --learning_rate Function --learning_rate.function no:f", ": change --learning_rate.function"),
     ],
 )
 def test_mistakes(main: Any, words: str, message: str, tmp_path: Path, capsys, monkeypatch) -> None:

@@ -74,9 +74,14 @@ def main(name: str, flags: list[str]) -> None:
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
+    from tfaip.params.fields import below
+
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)
     batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    if not rule.needs_scores():
+        with below("learning_rate"):
+            rule.check_run(None, [], logs_lav=False)
     varies = rule.is_continuous() or rule.modulation is not None
     return batches, scenario.graph if varies else None
 

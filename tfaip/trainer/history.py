@@ -223,7 +223,7 @@ class History:
             names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, and `lr` the rate; none: all of them.
 
         Raises:
-            UsageError: if matplotlib is not installed, or no epoch has a value of a name.
+            UsageError: if matplotlib is not installed, or there is no such panel.
         """
         curves = {name: list(self.scores(name).items()) for name in self.names() if "loss/mean_epoch" not in name}
         curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
@@ -235,7 +235,7 @@ class History:
             panels.setdefault(_MEASURED_ON.sub("", name), {})[name] = points
         if unknown := {*names} - {*panels}:
             expected = shorten_text(", ".join(panels), 200)
-            raise UsageError(f"plot: no epoch has {min(unknown)!r}, expected some of: {expected}")
+            raise UsageError(f"plot: there is no panel {min(unknown)!r}, expected some of: {expected}")
         return draw("epoch", {name: panels[name] for name in names or panels})
 
     def scores(self, name: str, before: float = math.inf) -> dict[int, float]:

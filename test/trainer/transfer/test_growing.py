@@ -116,6 +116,10 @@ def test_blocks_tell_the_old_and_the_new_sizes_of_joined_inputs() -> None:
     assert outcome(transfer) == "loaded in part [3+5, 2] -> [5+7, 2]"
     values = transfer.arrays(numbered(UNKNOWN[1], -1000))["top/kernel"]
     assert (values[:, 0] > 0).tolist() == [True] * 3 + [False] * 2 + [True] * 5 + [False] * 2
+    # Nothing is said of another weight that the pattern matches.
+    nets = [{**unknown_top(rows), "top/more": unknown_top(rows - 2)["top/kernel"]} for rows in (8, 12)]
+    doubtful = [row.target for row in plan(*nets, False, blocks={"top": [3, 5, 5, 7]}).rows if row.reason]
+    assert doubtful == ["top/more"]
     # 8 units: the recurrent kernel grows from 8 to 12 rows, too, but these are no joined inputs.
     transfer = plan(recurrent(3, 5, 8), recurrent(5, 7, 12), True, blocks={"rnn": [4, 4, 6, 6]})
     assert outcome(transfer, "rnn/kernel") == "loaded in part [4+4, 4*8] -> [6+6, 4*12]"

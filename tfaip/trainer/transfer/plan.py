@@ -298,7 +298,7 @@ def _fit(
     for axis in range(len(new)):
         if axis in given:
             old[axis], new[axis] = given[axis]
-        elif sizes and (isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown)):
+        elif given and (isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown)):
             # Who knows the inputs of a weight knows that nothing else in it is joined.
             old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", row.shape[axis])
     fit = Fit(tuple(old), tuple(new))
