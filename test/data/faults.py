@@ -73,6 +73,7 @@ class Fault(MappingDataProcessor[FaultParams]):
             case "log":
                 for number in range(2):
                     logging.getLogger("user").warning("line %d %%", number, extra={"of": lambda: None})
+                logging.getLogger("user").warning("shape", number)  # noqa: PLE1205
             case "unpicklable":
                 return sample.new_meta(threading.Lock())
         return sample

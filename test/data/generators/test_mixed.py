@@ -68,6 +68,7 @@ def test_batches_and_resume_with_any_number_of_workers() -> None:
         ({"sources": [SMALL], "weights": [1.0, 2.0]}, r"^weights is .*, expected one number for each of the 1 sources"),
         ({"sources": [SMALL], "weights": [0.0]}, r"^weights is .*, expected at least one above 0"),
         ({"sources": [Numbers(count=0)]}, "^Numbers, a source of Mixed, has no sample$"),
+        ({"sources": [SMALL, LARGE], "weights": [1e-320, 1.0]}, "has more than 1,000,000,000 samples$"),
         ({"sources": [SMALL], "weights": [-1.0]}, "^weights.* is .*-1"),
         ({"sources": [SMALL, STREAM]}, "^IterableRows, a source of Mixed, has no random access$"),
     ],

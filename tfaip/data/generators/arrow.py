@@ -106,8 +106,9 @@ class _Table:
                 taken += pieces[-1].nbytes
                 _require_room(taken, self._limit)
             arrays[name] = pa.chunked_array(pieces)
-        group = self._groups[number] = pa.table(arrays)
-        group.validate(full=True)
+        group = pa.table(arrays)
+        group.validate(full=True)  # before it is kept: wrong offsets would be followed out of its memory
+        self._groups[number] = group
         while len(self._groups) > 1 and sum(kept.nbytes for kept in self._groups.values()) > self._cache_bytes:
             self._groups.popitem(last=False)
         return group

@@ -98,6 +98,8 @@ class DatasetGenerator(SequenceGenerator):
         if isinstance(item, Mapping):
             require_columns(self, self.mode, item, "an item of the data set")
             return {name: item[name] for name in columns if name in item}
+        if not isinstance(item, tuple | list):  # the rows of an array, or the letters of a text, are no columns
+            raise ValueError(f"an item of the data set is {type(item).__name__}, expected a dict or a tuple")
         if self.mode is PipelineMode.PREDICTION and len(item) == len(self.input_columns):
             columns = list(self.input_columns)  # without targets
         if len(item) != len(columns):

@@ -14,7 +14,7 @@ from tfaip.params import ParamsBase, option
 from tfaip.params.classes import Part
 from tfaip.params.fields import FieldAdvice, FieldError, check_fields
 from tfaip.util.classes import check_hook_names
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 
 class DataGeneratorParams(ParamsBase):
@@ -185,6 +185,9 @@ def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | N
     return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)
 
 
+MAX_SAMPLES = 10**9  # their order takes 8 bytes each
+
+
 class Joined:
     """Sources in a row: `joined[index]` is the source that has a sample, and the index of the sample in it.
 
@@ -238,8 +241,14 @@ def check_ratios(params: Any, name: str, count: int) -> None:
 
 
 def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
-    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
+    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100.
+
+    Raises:
+        UsageError: if these are more samples than memory has room for their order.
+    """
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
+    if not unit * sum(ratios) <= MAX_SAMPLES:
+        raise UsageError(f"a pass with the ratios {shorten(ratios)} has more than {MAX_SAMPLES:,} samples")
     return [max(size, round(unit * ratio)) for size, ratio in zip(sizes, ratios, strict=True)]
 
 

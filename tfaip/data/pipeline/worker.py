@@ -99,13 +99,11 @@ class Answer:
 
     Args:
         content: packed (outcomes, batch); None: the worker has started.
-        seconds: duration of the work.
         failure: what the worker could not do, and the traceback; it does no more work.
         messages: what was logged meanwhile: name of the logger, level and text.
     """
 
     content: bytes | None = None
-    seconds: float = 0.0
     failure: tuple[str, str] | None = None
     messages: Sequence[tuple[str, int, str]] = ()
 
@@ -150,7 +148,6 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     slots = itertools.cycle([Slot(descriptor) for descriptor in slot_descriptors] or [None])
     for slot in slots:
         task = messages.get()
-        begin = time.perf_counter()
         block = processor.process(unpack(task, slot)[0])
         if block.outcomes is not None:
             block.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in block.outcomes]
@@ -159,8 +156,7 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
             content = pack((block.outcomes, block.batch), slot)
         except Exception:
             failure = "cannot send what processors put into samples (num_processes 0 need not)", traceback.format_exc()
-        answer = Answer(content, time.perf_counter() - begin, failure, logged.take())
-        _send(connection, pickle.dumps(answer))
+        _send(connection, pickle.dumps(Answer(content, failure, logged.take())))
 
 
 def _refuse_breakpoint(*_: Any, **__: Any) -> NoReturn:
@@ -197,7 +193,10 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # The user's script has another name in this process.
         name = "__main__" if record.name == "__mp_main__" else record.name
-        self._kept.append((name, record.levelno, self.format(record)))
+        try:
+            self._kept.append((name, record.levelno, self.format(record)))
+        except Exception:  # arguments that do not fit the text
+            self.handleError(record)
 
     def take(self) -> Sequence[tuple[str, int, str]]:
         """Return the messages since the last call."""

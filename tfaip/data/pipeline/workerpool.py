@@ -7,19 +7,20 @@ the length of an epoch.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import os
 import pickle
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any, TypeVar
 
@@ -50,25 +51,6 @@ START_TIMEOUT_S = 60.0
 log = logger(__name__)
 
 
-@dataclass(slots=True)
-class WorkerStats:
-    """Work of a pool since it was started.
-
-    Args:
-        blocks: number of blocks that came back.
-        busy_s: seconds of work of all workers together.
-        wait_s: seconds in which the reader waited for a block.
-        workers: number of processes.
-        started: time of the start (`time.perf_counter`).
-    """
-
-    blocks: int = 0
-    busy_s: float = 0.0
-    wait_s: float = 0.0
-    workers: int = 0
-    started: float = field(default_factory=time.perf_counter)
-
-
 class WorkerPool:
     """Worker processes, started at once; `close` ends them.
 
@@ -92,8 +74,8 @@ class WorkerPool:
             self._blocks_ahead = count + 1
         self._slots_per_worker = max(BLOCKS_PER_WORKER, -(-self._blocks_ahead // count))
         self._num_started = self._turn = 0
+        self._has_result = False
         self._workers: list[WorkerProcess] = []
-        self.stats = WorkerStats(workers=count)
         try:
             for index in range(count):
                 self._start_worker(index)
@@ -147,7 +129,7 @@ class WorkerPool:
         self._num_started += 1
         params = self._params
         num_slots = self._slots_per_worker if params.use_shared_memory else 0
-        worker = WorkerProcess(self._num_started, num_slots)
+        worker = WorkerProcess(self._num_started, num_slots, params.worker_timeout_s)
         self._workers[index : index + 1] = [worker]
         level = logging.getLogger(ROOT).getEffectiveLevel()
         start: Start = worker.name, self._script, self._spec, level
@@ -178,12 +160,9 @@ class WorkerPool:
         begin = time.perf_counter()
         while block.outcomes is None and block.batch is None:
             worker.receive(self._params.worker_timeout_s)
-        seconds = time.perf_counter() - begin
-        if not self.stats.blocks:
-            log_duration(log, f"starting {len(self._workers)} data workers", seconds)
-        self.stats.blocks += 1
-        self.stats.busy_s += block.seconds
-        self.stats.wait_s += seconds
+        if not self._has_result:
+            self._has_result = True
+            log_duration(log, f"starting {len(self._workers)} data workers", time.perf_counter() - begin)
         if self._params.prefetch == -1:
             count = len(self._workers)
             self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(block.nbytes, 1)))
@@ -227,9 +206,10 @@ class WorkerProcess:
     Args:
         number: of the worker, from 1.
         num_slots: number of pieces of shared memory; 0: everything goes through the connection.
+        timeout_s: the worker hangs if it does not take a message in this time.
     """
 
-    def __init__(self, number: int, num_slots: int) -> None:
+    def __init__(self, number: int, num_slots: int, timeout_s: float) -> None:
         self.tasks: deque[Block] = deque()
         """Blocks that the worker has not answered yet."""
         self.num_taken = 0
@@ -237,7 +217,8 @@ class WorkerProcess:
         self.is_ready = False
         self._slots = [Slot() for _ in range(num_slots)]
         self.connection, theirs = multiprocessing.Pipe()
-        with theirs:
+        with theirs, socket.socket(fileno=os.dup(self.connection.fileno())) as ours:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(timeout_s) + 1, 0))
             self._process = _started([theirs.fileno(), *(slot.descriptor for slot in self._slots)])
         self.name = f"data worker {number} (process {self._process.pid})"
 
@@ -246,9 +227,17 @@ class WorkerProcess:
         return self._slots[task % len(self._slots)] if self._slots else None
 
     def send(self, message: bytes) -> None:
-        """Send a message. If the worker has ended, `receive` raises after its last answers."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        """Send a message. If the worker has ended, `receive` raises after its last answers.
+
+        Raises:
+            WorkerDied: if the worker does not take it in time.
+        """
+        try:
             self.connection.send_bytes(message)
+        except BlockingIOError as error:
+            raise self._death() from error
+        except (BrokenPipeError, ConnectionResetError):
+            pass
 
     def receive(self, timeout_s: float) -> None:
         """Process the next message: a sign of life, the start, or the result of the first task.
@@ -279,7 +268,6 @@ class WorkerProcess:
             slot = self.slot(self.num_taken - len(self.tasks))
             block = self.tasks.popleft()
             (block.outcomes, block.batch), block.nbytes = unpack(answer.content, slot)
-            block.seconds = answer.seconds
 
     def _death(self) -> WorkerDied:
         """Return the error that says how the worker ended and what it was doing."""
